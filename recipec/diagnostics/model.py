@@ -1,0 +1,71 @@
+"""What the compiler says about a recipe: diagnostics with the places they speak of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Span(NamedTuple):
+    """Where text sits: 1-based lines and columns, the end exclusive."""
+
+    line: int
+    col: int
+    end_line: int
+    end_col: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A span in a named file, with the file's text so that a renderer can quote it."""
+
+    file: str  # as the user wrote the path
+    span: Span
+    text: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.span.line}:{self.span.col}"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place and what to say beside it."""
+
+    place: Place
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: a headline, the primary label first, and how to mend it."""
+
+    code: str
+    title: str
+    labels: tuple[Label, ...] = ()
+    help: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        return Severity.ERROR if self.code.startswith("E") else Severity.WARNING
+
+
+class Report:
+    """Collects diagnostics; a pass adds what it finds and goes on."""
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        if diagnostic not in self.diagnostics:
+            self.diagnostics.append(diagnostic)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(d.severity is Severity.ERROR for d in self.diagnostics)

@@ -1,0 +1,47 @@
+"""How one stage lies on the hardware: the vocabulary that the planner, the estimates and the back ends share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """Ranks by the role they play; the product is the world size."""
+
+    replicate: int = 1
+    shard: int = 1
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
+
+    @property
+    def world_size(self) -> int:
+        """All ranks; expert parallelism reuses data-parallel ranks and does not multiply."""
+        return self.replicate * self.shard * self.tensor * self.context
+
+    @property
+    def data_parallel(self) -> int:
+        return self.replicate * self.shard
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One candidate of the planner: everything that decides memory and speed and nothing that decides learning."""
+
+    adaptation: str  # full | lora
+    quantization: str  # none | nf4
+    precision: str  # bf16 | fp16 | fp32: the compute dtype
+    strategy: str  # single | ddp | fsdp | zero2 | zero3
+    mesh: Mesh
+    offload: str  # none | cpu
+    micro_batch: int  # sequences per rank and micro step (pairs for preference methods)
+    accumulation: int
+    checkpointing: bool
+    attention: str  # sdpa | flash_attention_2 | eager
+    packing: bool
+    optimizer: str  # adamw | adamw-8bit | paged-adamw-8bit
+
+    @property
+    def global_batch(self) -> int:
+        return self.micro_batch * self.accumulation * self.mesh.data_parallel

@@ -1,0 +1,120 @@
+"""What a decision is, and how a rule takes one.
+
+A rule is a small pure function from plain values to a `Choice`. `Ledger.decide` calls it with earlier decisions,
+lets the recipe's own value win, and records the result as a `Decision` whose `inputs` name the decisions it used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a rule answers: the value, the reason with its numbers, and the range it would accept from a recipe."""
+
+    value: Any
+    because: str
+    accepts: tuple[float, float] | None = None  # inclusive; outside it a value set in the recipe is warned about
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A settled value and everything a reviewer may ask about it."""
+
+    id: str  # short name, unique in a stage: "learning_rate"
+    value: Any
+    because: str
+    inputs: tuple[str, ...] = ()  # ids of the decisions this one was made from
+    origin: str = "rule"  # rule | recipe | catalog | data | planner
+    rule: str = ""  # "OPT-001"; `recipec explain` has its page
+    watch: str = ""  # what to look at while training
+    source: str = ""
+    key: str = ""  # the recipe key that overrides it: "train.learning_rate"
+    where: str = ""  # "recipe.toml:14" when the recipe set it
+    dissent: str = ""  # what the rule says when the recipe's value is outside its range
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A registered rule: its metadata and its function."""
+
+    id: str
+    decides: str
+    key: str
+    watch: str
+    source: str
+    function: Callable[..., Choice]
+
+    @property
+    def title(self) -> str:
+        return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    def __call__(self, *values: Any) -> Choice:
+        return self.function(*values)
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(id: str, *, decides: str, watch: str, source: str, key: str = "") -> Callable[[Callable[..., Choice]], Rule]:
+    """Register a decision function under an id that is never reused.
+
+    `key` is the recipe key that overrides the decision ("train.learning_rate"); empty when nothing does.
+    """
+
+    def register(function: Callable[..., Choice]) -> Rule:
+        assert id not in RULES, f"rule id {id} is used twice"
+        RULES[id] = Rule(id, decides, key, watch, source, function)
+        return RULES[id]
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A value that the recipe sets, and where."""
+
+    value: Any
+    where: str  # "recipe.toml:14"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The decisions of one stage, in the order they were taken."""
+
+    wishes: Mapping[str, Wish] = field(default_factory=dict)  # recipe key -> wish
+    decisions: dict[str, Decision] = field(default_factory=dict)
+
+    def decide(self, rule: Rule, *inputs: Decision) -> Decision:
+        """Ask `rule`, let the recipe's own value win, and record the decision."""
+        choice = rule(*(i.value for i in inputs))
+        wish = self.wishes.get(rule.key)
+        return self.record(_settle(rule, choice, wish, tuple(i.id for i in inputs)))
+
+    def record(self, decision: Decision) -> Decision:
+        assert decision.id not in self.decisions, f"{decision.id} is decided twice"
+        self.decisions[decision.id] = decision
+        return decision
+
+
+def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
+    common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
+    if wish is None:
+        return Decision(rule.decides, choice.value, choice.because, **common)
+    outside = choice.accepts and not choice.accepts[0] <= wish.value <= choice.accepts[1]
+    low, high = choice.accepts or (0, 0)
+    because = f"set in {wish.where}"
+    if wish.value != choice.value:
+        because += f"; the rule would choose {choice.value}: {choice.because}"
+    return Decision(
+        rule.decides,
+        wish.value,
+        because,
+        origin="recipe",
+        where=wish.where,
+        dissent=f"{rule.id} expects {low:g} to {high:g}: {choice.because}" if outside else "",
+        **common,
+    )
