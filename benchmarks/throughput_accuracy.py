@@ -1,0 +1,58 @@
+"""Score the time estimate against published throughput: `python -m benchmarks.throughput_accuracy [CSV] [--json]`.
+
+Scored: tokens per second and GPU of runs whose model, batch, length and strategy are stated and modelled.
+Errors are predicted / measured - 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+
+from benchmarks.published import RESULTS, Row, Unmodelled, card_of, rows
+from benchmarks.report import Score, publish
+from benchmarks.stacks import case_of
+from recipec.estimate.links import link_of
+from recipec.estimate.throughput import step_time
+
+
+def main(arguments: list[str]) -> int:
+    """Print the tables; write them to benchmarks/results unless another CSV is named."""
+    names = [argument for argument in arguments if not argument.startswith("--")]
+    scores, skipped = score(rows(names[0] if names else "published_throughput.csv"))
+    target = None if names else RESULTS / "throughput_accuracy.md"
+    publish("Accuracy of the throughput estimate", scores, skipped, arguments, target)
+    return 0
+
+
+def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:
+    """Predict every run that states its tokens per second; count the rest by unmodelled feature."""
+    scores, skipped = [], Counter[str]()
+    for row in table:
+        if not row["tokens_per_s_per_gpu"]:
+            continue
+        try:
+            scores.append(_score(row))
+        except Unmodelled as reason:
+            skipped[str(reason)] += 1
+    return scores, skipped
+
+
+def _score(row: Row) -> Score:
+    case, card = case_of(row), card_of(row)
+    time = step_time(case.architecture, case.layout, case.work, card, link_of(card))
+    return Score(
+        id=row["id"],
+        source=row["source_repo_or_doc"],
+        kind="tokens/s",
+        method=row["method"],
+        strategy=case.layout.strategy,
+        measured=float(row["tokens_per_s_per_gpu"]),
+        predicted=time.tokens_per_second_per_gpu,
+        note=f"{card.name}, {time.bound_by}, MFU {time.mfu:.2f}",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

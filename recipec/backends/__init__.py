@@ -1,0 +1,27 @@
+"""The back ends: a plan becomes artifacts; no text and no arithmetic of their own."""
+
+from __future__ import annotations
+
+from recipec.backends.configs import config_artifacts
+from recipec.backends.documents import document_artifacts
+from recipec.backends.evaluation import evaluation_artifacts
+from recipec.backends.job import Job
+from recipec.backends.launching import launch_artifacts
+from recipec.backends.preparation import preparation_artifacts
+from recipec.backends.registry import registry_artifacts
+from recipec.backends.training import training_artifacts
+from recipec.render.artifact import Artifact
+
+
+def lower(job: Job) -> list[Artifact]:
+    """Every file of the bundle, in the order of its README."""
+    files = document_artifacts(job)
+    for stage in job.stages:
+        files += training_artifacts(stage)
+    files += preparation_artifacts(job) + evaluation_artifacts(job)
+    for stage in job.stages:
+        files += config_artifacts(stage)
+    return files + launch_artifacts(job) + registry_artifacts(job)
+
+
+__all__ = ["Job", "lower"]

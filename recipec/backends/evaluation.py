@@ -1,0 +1,61 @@
+"""evaluate.py: the same evaluation before and after training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.backends.job import Job
+from recipec.backends.preparation import is_chat, uses_template_file
+from recipec.backends.training import base_model, nf4_config
+from recipec.facts.model import is_path
+from recipec.render.artifact import Artifact
+from recipec.render.call import Arg, Call
+from recipec.render.traced import Raw
+
+SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enough to wait for
+
+
+def evaluation_artifacts(job: Job) -> list[Artifact]:
+    return [Artifact("evaluate.py", job.last.ids("data_format"), "evaluate.py.j2", _names(job))]
+
+
+def _names(job: Job) -> dict[str, Any]:
+    stage, asked = job.last, job.loaded.recipe.evaluate
+    pairs = stage.shape.format not in ("text", "chat")
+    return {
+        "name": job.name,
+        "local_model": is_path(job.facts.model.name),
+        "base": base_model(job.stages[0]),
+        "stage": stage.traced("stage"),
+        "lora": stage.because(stage.lora, "adaptation"),
+        "nf4": stage.because(stage.nf4, "quantization"),
+        "max_rows": stage.traced("eval_samples"),
+        "max_length": stage.traced("max_length"),
+        "samples": asked.samples or SAMPLES,
+        "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
+        "chat_template_file": stage.because(uses_template_file(job), "template"),
+        "load_model": _load_model(job),
+        "preference": stage.because(stage.method.preference, "stage"),
+        "answer_column": "chosen" if stage.method.preference else "completion",
+        "format_text": stage.because(stage.shape.format == "text", "data_format"),
+        "format_chat": stage.because(stage.shape.format == "chat", "data_format"),
+        "chat_pairs": stage.because(pairs and is_chat(stage), "data_format"),
+        "plain_pairs": stage.because(pairs and not is_chat(stage), "data_format"),
+        "adds_special_tokens": not is_chat(stage),
+    }
+
+
+def _load_model(job: Job) -> Call:
+    stage, model = job.last, job.loaded.recipe.model
+    dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}[stage.value("precision")]
+    args = [
+        Arg("", Raw("source")),
+        Arg("dtype", Raw(dtype), stage.ids("precision")),
+        Arg("device_map", "auto"),
+        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
+    ]
+    if stage.nf4:
+        args.append(Arg("quantization_config", nf4_config(stage), stage.ids("quantization")))
+    if model.trust_remote_code:
+        args.append(Arg("trust_remote_code", True, stage.ids("model")))
+    return Call("loader.from_pretrained", args)

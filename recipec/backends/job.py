@@ -1,0 +1,106 @@
+"""What every back end is given: the recipe, the facts, the plan; and how a decision becomes a traced value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from recipec.dataset import DataShape
+from recipec.facts import Facts
+from recipec.methods import METHODS, Method
+from recipec.planner import Plan, StagePlan
+from recipec.recipe import LoadedRecipe
+from recipec.render.call import Arg
+from recipec.render.traced import Traced
+from recipec.sharders import SHARDERS, Sharder
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compilation, as the back ends see it."""
+
+    loaded: LoadedRecipe
+    facts: Facts
+    plan: Plan
+    plan_digest: str
+
+    @property
+    def name(self) -> str:
+        return self.loaded.recipe.recipe.name
+
+    @property
+    def stages(self) -> list[StageJob]:
+        return [StageJob(self, plan, index) for index, plan in enumerate(self.plan.stages)]
+
+    @property
+    def last(self) -> StageJob:
+        return self.stages[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class StageJob:
+    """One stage of a compilation."""
+
+    job: Job
+    plan: StagePlan
+    index: int
+
+    @property
+    def name(self) -> str:
+        return self.plan.stage.name
+
+    @property
+    def method(self) -> Method:
+        return METHODS[self.name]
+
+    @property
+    def sharder(self) -> Sharder:
+        return SHARDERS[self.plan.layout.strategy]
+
+    @property
+    def folder(self) -> str:
+        """Where the stage's scripts are, "" or "stages/1-sft/"."""
+        return f"stages/{self.index + 1}-{self.name}/" if len(self.job.plan.stages) > 1 else ""
+
+    @property
+    def shape(self) -> DataShape:
+        section = "preferences" if self.method.preference and "preferences" in self.job.facts.data else "train"
+        return self.job.facts.data[section].shape
+
+    @property
+    def lora(self) -> bool:
+        return self.plan.layout.adaptation == "lora"
+
+    @property
+    def nf4(self) -> bool:
+        return self.plan.layout.quantization == "nf4"
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.job.facts.gpu.kind == "cpu"
+
+    @property
+    def merges(self) -> bool:
+        """Whether the adapter must be merged because another stage starts from this one."""
+        return self.lora and self.index + 1 < len(self.job.plan.stages)
+
+    def value(self, id: str) -> Any:
+        return self.plan.decisions[id].value
+
+    def ids(self, *names: str) -> tuple[str, ...]:
+        """Decision ids as the source map knows them: "sft.learning_rate"."""
+        return tuple(f"{self.name}.{name}" for name in names)
+
+    def traced(self, id: str, value: Any = None) -> Traced:
+        """A decision's value (or something made from it) that marks what it prints."""
+        return Traced(self.value(id) if value is None else value, f"{self.name}.{id}")
+
+    def because(self, value: Any, *names: str) -> Traced:
+        """A value made from several decisions."""
+        return Traced(value, ",".join(self.ids(*names)))
+
+    def arg(self, name: str, id: str, value: Any = None, note: bool = False) -> Arg:
+        """An argument whose value is a decision; `note` prints the reason, unless the user set the value."""
+        decision = self.plan.decisions[id]
+        shown = decision.because if note and decision.origin != "recipe" else ""
+        return Arg(name, decision.value if value is None else value, self.ids(id), shown)

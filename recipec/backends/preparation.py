@@ -1,0 +1,149 @@
+"""prepare_data.py and the chat template: from the user's rows to what the trainers read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.backends.arguments import has_template_file
+from recipec.backends.job import Job, StageJob
+from recipec.backends.training import base_model, tokenizer_call
+from recipec.dataset import DataShape
+from recipec.facts.model import is_path
+from recipec.render.artifact import Artifact
+from recipec.render.call import Arg, Call
+from recipec.render.traced import Raw
+
+ROLES = ("text", "instruction", "input", "output", "messages", "prompt", "completion", "chosen", "rejected")
+
+
+def preparation_artifacts(job: Job) -> list[Artifact]:
+    """prepare_data.py for all stages, and the bundle's own chat template where it has one."""
+    files = [Artifact("prepare_data.py", job.last.ids("data_format"), "data/prepare_data.py.j2", _names(job))]
+    if uses_template_file(job):
+        files.append(_template_artifact(job))
+    return files
+
+
+def uses_template_file(job: Job) -> bool:
+    return any(has_template_file(stage) for stage in job.stages)
+
+
+def _template_artifact(job: Job) -> Artifact:
+    stage = next(stage for stage in job.stages if has_template_file(stage))
+    template = stage.value("template")
+    if template in ("plain", "chatml"):
+        return Artifact("chat_template.jinja", stage.ids("template"), f"chat/{template}.jinja.j2")
+    text = (job.loaded.folder / template).read_text(encoding="utf-8")
+    return Artifact("chat_template.jinja", stage.ids("template"), "chat/own.jinja.j2", {"text": Raw(text)})
+
+
+def _names(job: Job) -> dict[str, Any]:
+    stages, first = job.stages, job.stages[0]
+    data = job.loaded.recipe.data
+    formats = {stage.shape.format for stage in stages}
+    split = data.split
+    flags = {
+        "splits_eval": any(stage.value("eval_fraction") for stage in stages),
+        "splits_test": any(stage.value("test_fraction") for stage in stages),
+        "reads_eval": data.eval is not None,
+        "reads_test": data.test is not None,
+        "reads_hub": any(source.hub for source in _sources(job)),
+        "weighs": any(source.weight not in (None, 1) for source in _sources(job)),
+        "reads_text_files": any(str(source.path).endswith(".txt") for source in _sources(job)),
+        "proves_mask": "chat" in formats,
+        "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
+        "chat_pairs": any(is_chat(stage) and stage.shape.format not in ("text", "chat") for stage in stages),
+        "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
+        "overflow_drop": any(stage.value("overflow") == "drop" for stage in stages),
+        "overflow_split": any(stage.value("overflow") == "split" and not stage.value("packing") for stage in stages),
+        "splits_by_time": bool(split and split.time),
+        "splits_by_group": bool(split and split.group),
+        "splits_by_class": bool(split and split.stratify),
+        "splits_at_random": not (split and (split.time or split.group or split.stratify)),
+    }
+    formats_used = {f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS}
+    return {
+        "name": job.name,
+        "seed": first.traced("seed"),
+        "stages": [_stage(stage) for stage in stages],
+        "tokenizer": tokenizer_call(first, base_model(first)),
+        "chat_template_file": first.because(uses_template_file(job), "template"),
+        "split_column": (split and (split.time or split.group or split.stratify)) or None,
+        "converters": Raw(
+            "{" + ", ".join(f'"{name}": from_{name.replace("-", "_")}' for name in sorted(formats)) + "}"
+        ),
+        "columns": sorted(_columns(job)),
+        **flags,
+        **formats_used,
+        **_column_names([stage.shape for stage in stages]),
+        **_wrapping(stages),
+    }
+
+
+_FORMATS = ("text", "instruction", "chat", "prompt-completion", "preference")
+
+
+def is_chat(stage: StageJob) -> bool:
+    """Whether the stage's rows are rendered with a chat template: always, but for raw text and plain pairs."""
+    return stage.shape.format != "text" and not (
+        stage.shape.content == "strings"
+        and stage.shape.format in ("prompt-completion", "preference")
+        and stage.value("template") == "none"
+    )
+
+
+def _sources(job: Job) -> list[Any]:
+    data = job.loaded.recipe.data
+    return [source for part in (data.train, data.preferences, data.eval, data.test) for source in part or []]
+
+
+def _columns(job: Job) -> set[str]:
+    split = job.loaded.recipe.data.split
+    columns = {column for stage in job.stages for column in stage.shape.columns.values()}
+    return columns | {column for column in (split and (split.time or split.group or split.stratify),) if column}
+
+
+def _column_names(shapes: list[DataShape]) -> dict[str, str | None]:
+    """column_ROLE for every role; None for those that no stage has."""
+    found = {role: column for shape in shapes for role, column in shape.columns.items()}
+    return {f"column_{role}": found.get(role) for role in ROLES}
+
+
+def _wrapping(stages: list[StageJob]) -> dict[str, bool]:
+    """Which converters turn plain strings into messages, and other shapes of the content."""
+    wraps = {stage.shape.format: stage.shape.content == "strings" and is_chat(stage) for stage in stages}
+    shapes = {stage.shape.format: stage.shape for stage in stages}
+    preference = shapes.get("preference")
+    return {
+        "chat_from_value": "chat" in shapes and shapes["chat"].content == "from-value",
+        "wraps_pairs": wraps.get("prompt-completion", False),
+        "wraps_preferences": wraps.get("preference", False),
+        "implicit_prompt": preference is not None and preference.implicit_prompt,
+    }
+
+
+def _stage(stage: StageJob) -> Call:
+    """The stage as the constructor call that stands in prepare_data.py."""
+    data = stage.job.loaded.recipe.data
+    train = data.preferences if stage.method.preference and data.preferences else data.train
+    args = [
+        Arg("name", stage.traced("stage")),
+        Arg("format", stage.traced("data_format"), note=stage.shape.evidence),
+        Arg("train", [_source(source) for source in train], stage.ids("data_format")),
+    ]
+    for part in ("eval", "test"):
+        if getattr(data, part) is not None:
+            args.append(Arg(part, [_source(source) for source in getattr(data, part)], stage.ids(f"has_{part}_file")))
+    args.append(stage.arg("max_length", "max_length", note=True))
+    for fraction in ("eval_fraction", "test_fraction"):
+        if stage.value(fraction):
+            args.append(stage.arg(fraction, fraction))
+    return Call("Stage", args)
+
+
+def _source(source: Any) -> dict[str, Any]:
+    """A data source as the dictionary that read() takes."""
+    found = {name: getattr(source, name) for name in ("path", "hub", "subset", "split", "revision", "weight")}
+    if source.hub and not source.split:
+        found["split"] = "train"
+    return {name: value for name, value in found.items() if value is not None}

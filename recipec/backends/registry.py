@@ -1,0 +1,100 @@
+"""registry/entry.json: the model's registry entry, drafted before training, and the JSON Schema it follows.
+
+The fields are those of rule book 001, Model Registry; what only a run can tell is null until it has run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.backends.job import Job
+from recipec.catalog.stack import stack
+from recipec.render.artifact import Artifact
+from recipec.render.mapping import Leaf
+
+STATUSES = ("experimental", "staging", "production", "archived")
+
+
+def registry_artifacts(job: Job) -> list[Artifact]:
+    ids = job.last.ids("model", "adaptation")
+    return [
+        Artifact("registry/entry.json", ids, mapping=_entry(job)),
+        Artifact("registry/entry.schema.json", ids, mapping=entry_schema()),
+    ]
+
+
+def _entry(job: Job) -> dict[str, Any]:
+    stage, recipe = job.last, job.loaded.recipe
+    outputs = f"outputs/{stage.name}"
+    return {
+        "model_id": Leaf(job.name, stage.ids("model")),
+        "description": recipe.recipe.description,
+        "base_model": Leaf(job.facts.model.name, stage.ids("model")),
+        "licence": Leaf(job.facts.model.licence, stage.ids("model")),
+        "method": [Leaf(_method(part), part.ids("adaptation", "quantization")) for part in job.stages],
+        "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
+        "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
+        "metrics": {"eval_loss": None, "perplexity": None, "forgetting_delta": None},
+        "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs},
+        "training_metadata": {
+            "plan_digest": job.plan_digest,
+            "compute_hours": None,
+            "gpu_type": Leaf(job.facts.gpu.name, stage.ids("gpu")),
+            "gpu_count": Leaf(stage.value("world_size"), stage.ids("world_size")),
+            "framework": " + ".join(f"{name} {stack()[name]}" for name in ("torch", "transformers", "trl", "peft")),
+            "start_time": None,
+            "end_time": None,
+        },
+        "status": recipe.registry.status or "experimental",
+        "tags": list(recipe.registry.tags or ()),
+    }
+
+
+def _method(stage: Any) -> str:
+    return f"{stage.name}: " + ("qlora" if stage.nf4 else stage.value("adaptation"))
+
+
+def _hyperparameters(stage: Any) -> dict[str, Any]:
+    names = ["learning_rate", "epochs", "global_batch_size", "max_length", "warmup", "weight_decay", "seed"]
+    names += ["lora_rank", "lora_alpha"] if stage.lora else []
+    names += ["beta"] if stage.method.preference else []
+    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names}
+
+
+def entry_schema() -> dict[str, Any]:
+    """The published JSON Schema of a registry entry (draft-07)."""
+    text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": ["number", "null"]}
+    properties: dict[str, Any] = {
+        "model_id": text,
+        "description": nullable,
+        "base_model": text,
+        "licence": nullable,
+        "method": {"type": "array", "items": text, "minItems": 1},
+        "hyperparameters": {"type": "object", "additionalProperties": {"type": "object"}},
+        "dataset": _object({"name": text, "size": {"type": ["integer", "null"]}, "hash": nullable}),
+        "metrics": {"type": "object", "additionalProperties": number},
+        "artifacts": {"type": "object", "additionalProperties": nullable},
+        "training_metadata": _object(
+            {
+                "plan_digest": text,
+                "compute_hours": number,
+                "gpu_type": text,
+                "gpu_count": {"type": "integer", "minimum": 1},
+                "framework": text,
+                "start_time": nullable,
+                "end_time": nullable,
+            }
+        ),
+        "status": {"enum": list(STATUSES)},
+        "tags": {"type": "array", "items": text},
+    }
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Model registry entry"} | _object(properties)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,199 @@
+"""train.py and its companions for one stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec import __version__
+from recipec.backends.arguments import has_template_file, training_config, weights_dtype
+from recipec.backends.job import StageJob
+from recipec.facts.model import is_path
+from recipec.render.artifact import Artifact
+from recipec.render.call import Arg, Call
+from recipec.render.traced import Raw, mark
+
+GIB = 2**30
+
+
+def training_artifacts(stage: StageJob) -> list[Artifact]:
+    """The Python files of one stage."""
+    names = _train_names(stage)
+    files = [
+        Artifact(f"{stage.folder}train.py", stage.ids("stage"), "trl/train.py.j2", names),
+        Artifact(f"{stage.folder}preflight.py", stage.ids("stage"), "trl/preflight.py.j2", _preflight_names(stage)),
+    ]
+    if stage.merges:
+        merge = {
+            "stage": stage.traced("stage"),
+            "path": f"{stage.folder}merge_adapter.py",
+            "dtype": _code(stage, weights_dtype(stage), "precision"),
+            "bundle_root": bundle_root(stage),
+        }
+        ids = stage.ids("adaptation")
+        files.append(Artifact(f"{stage.folder}merge_adapter.py", ids, "trl/merge_adapter.py.j2", merge))
+    return files
+
+
+def _train_names(stage: StageJob) -> dict[str, Any]:
+    job, method = stage.job, stage.method
+    early = stage.value("early_stopping_patience")
+    return {
+        "summary": summary(stage),
+        "launcher": "launch/local.sh",
+        "version": __version__,
+        "recipe_file": job.loaded.path.name,
+        "path": f"{stage.folder}train.py",
+        "cpu_only": stage.because(stage.on_cpu, "gpu"),
+        "imports_torch": stage.because(stage.nf4 or not stage.on_cpu, "quantization", "gpu"),
+        "reads_environment": is_path(job.facts.model.name) and stage.plan.stage.starts_from is None,
+        "lora": stage.because(stage.lora, "adaptation"),
+        "nf4": stage.because(stage.nf4, "quantization"),
+        "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
+        "transformers_imports": Raw(", ".join(_transformers_imports(stage))),
+        "config_class": Raw(method.config),
+        "trainer_class": Raw(method.trainer),
+        "bundle_root": bundle_root(stage),
+        "model": model_expression(stage),
+        "stage": stage.traced("stage"),
+        "plan_digest": job.plan_digest,
+        "predicted_peak_gib": round(stage.plan.memory.peak_allocated_bytes / GIB, 1),
+        "max_steps": stage.traced("max_steps"),
+        "training_config": training_config(stage),
+        "lora_config": lora_config(stage) if stage.lora else None,
+        "nf4_config": nf4_config(stage) if stage.nf4 else None,
+        "trainer": _trainer(stage, early),
+    }
+
+
+def summary(stage: StageJob) -> str:
+    """One sentence: what is trained, how, on how many rows."""
+    how = {"full": "all weights", "lora": "a LoRA adapter"}[stage.value("adaptation")]
+    how = "a LoRA adapter on a 4-bit base" if stage.nf4 else how
+    start = (
+        f"the result of {stage.plan.stage.starts_from}" if stage.plan.stage.starts_from else stage.job.facts.model.name
+    )
+    return (
+        f"{stage.method.title.capitalize()} of {start} for {stage.job.name}: {how}, {stage.value('examples'):,} rows."
+    )
+
+
+def bundle_root(stage: StageJob) -> Raw:
+    return Raw("parents[2]" if stage.folder else "parent")
+
+
+def model_expression(stage: StageJob) -> Raw:
+    """Where the stage's model comes from, as code."""
+    start = stage.plan.stage.starts_from
+    if start is not None:
+        previous = stage.job.stages[stage.index - 1]
+        folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.lora else ")")
+        return _code(stage, folder, "model")
+    return base_model(stage)
+
+
+def base_model(stage: StageJob) -> Raw:
+    """The recipe's model, as code: a hub id, or a folder below the data root."""
+    from recipec.render.literals import py
+
+    name = stage.job.facts.model.name
+    if is_path(name) and not name.startswith("/"):
+        return _code(stage, f"str(DATA_ROOT / {py(name.removeprefix('./'))})", "model")
+    return py(stage.traced("model", name))
+
+
+def _code(stage: StageJob, text: str, *ids: str) -> Raw:
+    return mark(",".join(stage.ids(*ids)), text)
+
+
+def _transformers_imports(stage: StageJob) -> list[str]:
+    names = ["EarlyStoppingCallback"]
+    if needs_tokenizer(stage):
+        names.append("AutoTokenizer")
+    if stage.nf4:
+        names.append("BitsAndBytesConfig")
+    return sorted(names)
+
+
+def needs_tokenizer(stage: StageJob) -> bool:
+    """Whether train.py loads the tokenizer itself; otherwise the trainer takes the model's."""
+    if stage.plan.stage.starts_from is not None:
+        return False
+    own_template = has_template_file(stage) and stage.method.preference
+    model = stage.job.loaded.recipe.model
+    return own_template or bool(model.revision) or bool(model.trust_remote_code)
+
+
+def _trainer(stage: StageJob, patience: int) -> Call:
+    args = [
+        Arg("model", Raw("MODEL"), stage.ids("model")),
+        Arg("args", Raw("training_config(args)")),
+        Arg("train_dataset", Raw('rows["train"]')),
+        Arg("eval_dataset", Raw('rows["eval"]')),
+    ]
+    if needs_tokenizer(stage):
+        args.append(Arg("processing_class", tokenizer_call(stage, Raw("MODEL"))))
+    if stage.lora:
+        args.append(Arg("peft_config", Raw("lora_config()"), stage.ids("adaptation")))
+    if stage.nf4:
+        args.append(Arg("quantization_config", Raw("nf4_config()"), stage.ids("quantization")))
+    stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", patience)])
+    args.append(Arg("callbacks", [stop], stage.ids("early_stopping_patience")))
+    return Call(stage.method.trainer, args)
+
+
+def tokenizer_call(stage: StageJob, source: Raw) -> Call:
+    """How the tokenizer is loaded."""
+    model = stage.job.loaded.recipe.model
+    args = [Arg("", source, stage.ids("model"))]
+    if model.revision:
+        args.append(Arg("revision", model.revision, stage.ids("model")))
+    if model.trust_remote_code:
+        args.append(Arg("trust_remote_code", True, stage.ids("model")))
+    return Call("AutoTokenizer.from_pretrained", args)
+
+
+def lora_config(stage: StageJob) -> Call:
+    targets = stage.value("lora_targets")
+    return Call(
+        "LoraConfig",
+        [
+            stage.arg("r", "lora_rank", note=True),
+            stage.arg("lora_alpha", "lora_alpha"),
+            stage.arg("lora_dropout", "lora_dropout"),
+            stage.arg("target_modules", "lora_targets", targets if isinstance(targets, str) else list(targets)),
+            Arg("bias", "none", stage.ids("adaptation")),
+            Arg("task_type", "CAUSAL_LM", stage.ids("adaptation")),
+        ],
+    )
+
+
+def nf4_config(stage: StageJob) -> Call:
+    """The 4-bit base of QLoRA."""
+    dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}[stage.value("precision")]
+    return Call(
+        "BitsAndBytesConfig",
+        [
+            stage.arg("load_in_4bit", "quantization", True),
+            stage.arg("bnb_4bit_quant_type", "quantization", "nf4"),
+            stage.arg("bnb_4bit_use_double_quant", "double_quantization"),
+            Arg("bnb_4bit_compute_dtype", Raw(dtype), stage.ids("precision")),
+        ],
+    )
+
+
+def _preflight_names(stage: StageJob) -> dict[str, Any]:
+    planned = {
+        "distributed": stage.traced("strategy", stage.sharder.fact),
+        "world_size": stage.traced("world_size"),
+        "global_batch_size": stage.because(
+            stage.plan.layout.global_batch, "global_batch_size", "gradient_accumulation"
+        ),
+    }
+    return {
+        "planned": planned,
+        "max_dropped": stage.traced("dropped_rows_limit"),
+        "preference": stage.because(stage.method.preference, "stage"),
+        "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        "checks_stop_token": stage.because(stage.shape.format != "text", "loss_on"),
+        "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
+    }

@@ -1,0 +1,147 @@
+"""Put a compiled bundle on the disk: compare, decide, write whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from recipec.bundle.changes import Action, Change, OnConflict, compare
+from recipec.bundle.folder import check_paths, foreign, strangers, unusable, unwritable
+from recipec.bundle.lock import LockInputs, lock_text
+from recipec.bundle.source_map import source_map_text
+from recipec.bundle.state import LAST, LOCK, PLAN, SOURCE_MAP, STATE, LastBuild, read_last, read_text
+from recipec.bundle.write import File, exclusive, is_interrupted, recover_locked, write_files
+from recipec.diagnostics.model import Diagnostic
+from recipec.render.artifact import Rendered
+
+FINE, FOUND, UNUSABLE = 0, 1, 2  # exit codes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What happened to each file, what to tell the user, and the exit code."""
+
+    changes: tuple[Change, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    exit_code: int = FINE
+    stale: bool = True  # the build had something to write
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Everything of one build that can reach the disk."""
+
+    out: Path
+    shown: str  # the folder as the user wrote it
+    files: Sequence[Rendered]
+    plan_json: bytes
+    lock_inputs: LockInputs
+    conflict: OnConflict
+    force: bool
+    writes: bool
+
+
+def write_bundle(
+    out: Path,
+    files: Sequence[Rendered],
+    plan_json: bytes,
+    lock_inputs: LockInputs,
+    *,
+    conflict: str = OnConflict.MARKERS,
+    force: bool = False,
+    dry_run: bool = False,
+    check: bool = False,
+) -> WriteResult:
+    """Bring `out` to `files`, keeping the user's edits unless `force`; `dry_run` and `check` write nothing.
+
+    With `check` the exit code is 1 when a build would write anything.
+    """
+    check_paths([file.path for file in files])
+    writes = not (dry_run or check)
+    job = _Job(Path(os.path.abspath(out)), str(out), files, plan_json, lock_inputs, OnConflict(conflict), force, writes)
+    try:
+        with exclusive(job.out):
+            result = _run(job)
+    except OSError as error:
+        outcome = "the next build recovers" if is_interrupted(job.out) else "nothing was written"
+        return _refused(unwritable(job.shown, (error.strerror or str(error)).lower(), outcome))
+    return replace(result, exit_code=FOUND) if check and result.stale and not result.exit_code else result
+
+
+def _run(job: _Job) -> WriteResult:
+    """Build, or say what a build would do."""
+    problem = unusable(job.out, job.shown, [file.path for file in job.files])
+    if problem:
+        return _refused(problem)
+    if is_interrupted(job.out):
+        if not job.writes:
+            note = "an earlier build was interrupted; the next build recovers from it"
+            return WriteResult((Change(STATE, Action.OVERWRITE, note),))
+        recover_locked(job.out)
+    return _compare_and_write(job)
+
+
+def _compare_and_write(job: _Job) -> WriteResult:
+    built = read_last(job.out)
+    last = built or LastBuild()
+    changes = tuple(compare(job.out, job.files, last, job.conflict, job.force))
+    in_the_way = {change.path for change in changes if change.action is Action.REFUSE}
+    if built is None:
+        in_the_way |= set(strangers(job.out, {file.path: file.text for file in job.files}))
+    if in_the_way:
+        return replace(_refused(foreign(job.shown, in_the_way)), changes=changes)
+    conflicts = [change for change in changes if change.action is Action.CONFLICT]
+    if _holds_up(job, conflicts):
+        help = "resolve them and build again, or discard your edits with --force"
+        return WriteResult(changes, (_conflict(conflicts, "nothing was written", help),), FOUND)
+    return _write(job, last, changes, conflicts)
+
+
+def _holds_up(job: _Job, conflicts: Sequence[Change]) -> bool:
+    """Conflicts that must be settled before anything is written."""
+    return bool(conflicts) and (job.conflict is OnConflict.FAIL or any(change.unresolved for change in conflicts))
+
+
+def _write(job: _Job, last: LastBuild, changes: tuple[Change, ...], conflicts: Sequence[Change]) -> WriteResult:
+    files = _changed_files(changes) | _changed_state(job, last, changes)
+    edited = write_files(job.out, files) if files and job.writes else ()
+    late = [Change(path, Action.CONFLICT, "edited while it was being built; your version stays") for path in edited]
+    diagnostics = [_conflict(found, "the other files are written", help) for found, help in _helps(conflicts, late)]
+    marked = bool(conflicts) and job.conflict is OnConflict.MARKERS
+    return WriteResult(changes, tuple(diagnostics), FOUND if marked or late else FINE, stale=bool(files))
+
+
+def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Sequence[Change], str]]:
+    """The kinds of conflict that there are, and how each is resolved."""
+    kinds = (conflicts, "resolve them by hand; what you leave is kept as your edit"), (late, "build again")
+    return [kind for kind in kinds if kind[0]]
+
+
+def _changed_files(changes: Sequence[Change]) -> dict[str, File | None]:
+    written = {c.path: File(c.text, c.executable) for c in changes if c.text is not None}
+    return written | {c.path: None for c in changes if c.action is Action.DELETE}
+
+
+def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File | None]:
+    """The files under `.recipec/` that this build changes; a file kept as an orphan keeps its last text, for merges."""
+    emitted = {file.path: file.text for file in job.files}
+    kept = {change.path for change in changes if change.action is Action.KEEP_ORPHAN}
+    deleted = [change.path for change in changes if change.action is Action.STAYS_DELETED]
+    state = {f"{LAST}/{path}": text for path, text in emitted.items()} | {
+        PLAN: job.plan_json.decode(),
+        SOURCE_MAP: source_map_text(job.files),
+        LOCK: lock_text(job.lock_inputs, job.plan_json, job.files, deleted),
+    }
+    changed = {path: File(text) for path, text in state.items() if read_text(job.out / path) != text}
+    return changed | {f"{LAST}/{path}": None for path in last.texts if path not in emitted and path not in kept}
+
+
+def _conflict(conflicts: Sequence[Change], outcome: str, help: str) -> Diagnostic:
+    places = tuple(f"{change.path}: {change.note}" for change in conflicts)
+    return Diagnostic("W0701", f"edits in conflict; {outcome}", notes=places, help=(help,))
+
+
+def _refused(problem: Diagnostic) -> WriteResult:
+    return WriteResult((), (problem,), UNUSABLE)

@@ -1,0 +1,152 @@
+"""Compare a new build with the disk and the last build: what to do with each file, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from recipec.bundle.merge import has_markers, merge_json, merge_text
+from recipec.bundle.state import LastBuild, read_text
+from recipec.render.artifact import Rendered
+
+
+class Action(StrEnum):
+    """What a build does with one file."""
+
+    CREATE = "create"
+    OVERWRITE = "overwrite"
+    UNCHANGED = "unchanged"
+    KEEP_EDIT = "keep-user-edit"
+    MERGE = "merge"
+    CONFLICT = "conflict"
+    STAYS_DELETED = "stays-deleted"
+    REFUSE = "refuse-foreign"
+    DELETE = "delete"
+    KEEP_ORPHAN = "keep-orphan"
+
+
+class OnConflict(StrEnum):
+    """What to do where the user and the new build changed the same lines."""
+
+    MARKERS = "markers"
+    KEEP = "keep"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file, what happens to it, a word to the user, and its new text when it is written."""
+
+    path: str
+    action: Action
+    note: str = ""
+    text: str | None = None
+    executable: bool = False
+    unresolved: bool = False  # the markers of an earlier conflict are still there
+
+
+def compare(
+    out: Path,
+    files: Iterable[Rendered],
+    last: LastBuild,
+    on_conflict: OnConflict = OnConflict.MARKERS,
+    force: bool = False,
+) -> list[Change]:
+    """All changes that bring `out` from the last build to `files`; `force` gives up the user's edits and deletions."""
+    emitted = {file.path: file for file in files}
+    changes = [change for file in emitted.values() for change in _file_changes(out, file, last, on_conflict, force)]
+    orphans = [_orphan(out, path, text) for path, text in last.texts.items() if path not in emitted]
+    return changes + [change for change in orphans if change]
+
+
+def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnConflict, force: bool) -> list[Change]:
+    target = out / file.path
+    if target.is_dir() or not _has_room(out, target):
+        return [Change(file.path, Action.REFUSE, "a folder or file of that name is in the way")]
+    disk, built = read_text(target), last.texts.get(file.path)
+    if disk is None:
+        return [_missing(file, last, force)]
+    if disk == file.text:
+        return [_identical(target, file)]
+    if built is None:
+        return [Change(file.path, Action.REFUSE, "exists and was not built by recipec")]
+    if disk == built or force:
+        return [_write(file, Action.OVERWRITE, "" if disk == built else "your edit is discarded")]
+    return _edited(file, disk, built, on_conflict)
+
+
+def _has_room(out: Path, target: Path) -> bool:
+    """Whether no file stands where a folder on the way to `target` must be."""
+    return not any(parent.is_file() for parent in target.parents if parent != out and parent.is_relative_to(out))
+
+
+def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
+    if file.path not in last.texts or force:
+        return _write(file, Action.CREATE)
+    note = "" if file.path in last.deleted else "you deleted it; --force brings it back"
+    return Change(file.path, Action.STAYS_DELETED, note)
+
+
+def _identical(target: Path, file: Rendered) -> Change:
+    if file.executable and not os.access(target, os.X_OK):
+        return _write(file, Action.OVERWRITE, "made executable")
+    return Change(file.path, Action.UNCHANGED)
+
+
+def _edited(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+    """The file as the user edited it, when the new build is another text."""
+    if has_markers(disk):
+        return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
+    if file.text == built:
+        return [Change(file.path, Action.KEEP_EDIT)]
+    if file.path.endswith(".json"):
+        return _edited_json(file, disk, built, on_conflict)
+    merged = merge_text(built, disk, file.text)
+    if not merged.conflicts:
+        return [_write(file, Action.MERGE, text=merged.text)]
+    if on_conflict is not OnConflict.MARKERS:
+        return [Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version stays")]
+    places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
+    return [_write(file, Action.CONFLICT, f"markers in {places}", merged.text)]
+
+
+def _edited_json(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+    """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
+    merged = merge_json(built, disk, file.text)
+    if merged is not None:
+        return [_write(file, Action.MERGE, text=_as_lines_merge(file, disk, built, merged))]
+    if on_conflict is not OnConflict.MARKERS:
+        return [Change(file.path, Action.CONFLICT, "you and the new build changed the same value; your version stays")]
+    beside = f"{file.path}.new"
+    return [
+        Change(file.path, Action.CONFLICT, f"your version stays; the new build is in {beside}"),
+        Change(beside, Action.CREATE, text=file.text),
+    ]
+
+
+def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
+    """The merge by lines where it says the same as the merge by keys, because it keeps the user's layout."""
+    import json
+
+    lines = merge_text(built, disk, file.text)
+    try:
+        return lines.text if json.loads(lines.text) == json.loads(merged) else merged
+    except ValueError:
+        return merged
+
+
+def _orphan(out: Path, path: str, built: str) -> Change | None:
+    """A file of the last build that this one does not emit."""
+    disk = read_text(out / path)
+    if disk is None:
+        return None
+    if disk == built:
+        return Change(path, Action.DELETE, "no longer part of the bundle")
+    return Change(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
+
+
+def _write(file: Rendered, action: Action, note: str = "", text: str | None = None) -> Change:
+    return Change(file.path, action, note, file.text if text is None else text, file.executable)

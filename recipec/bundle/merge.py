@@ -1,0 +1,123 @@
+"""Three-way merge: what the user changed and what the new build changed since the last build, together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MINE, LAST, NEW = "<<<<<<< your edit", "||||||| last build", ">>>>>>> new build"
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The merged text and how many places both sides changed differently."""
+
+    text: str
+    conflicts: int
+
+
+def merge_text(last: str, mine: str, new: str) -> Merged:
+    """Merge line by line; a conflict becomes markers around your edit, the last build and the new build.
+
+    Lines that all three share divide the files into chunks; a chunk that one side left as it was takes the other side.
+    """
+    merged: list[str] = []
+    conflicts = 0
+    for chunk_last, chunk_mine, chunk_new, shared in _chunks(*map(lines_of, (last, mine, new))):
+        settled = _settle(chunk_last, chunk_mine, chunk_new)
+        conflicts += settled is None
+        merged += settled if settled is not None else _marked(chunk_last, chunk_mine, chunk_new)
+        merged += shared
+    return Merged("".join(merged), conflicts)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines with their ends; only `\\n` ends a line."""
+    return [line for line in text.replace("\n", "\n\0").split("\0") if line]
+
+
+def has_markers(text: str) -> bool:
+    """Whether a conflict of an earlier build still stands in `text`."""
+    return any(line.startswith((MINE, NEW)) for line in lines_of(text))
+
+
+def merge_json(last: str, mine: str, new: str) -> str | None:
+    """Merge JSON documents key by key; None when both sides changed one value differently or one is not JSON."""
+    import json
+
+    from recipec.render.mapping import render_mapping
+
+    try:
+        trees = [json.loads(text) for text in (last, mine, new)]
+    except ValueError:
+        return None
+    merged = _merge_values(*trees)
+    return None if merged is None else render_mapping(merged[0], "json")
+
+
+def _chunks(
+    last: list[str], mine: list[str], new: list[str]
+) -> list[tuple[list[str], list[str], list[str], list[str]]]:
+    """Stretches of the three files, each followed by one line that all of them share (none after the last)."""
+    in_mine, in_new = _matches(last, mine), _matches(last, new)
+    shared = [(i, in_mine[i], in_new[i]) for i in range(len(last)) if i in in_mine and i in in_new]
+    chunks = []
+    a = b = c = 0
+    for i, j, k in shared:
+        chunks.append((last[a:i], mine[b:j], new[c:k], [last[i]]))
+        a, b, c = i + 1, j + 1, k + 1
+    return [*chunks, (last[a:], mine[b:], new[c:], [])]
+
+
+def _matches(old: list[str], new: list[str]) -> dict[int, int]:
+    """Which line of `new` each kept line of `old` became."""
+    from difflib import SequenceMatcher
+
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    return {a + i: b + i for a, b, size in blocks for i in range(size)}
+
+
+def _settle(last: Any, mine: Any, new: Any) -> Any:
+    """The side that changed, or what both agree on; None when they differ."""
+    if mine == new or new == last:
+        return mine
+    return new if mine == last else None
+
+
+def _marked(last: Sequence[str], mine: Sequence[str], new: Sequence[str]) -> list[str]:
+    mine, last, new = _ended(mine), _ended(last), _ended(new)
+    return [f"{MINE}\n", *mine, f"{LAST}\n", *last, "=======\n", *new, f"{NEW}\n"]
+
+
+def _ended(lines: Sequence[str]) -> list[str]:
+    return [line if line.endswith("\n") else line + "\n" for line in lines]
+
+
+def _merge_values(last: Any, mine: Any, new: Any) -> tuple[Any] | None:
+    """The merged value in a tuple, which may hold `_ABSENT`; None for a conflict."""
+    if _same(mine, new) or _same(new, last):
+        return (mine,)
+    if _same(mine, last):
+        return (new,)
+    if all(isinstance(side, Mapping) for side in (mine, new)):
+        return _merge_keys(last if isinstance(last, Mapping) else {}, mine, new)
+    return None
+
+
+def _merge_keys(last: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Any] | None:
+    """Keys in the order of the new build, the user's own after them."""
+    merged = {}
+    for key in dict.fromkeys([*new, *mine]):
+        value = _merge_values(*(side.get(key, _ABSENT) for side in (last, mine, new)))
+        if value is None:
+            return None
+        if value[0] is not _ABSENT:
+            merged[key] = value[0]
+    return (merged,)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as JSON, where `true` is not 1 and 1.0 is not 1."""
+    return one == other and repr(one) == repr(other)

@@ -1,0 +1,67 @@
+"""`.recipec/source_map.json`: from a line of the bundle, edited or not, to the decisions behind it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recipec.bundle.merge import lines_of
+from recipec.bundle.state import LAST, SOURCE_MAP, dump_json, read_text
+from recipec.render.artifact import Rendered
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a line comes from: the decisions, nearest first, and the line as the last build wrote it."""
+
+    text: str  # the line as it is now
+    ids: tuple[str, ...] = ()
+    line: int | None = None  # in the last build; None when the user added the line
+    edited: bool = False  # the user changed this line
+
+
+def source_map_text(files: Iterable[Rendered]) -> str:
+    """The map of a build, with lines as keys."""
+    maps = {file.path: {str(line): list(ids) for line, ids in sorted(file.lines.items())} for file in files}
+    return dump_json({"schema_version": SCHEMA_VERSION, "files": maps})
+
+
+def load(out: Path) -> dict[str, Any] | None:
+    """The source map of the bundle in `out`, None when there is none that we can read."""
+    try:
+        data = json.loads((out / SOURCE_MAP).read_bytes())
+    except (OSError, ValueError):
+        return None
+    known = isinstance(data, dict) and data.get("schema_version") == SCHEMA_VERSION
+    return data if known and isinstance(data.get("files"), dict) else None
+
+
+def ids_at(out: Path, path: str, line: int) -> Origin | None:
+    """Who decided line `line` (from 1) of `path` in `out`; None when no such line or file was built."""
+    source_map, now, built = load(out), read_text(out / path), read_text(out / LAST / path)
+    if source_map is None or now is None or built is None or not 1 <= line <= len(lines_of(now)):
+        return None
+    text = lines_of(now)[line - 1].rstrip("\n")
+    before, edited = _line_before(lines_of(built), lines_of(now), line)
+    if before is None:
+        return Origin(text)
+    ids = source_map["files"].get(path, {}).get(str(before), [])
+    return Origin(text, tuple(ids), before, edited)
+
+
+def _line_before(built: list[str], now: list[str], line: int) -> tuple[int | None, bool]:
+    """The line of the last build that `line` was, and whether it was edited; None for a line of the user's own."""
+    from difflib import SequenceMatcher
+
+    for tag, start, end, now_start, now_end in SequenceMatcher(None, built, now, autojunk=False).get_opcodes():
+        if now_start < line <= now_end:
+            before = start + line - now_start
+            if tag == "equal":
+                return before, False
+            return (before, True) if end - start == now_end - now_start else (None, False)
+    return None, False

@@ -1,0 +1,49 @@
+"""What `.recipec/` remembers of the last build: the text of each file, as the base of the next merge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STATE = ".recipec"
+LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
+
+
+@dataclass(frozen=True, slots=True)
+class LastBuild:
+    """The files of the last build as they were emitted, and those whose deletion by the user was noted."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
+def read_last(out: Path) -> LastBuild | None:
+    """What was built in `out` before, None when nothing was."""
+    folder = out / LAST
+    if not folder.is_dir():
+        return None
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return LastBuild({path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}, _noted(out))
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text with `\\n` line ends, None when there is no file; bytes that are not UTF-8 survive a round trip."""
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    return text.replace("\r\n", "\n")
+
+
+def dump_json(data: object) -> str:
+    """Indented JSON with sorted keys: the same bytes for the same data."""
+    return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _noted(out: Path) -> tuple[str, ...]:
+    try:
+        return tuple(json.loads((out / LOCK).read_bytes())["deleted"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()

@@ -1,0 +1,219 @@
+"""Write a set of files so that a reader of recipec sees all of them or none, wherever the process is killed.
+
+A new folder is prepared under another name beside its place and renamed: it is there whole or not at all.
+
+In an existing folder the user has files of their own, so the files are switched one by one under a journal:
+
+1. `.recipec/next.tmp/` takes the new files, copies of the old ones, and the journal: what each file was and will be.
+2. It is renamed to `.recipec/next`. Before this rename nothing has happened; after it, the build will be finished.
+3. Each new file is renamed to its place. On an error `next` is renamed to `undo` and the old files go back.
+4. The folder of the journal is removed.
+
+`recover` runs before a bundle is built or read and goes on where a killed process stopped. A file that is neither what
+it was nor what it will be was edited meanwhile, and stays. Safe against the death of the process, not of the machine:
+nothing is flushed to the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from recipec.bundle.state import STATE
+
+_STAGING, _NEXT, _UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"
+_JOURNAL = "journal.json"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What a file will be."""
+
+    text: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One file of the journal with its fingerprints, None where there is no file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+def write_files(out: Path, files: Mapping[str, File | None]) -> tuple[str, ...]:
+    """Write `files` (None deletes) into `out`; return those that were edited meanwhile and stay. Raises OSError."""
+    if not out.exists():
+        _create(out, {path: file for path, file in files.items() if file})
+        return ()
+    try:
+        _stage(out, files)
+    except OSError:
+        _clear(out)
+        raise
+    return _finish(out)
+
+
+def recover(out: Path) -> None:
+    """Finish or take back what a killed build left in `out`. Raises OSError."""
+    if is_interrupted(out):
+        with exclusive(out):
+            recover_locked(out)
+
+
+def recover_locked(out: Path) -> None:
+    """`recover` for a caller that holds `exclusive(out)`."""
+    shutil.rmtree(_beside(out)[1], ignore_errors=True)
+    if (out / _UNDO).exists():
+        _take_back(out)
+    if (out / _NEXT).exists():
+        _finish(out)
+    _clear(out)
+
+
+def is_interrupted(out: Path) -> bool:
+    """Whether a killed build left something to finish, take back or clear away."""
+    return any((out / folder).exists() for folder in (_STAGING, _NEXT, _UNDO)) or _beside(out)[1].exists()
+
+
+@contextlib.contextmanager
+def exclusive(out: Path) -> Iterator[None]:
+    """Wait until no other recipec writes to `out`; a file system without locks is done without."""
+    descriptor = None
+    with contextlib.suppress(OSError, ImportError):
+        import fcntl
+
+        descriptor = os.open(_beside(out)[0].parent, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """The topmost folder that `out` needs and does not have (or `out`), and the name it is prepared under."""
+    top = out
+    while not out.exists() and not top.parent.exists():
+        top = top.parent
+    return top, top.with_name(f".{top.name}.recipec-tmp")
+
+
+def _create(out: Path, files: Mapping[str, File]) -> None:
+    top, prepared = _beside(out)
+    shutil.rmtree(prepared, ignore_errors=True)
+    try:
+        for path, file in files.items():
+            _write(prepared / out.relative_to(top) / path, file)
+        os.rename(prepared, top)
+    except OSError:
+        shutil.rmtree(prepared, ignore_errors=True)
+        raise
+
+
+def _stage(out: Path, files: Mapping[str, File | None]) -> None:
+    staging = out / _STAGING
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    steps = [_stage_file(out, staging, path, file) for path, file in files.items()]
+    journal = [[step.path, step.before, step.after] for step in steps]
+    (staging / _JOURNAL).write_text(json.dumps(journal), encoding="utf-8")
+    os.rename(staging, out / _NEXT)
+
+
+def _stage_file(out: Path, staging: Path, path: str, file: File | None) -> _Step:
+    target, new, old = out / path, staging / "new" / path, staging / "old" / path
+    if target.exists():
+        old.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(target, old)
+    if file:
+        _write(new, file, like=old)
+    return _Step(path, _fingerprint(old), _fingerprint(new))
+
+
+def _write(path: Path, file: File, like: Path | None = None) -> None:
+    """Write a file with the mode of `like` where that exists, and executable where it must be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.text.encode("utf-8", "surrogateescape"))
+    if like and like.exists():
+        shutil.copymode(like, path)
+    if file.executable:
+        mode = path.stat().st_mode
+        path.chmod(mode | (mode & 0o444) >> 2)
+
+
+def _fingerprint(path: Path) -> str | None:
+    try:
+        digest = sha256(path.read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return digest + ("+x" if path.stat().st_mode & 0o100 else "")
+
+
+def _finish(out: Path) -> tuple[str, ...]:
+    """Switch to the new files; on an error back to the old ones."""
+    try:
+        edited = [step.path for step in _steps(out / _NEXT) if not _switch(out, step, out / _NEXT / "new")]
+    except OSError:
+        os.rename(out / _NEXT, out / _UNDO)
+        _take_back(out)
+        raise
+    _discard(out / _NEXT)
+    return tuple(edited)
+
+
+def _take_back(out: Path) -> None:
+    for step in _steps(out / _UNDO):
+        _switch(out, _Step(step.path, before=step.after, after=step.before), out / _UNDO / "old")
+    _discard(out / _UNDO)
+
+
+def _steps(folder: Path) -> list[_Step]:
+    """The journal; none once it is removed, which is the last thing that counts."""
+    journal = folder / _JOURNAL
+    return [_Step(*entry) for entry in json.loads(journal.read_bytes())] if journal.exists() else []
+
+
+def _switch(out: Path, step: _Step, source: Path) -> bool:
+    """Bring one file from `before` to `after`, as often as asked; False when the user has changed it meanwhile."""
+    target = out / step.path
+    now = _fingerprint(target)
+    if now == step.after:
+        return True
+    if now != step.before or (step.after and not (source / step.path).exists()):
+        return False
+    if step.after is None:
+        target.unlink()
+        _remove_empty_folders(out, target.parent)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(source / step.path, target)
+    return True
+
+
+def _discard(folder: Path) -> None:
+    """Remove a finished journal; one that stays is found finished by the next `recover`."""
+    with contextlib.suppress(OSError):
+        (folder / _JOURNAL).unlink(missing_ok=True)
+        shutil.rmtree(folder)
+
+
+def _clear(out: Path) -> None:
+    """Remove what was only prepared."""
+    shutil.rmtree(out / _STAGING, ignore_errors=True)
+    _remove_empty_folders(out, out / STATE)
+
+
+def _remove_empty_folders(out: Path, folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        while folder != out:
+            folder.rmdir()
+            folder = folder.parent

@@ -1,0 +1,161 @@
+"""The shape of a decoder-only transformer, and the exact parameter arithmetic on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
+ExpertShape = tuple[str, int, int, int]  # parameter name, experts, input features, output features
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """What an implementation calls its linear modules; one name where projections are fused."""
+
+    qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
+    output: str = "o_proj"
+    mlp_in: tuple[str, ...] = ("gate_proj", "up_proj")
+    mlp_out: str = "down_proj"
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """The mixture-of-experts part of a layer. Experts are fused 3-D parameters (transformers 5), not linear modules."""
+
+    count: int
+    per_token: int
+    intermediate_size: int
+    block: str  # class name of the MoE block: the leaf module for ZeRO-3
+    shared_intermediate_size: int = 0  # an always-active gated MLP beside the experts, with its own sigmoid gate
+    dense_layers: int = 0  # layers with a plain MLP instead of experts
+    bias: bool = False  # on expert projections and router
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Shape fields of one model; sizes in features, heads, layers and tokens."""
+
+    model_type: str
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+    tie_embeddings: bool
+    max_position: int
+    decoder_layer: str
+    sliding_window: int | None = None  # tokens; on all layers or on some, None where it is off
+    attention_bias: bool = False  # on query, key and value
+    output_bias: bool = False  # on the attention's output projection
+    mlp_bias: bool = False
+    norm_bias: bool = False  # LayerNorm instead of RMSNorm
+    qk_norm: str | None = None  # "head": one weight per head dimension; "full": one per query or key feature
+    attention_sinks: bool = False  # one learned logit per head
+    gated_mlp: bool = True
+    norms_per_layer: int = 2  # over the hidden size, without qk_norm
+    moe: Experts | None = None
+    modules: Modules = Modules()
+
+    @property
+    def query_size(self) -> int:
+        """Features of all query heads together."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        """Features of all key heads together; values have the same."""
+        return self.num_kv_heads * self.head_dim
+
+    def linear_shapes(self, dense: bool = False) -> tuple[LinearShape, ...]:
+        """The linear modules of one decoder layer as (name, in, out) without experts and router.
+
+        A mixture-of-experts model answers for a layer with experts unless `dense` asks for one of its plain layers.
+        """
+        if self.moe is None or dense:
+            return self._attention_shapes() + self._mlp_shapes(self.intermediate_size)
+        shared = self.moe.shared_intermediate_size
+        gate = (("shared_expert_gate", self.hidden_size, 1),)
+        return self._attention_shapes() + (self._mlp_shapes(shared) + gate if shared else ())
+
+    def expert_shapes(self) -> tuple[ExpertShape, ...]:
+        """The fused expert parameters of one layer as (name, experts, in, out); empty for a dense model."""
+        if self.moe is None:
+            return ()
+        count, inner = self.moe.count, self.moe.intermediate_size
+        return ("gate_up_proj", count, self.hidden_size, 2 * inner), ("down_proj", count, inner, self.hidden_size)
+
+    @property
+    def layer_params(self) -> int:
+        """Parameters of one decoder layer; of a layer with experts for a mixture-of-experts model."""
+        return self._common_params + self._experts_params(self.moe.count if self.moe else 0)
+
+    @property
+    def embedding_params(self) -> int:
+        """Parameters of the token embedding, and of the output head unless it is tied to it."""
+        return self.vocab_size * self.hidden_size * (1 if self.tie_embeddings else 2)
+
+    @property
+    def params(self) -> int:
+        """All parameters."""
+        return self._total(self.layer_params)
+
+    @property
+    def active_params(self) -> int:
+        """Parameters that one token passes through, embeddings included; all of them for a dense model."""
+        return self._total(self._common_params + self._experts_params(self.moe.per_token if self.moe else 0))
+
+    @property
+    def _common_params(self) -> int:
+        return self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=False)
+
+    @property
+    def _norm_params(self) -> int:
+        return self.hidden_size * (2 if self.norm_bias else 1)
+
+    @property
+    def _attention_params(self) -> int:
+        qkv = self.query_size + 2 * self.kv_size
+        biases = qkv * self.attention_bias + self.hidden_size * self.output_bias
+        norms = {None: 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
+        return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
+
+    def _mlp_params(self, dense: bool) -> int:
+        shapes = self.linear_shapes(dense)[len(self._attention_shapes()) :]
+        return _weights(shapes) + self.mlp_bias * sum(out for _, _, out in shapes)
+
+    def _experts_params(self, counted: int) -> int:
+        """Router plus `counted` experts."""
+        if self.moe is None:
+            return 0
+        router = self.moe.count * (self.hidden_size + self.moe.bias)
+        one = sum((inputs + self.moe.bias) * outputs for _, _, inputs, outputs in self.expert_shapes())
+        return router + counted * one
+
+    def _total(self, layer_params: int) -> int:
+        dense_layers = self.moe.dense_layers if self.moe else 0
+        dense = self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=True)
+        layers = (self.num_layers - dense_layers) * layer_params + dense_layers * dense
+        return self.embedding_params + layers + self._norm_params
+
+    def _attention_shapes(self) -> tuple[LinearShape, ...]:
+        widths = (self.query_size, self.kv_size, self.kv_size)
+        inputs = _merge(self.modules.qkv, self.hidden_size, widths)
+        return (*inputs, (self.modules.output, self.query_size, self.hidden_size))
+
+    def _mlp_shapes(self, inner: int) -> tuple[LinearShape, ...]:
+        widths = (inner, inner) if self.gated_mlp else (inner,)
+        inputs = _merge(self.modules.mlp_in, self.hidden_size, widths)
+        return (*inputs, (self.modules.mlp_out, inner, self.hidden_size))
+
+
+def _merge(names: tuple[str, ...], inputs: int, widths: tuple[int, ...]) -> tuple[LinearShape, ...]:
+    """One module per name; a single name stands for the fused projection."""
+    if len(names) == 1:
+        return ((names[0], inputs, sum(widths)),)
+    return tuple((name, inputs, width) for name, width in zip(names, widths, strict=True))
+
+
+def _weights(shapes: tuple[LinearShape, ...]) -> int:
+    return sum(inputs * outputs for _, inputs, outputs in shapes)

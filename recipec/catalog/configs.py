@@ -1,0 +1,127 @@
+"""From a transformers config.json to an Architecture, or a clear refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recipec.catalog.architecture import Architecture, Experts
+from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
+
+_SIZES = {
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "max_position": "max_position_embeddings",
+}
+
+
+class UnsupportedConfig(Exception):
+    """A configuration that does not give an exact architecture: the reason, and the keys that would be needed."""
+
+    def __init__(self, reason: str, missing: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.missing = missing
+
+
+def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
+    """The architecture that transformers 5.23 builds from `config`; raises UnsupportedConfig where it is not exact."""
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str):
+        raise UnsupportedConfig("the configuration names no model_type", ("model_type",))
+    if model_type not in MODEL_TYPES:
+        raise UnsupportedConfig(
+            f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"
+        )
+    row = MODEL_TYPES[model_type]
+    _refuse_missing(model_type, config, row)
+    sizes = {field: _integer(config, key) for field, key in _SIZES.items()}
+    return Architecture(model_type=model_type, **sizes, **_heads(config, row), **_parts(config, row))
+
+
+def _required(row: ModelType) -> tuple[str, ...]:
+    keys = list(_SIZES.values())
+    if not row.kv_heads_optional:
+        keys.append("num_key_value_heads")
+    if row.moe:
+        keys += [row.moe.count, "num_experts_per_tok", row.moe.intermediate]
+        keys += [row.moe.shared] if row.moe.shared else []
+    return tuple(dict.fromkeys(keys))
+
+
+def _refuse_missing(model_type: str, config: Mapping[str, Any], row: ModelType) -> None:
+    missing = tuple(key for key in _required(row) if key not in config)
+    if missing:
+        raise UnsupportedConfig(f"the {model_type} configuration lacks {', '.join(missing)}", missing)
+
+
+def _heads(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
+    """Head dimension and key-value heads, with the class defaults where the key is absent or null."""
+    heads = _integer(config, "num_attention_heads")
+    derived = row.head_dim if row.head_dim and "head_dim" not in config else _integer(config, "hidden_size") // heads
+    optional = {
+        "head_dim": ("head_dim", derived),
+        "num_kv_heads": ("num_key_value_heads", heads),
+    }
+    return {
+        field: fallback if config.get(key) is None else _integer(config, key)
+        for field, (key, fallback) in optional.items()
+    }
+
+
+def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
+    return {
+        "tie_embeddings": _flag(config, Key("tie_word_embeddings", row.ties)),
+        "decoder_layer": row.decoder_layer,
+        "sliding_window": _window(config, row),
+        "attention_bias": _flag(config, row.qkv_bias),
+        "output_bias": _flag(config, row.output_bias),
+        "mlp_bias": _flag(config, row.mlp_bias),
+        "norm_bias": row.norm_bias,
+        "qk_norm": row.qk_norm,
+        "attention_sinks": row.sinks,
+        "gated_mlp": row.gated,
+        "norms_per_layer": row.norms,
+        "moe": _experts(config, row),
+        "modules": row.modules,
+    }
+
+
+def _window(config: Mapping[str, Any], row: ModelType) -> int | None:
+    off = not row.windowed or (row.windowed == "switch" and not config.get("use_sliding_window"))
+    return None if off or config.get("sliding_window") is None else _integer(config, "sliding_window")
+
+
+def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
+    if row.moe is None:
+        return None
+    return Experts(
+        count=_integer(config, row.moe.count),
+        per_token=_integer(config, "num_experts_per_tok"),
+        intermediate_size=_integer(config, row.moe.intermediate),
+        block=row.moe.block,
+        shared_intermediate_size=_integer(config, row.moe.shared) if row.moe.shared else 0,
+        dense_layers=_dense_layers(config) if row.moe.sparse_steps else 0,
+        bias=row.moe.bias,
+    )
+
+
+def _dense_layers(config: Mapping[str, Any]) -> int:
+    """Layers without experts, by the test of the Qwen MoE decoder layers."""
+    step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or []
+    layers = range(_integer(config, "num_hidden_layers"))
+    return sum(layer in listed or (layer + 1) % step != 0 for layer in layers)
+
+
+def _flag(config: Mapping[str, Any], flag: bool | Key) -> bool:
+    return flag if isinstance(flag, bool) else bool(config.get(flag.name, flag.default))
+
+
+def _integer(config: Mapping[str, Any], key: str) -> int:
+    value = config[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UnsupportedConfig(f"{key} is {value!r}, not a positive whole number")
+    return value

@@ -1,0 +1,77 @@
+"""GPUs by name: memory, dense matrix rates and links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from recipec.catalog.lookup import entries_with, names_in
+
+_FOLDER = Path(__file__).parent / "gpus"
+_MAKERS = re.compile(r"^((nvidia|amd|geforce|tesla|quadro|instinct)-)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device as the framework sees it (a half of an MI250X); what is not known is None."""
+
+    name: str
+    vendor: str  # nvidia | amd
+    kind: str  # consumer | workstation | datacentre
+    memory_gib: float  # what the driver reports in all, the lowest figure found
+    memory_gb: float  # what the data sheet says
+    memory_note: str  # where memory_gib comes from
+    bandwidth_gb_s: float
+    fp16_tflops: float  # dense matrix rate with fp32 accumulation, in 10^12 operations per second
+    link: str  # pcie | nvlink | infinity-fabric: to the other devices of the node
+    link_gb_s: float  # per device and direction, peak
+    bf16: bool
+    flash_attention: bool  # has FlashAttention-2 kernels
+    bf16_tflops: float | None = None  # likewise; None without bf16 matrix units
+    capability: float | None = None  # CUDA compute capability
+    aliases: tuple[str, ...] = ()
+    price_usd_per_hour: float | None = None
+    price_source: str | None = None
+    source: str = ""
+    checked: date | None = None
+    unverified: tuple[str, ...] = ()  # fields that were not looked up when the file was checked
+
+
+def gpu(name: str) -> Gpu | None:
+    """The GPU called `name`, or by an alias; case, blanks and the maker's name do not matter. None if unknown."""
+    wanted = _MAKERS.sub("", re.sub(r"[\s_-]+", "-", name.strip().lower()))
+    for entry in entries_with(_FOLDER, wanted):
+        if wanted in (entry["name"], *entry["aliases"]):
+            lists = {key: tuple(entry.get(key, ())) for key in ("aliases", "unverified")}
+            return Gpu(**{**entry, **lists})
+    return None
+
+
+def gpu_names() -> tuple[str, ...]:
+    """All GPU names of the catalog, sorted, without aliases."""
+    return names_in(_FOLDER)
+
+
+def gpu_from_vram(vram_gib: float) -> Gpu:
+    """A generic card with `vram_gib` GiB, taken as stated, and rates that make times pessimistic rather than wrong.
+
+    Assumed: the matrix rate of an A10G, the bandwidth of an L4, PCIe 3.0 x16, bf16 but no FlashAttention-2.
+    """
+    return Gpu(
+        name=f"vram-{vram_gib:g}gib",
+        vendor="nvidia",
+        kind="consumer",
+        memory_gib=float(vram_gib),
+        memory_gb=vram_gib * 2**30 / 1e9,
+        memory_note="as stated in the recipe",
+        bandwidth_gb_s=300.0,
+        bf16_tflops=70.0,
+        fp16_tflops=70.0,
+        link="pcie",
+        link_gb_s=16.0,
+        bf16=True,
+        flash_attention=False,
+        source="assumption: the matrix rate of an A10G, the bandwidth of an L4, PCIe 3.0 x16",
+    )

@@ -1,0 +1,58 @@
+"""A local folder as the model: its config.json, and what its tokenizer files tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
+from recipec.catalog.models import Model
+
+
+def local_model(folder: Path) -> Model:
+    """The model saved in `folder`; raises UnsupportedConfig with the reason. The caller names it (`name` is empty)."""
+    architecture = architecture_from_config(read_config(folder / "config.json"))
+    tokenizer = _optional(folder / "tokenizer_config.json")
+    chat = (folder / "chat_template.jinja").is_file() or bool(tokenizer.get("chat_template"))
+    return Model(
+        name="",
+        kind="chat" if chat else "base",
+        architecture=architecture,
+        family=architecture.model_type,
+        stop_tokens=_stop_tokens(folder, tokenizer),
+        params_billion=architecture.params / 1e9,
+        source="config.json",
+    )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The JSON object in `path`; raises UnsupportedConfig when it is missing, unreadable or not an object."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UnsupportedConfig(f"{path.name} cannot be read: {error.strerror or 'no such file'}") from error
+    except ValueError as error:
+        raise UnsupportedConfig(f"{path.name} is not valid JSON: {error}") from error
+    if not isinstance(config, dict):
+        raise UnsupportedConfig(f"{path.name} holds no JSON object")
+    return config
+
+
+def _optional(path: Path) -> dict[str, Any]:
+    """Like `read_config` for a file that need not be there."""
+    return read_config(path) if path.is_file() else {}
+
+
+def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:
+    """The tokens that generation stops at; else the tokenizer's own end token; else none."""
+    ids = _optional(folder / "generation_config.json").get("eos_token_id")
+    known = tokenizer.get("added_tokens_decoder") or {}
+    listed = ids if isinstance(ids, list) else [ids]
+    stops = tuple(_content(known[str(id)]) for id in listed if str(id) in known)
+    return stops or tuple(filter(None, [_content(tokenizer.get("eos_token"))]))
+
+
+def _content(token: Any) -> str:
+    """A token is saved as text or as a table with its content."""
+    return str((token.get("content") if isinstance(token, dict) else token) or "")

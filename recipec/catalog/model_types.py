@@ -1,0 +1,166 @@
+"""What each supported `model_type` of transformers 5.23 is made of, beyond what its config.json says.
+
+Checked 2026-11-20 against the modelling and configuration sources of transformers 5.23.0; a test builds every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from recipec.catalog.architecture import Modules
+
+_SPLIT = Modules()
+
+
+class Key(NamedTuple):
+    """A boolean that config.json decides, and the class default for when it does not say."""
+
+    name: str
+    default: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoeType:
+    """How a mixture-of-experts config names its parts."""
+
+    block: str
+    count: str = "num_experts"
+    intermediate: str = "moe_intermediate_size"
+    shared: str = ""  # key of the shared expert's size
+    sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelType:
+    """One row: class names, module names, and the defaults that transformers fills in."""
+
+    decoder_layer: str
+    ties: bool = False  # class default of tie_word_embeddings
+    kv_heads_optional: bool = True  # absent num_key_value_heads means one per attention head
+    head_dim: int | None = None  # class default; None: hidden_size / num_attention_heads
+    qkv_bias: bool | Key = False
+    output_bias: bool | Key = False
+    mlp_bias: bool | Key = False
+    norm_bias: bool = False
+    qk_norm: str | None = None
+    sinks: bool = False
+    gated: bool = True
+    norms: int = 2
+    windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
+    modules: Modules = _SPLIT
+    moe: MoeType | None = None
+
+
+_BIAS = Key("attention_bias", False)
+_BIAS_ON = Key("attention_bias", True)
+_MLP_BIAS = Key("mlp_bias", False)
+_USE_BIAS = Key("use_bias", True)
+_FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
+_STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
+_NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
+_MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
+_GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
+_QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", sparse_steps=True)
+_QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
+
+MODEL_TYPES: dict[str, ModelType] = {
+    "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
+    "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always"),
+    "mixtral": ModelType("MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE),
+    "qwen2": ModelType("Qwen2DecoderLayer", kv_heads_optional=False, qkv_bias=True, windowed="switch"),
+    "qwen2_moe": ModelType(
+        "Qwen2MoeDecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=Key("qkv_bias", True),
+        windowed="switch",
+        moe=_QWEN2_MOE,
+    ),
+    "qwen3": ModelType(
+        "Qwen3DecoderLayer",
+        kv_heads_optional=False,
+        head_dim=128,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="head",
+        windowed="switch",
+    ),
+    "qwen3_moe": ModelType(
+        "Qwen3MoeDecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="head",
+        windowed="switch",
+        moe=_QWEN3_MOE,
+    ),
+    "gemma": ModelType(
+        "GemmaDecoderLayer", ties=True, kv_heads_optional=False, head_dim=256, qkv_bias=_BIAS, output_bias=_BIAS
+    ),
+    "gemma2": ModelType(
+        "Gemma2DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        head_dim=256,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        norms=4,
+        windowed="always",
+    ),
+    "gemma3_text": ModelType(
+        "Gemma3DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        head_dim=256,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="head",
+        norms=4,
+        windowed="always",
+    ),
+    "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
+    "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),
+    "olmo3": ModelType("Olmo3DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full", windowed="always"),
+    "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
+    "smollm3": ModelType(
+        "SmolLM3DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        mlp_bias=_MLP_BIAS,
+        windowed="switch",
+    ),
+    "starcoder2": ModelType(
+        "Starcoder2DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        qkv_bias=_USE_BIAS,
+        output_bias=_USE_BIAS,
+        mlp_bias=_USE_BIAS,
+        norm_bias=True,
+        gated=False,
+        windowed="always",
+        modules=_STARCODER,
+    ),
+    "gpt_neox": ModelType(
+        "GPTNeoXLayer",
+        qkv_bias=_BIAS_ON,
+        output_bias=_BIAS_ON,
+        mlp_bias=True,
+        norm_bias=True,
+        gated=False,
+        modules=_NEOX,
+    ),
+    "gpt_oss": ModelType(
+        "GptOssDecoderLayer",
+        kv_heads_optional=False,
+        head_dim=64,
+        qkv_bias=_BIAS_ON,
+        output_bias=_BIAS_ON,
+        sinks=True,
+        windowed="always",
+        moe=_GPT_OSS_MOE,
+    ),
+}

@@ -1,0 +1,31 @@
+"""The pinned stack that bundles are compiled for."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+_FILE = Path(__file__).parent / "stack.toml"
+
+
+@cache
+def stack() -> dict[str, str]:
+    """Package name to exact version, in the file's order."""
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))["pins"]
+
+
+def requirements(packages: Iterable[str]) -> tuple[str, ...]:
+    """Exact pins of `packages` in the stack's order: "torch==2.13.0"; a package outside the stack is a KeyError."""
+    wanted, pins = set(packages), stack()
+    if unknown := wanted - pins.keys():
+        raise KeyError(f"not in the stack: {', '.join(sorted(unknown))}")
+    return tuple(f"{name}=={version}" for name, version in pins.items() if name in wanted)
+
+
+def stack_digest() -> str:
+    """Twelve hexadecimal digits that change with any pin: names what a table of results was measured on."""
+    text = "\n".join(requirements(stack()))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,0 +1,65 @@
+"""The compiler: the list of passes, nothing else. Read this first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from recipec.backends import Job, lower
+from recipec.bundle.lock import LockInputs
+from recipec.catalog.stack import stack
+from recipec.diagnostics.allow import silence
+from recipec.diagnostics.model import Diagnostic, Report
+from recipec.facts import Facts, gather
+from recipec.planner import Plan, plan_recipe
+from recipec.planner.document import plan_digest, plan_json
+from recipec.planner.limits import check_limits
+from recipec.recipe import LoadedRecipe, load_recipe
+from recipec.render.artifact import Rendered
+from recipec.render.environment import render
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """Everything that compiling a recipe finds out; commands are thin readers of it."""
+
+    diagnostics: Sequence[Diagnostic]
+    recipe: LoadedRecipe | None = None
+    facts: Facts | None = None
+    plan: Plan | None = None
+    files: Sequence[Rendered] = ()
+    lock: LockInputs | None = None
+
+    @property
+    def plan_json(self) -> bytes:
+        assert self.plan is not None
+        return plan_json(self.plan)
+
+    @property
+    def source_map(self) -> Mapping[str, Mapping[int, tuple[str, ...]]]:
+        """Path -> line -> ids of the decisions behind it."""
+        return {file.path: file.lines for file in self.files}
+
+
+def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
+    """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing."""
+    report = Report()
+    loaded = load_recipe(path, report)
+    facts = gather(loaded, report) if loaded else None
+    plan = plan_recipe(loaded, facts, report) if loaded and facts else None
+    if plan and loaded:
+        check_limits(loaded, plan, report)
+    diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})
+    if report.has_errors or plan is None or loaded is None or facts is None:
+        return Compilation(diagnostics, loaded, facts)
+    if only_plan:
+        return Compilation(diagnostics, loaded, facts, plan)
+    files = [render(artifact) for artifact in lower(Job(loaded, facts, plan, plan_digest(plan)))]
+    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded))
+
+
+def _lock(loaded: LoadedRecipe) -> LockInputs:
+    recipes = {file.name: sha256(file.read_bytes()).hexdigest() for file in loaded.files}
+    return LockInputs(recipes=recipes, stack=dict(stack()))

@@ -1,0 +1,1 @@
+"""What the compiler says about a recipe, and how it is printed."""

@@ -1,0 +1,61 @@
+"""The single table of diagnostic codes.
+
+The first two digits say what kind of thing is wrong: 00 reading files, 01 TOML syntax, 02 the recipe language, 03 facts
+we do not have, 04 contradictions and impossible wishes, 05 risks, 06 not built, 07 the output folder.
+E is an error, W a warning that `[recipe] allow` can silence. A code is never reused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CODES: dict[str, str] = {
+    "E0001": "file not found",
+    "E0002": "file cannot be read",
+    "E0003": "file is not UTF-8",
+    "E0004": "file begins with a byte order mark",
+    "E0005": "file is too large for a recipe",
+    "E0006": "forbidden character in a string",
+    "E0007": "extended recipe not found",
+    "E0008": "recipes extend each other in a loop",
+    "E0101": "not valid TOML",
+    "E0102": "nested too deeply",
+    "E0103": "number too large for TOML",
+    "E0201": "missing key",
+    "E0202": "wrong type",
+    "E0203": "unknown key",
+    "E0204": "not one of the allowed values",
+    "E0205": "number out of range",
+    "E0206": "text of the wrong form",
+    "E0207": "list or table of the wrong size",
+    "E0301": "unknown model",
+    "E0302": "unknown GPU",
+    "E0303": "data file not found",
+    "E0304": "data cannot be used",
+    "E0305": "data format not recognised",
+    "E0306": "local model folder cannot be used",
+    "E0401": "contradiction",
+    "E0402": "does not fit",
+    "E0403": "over budget",
+    "E0404": "policy broken",
+    "E0405": "combination known to fail",
+    "E0406": "secret in the recipe",
+    "E0407": "value that recipec sets itself",
+    "W0501": "value outside the range of its rule",
+    "W0502": "unused allow",
+    "W0503": "GPUs left idle",
+    "E0601": "not supported",
+    "E0701": "output folder holds other files",
+    "E0702": "output cannot be written",
+    "W0701": "edits in conflict",
+}
+
+_PAGES = Path(__file__).parent / "pages"
+
+
+def explain(code: str) -> str | None:
+    """Return the page of a diagnostic code as Markdown, None when there is no such code."""
+    code = code.upper()
+    if code not in CODES:
+        return None
+    return (_PAGES / f"{code}.md").read_text(encoding="utf-8")

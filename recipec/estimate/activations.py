@@ -1,0 +1,144 @@
+"""What one decoder layer saves for the backward pass, and what its backward needs on top, in bytes per token.
+
+The terms follow the operations of the transformers 5 Llama family one by one (RMSNorm in fp32, rotary embedding,
+fused attention, SwiGLU) and equal the integer coefficients that a simulation of the real modules on fake tensors
+gives (2026-11: 18h + 8f + 6q + 4kv + 4H + 14r + 8 for LoRA under autocast, and its siblings; tests hold them).
+h hidden, f feed-forward, q query and kv key width, H heads, r rank.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.codepath import CodePath
+from recipec.estimate.work import ALL_LINEAR, LoraShape
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """Bytes per token of one layer, and of what lies around the layers."""
+
+    checkpoint: int  # the layer's input: all that checkpointing keeps
+    saved: int  # everything kept without checkpointing
+    backward: int  # transient of the layer's backward, on top of `saved`
+    product: int  # the part of it that is live while a dequantised weight is multiplied
+    forward: int  # transient of a forward that saves nothing (evaluation, reference)
+    tail: int  # final norm and the head's input
+
+
+def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Activations:
+    """Saved and transient bytes per token of one layer of `architecture` under a code path."""
+    norms = _norms(architecture, lora, path)
+    attention = _attention(architecture, lora, path)
+    mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path)
+    hidden = architecture.hidden_size
+    backward = path.residual * hidden * (3 if path.reentrant else 1) + mlp_transient
+    return Activations(
+        checkpoint=path.residual * hidden,
+        saved=norms + attention + mlp_saved,
+        backward=backward,
+        product=backward - path.compute * architecture.intermediate_size,
+        forward=2 * path.residual * hidden + mlp_forward,
+        tail=_tail(hidden, lora, path),
+    )
+
+
+def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
+    """Each norm keeps its fp32 input and its scale; a trained weight also needs the normalised input."""
+    per_feature = 4 + (path.residual if lora is None else 0)
+    per_feature = path.compute if path.fused_norms else per_feature  # one kernel: its own input, nothing in fp32
+    heads = architecture.num_heads + architecture.num_kv_heads
+    qk_features = architecture.query_size + architecture.kv_size
+    qk = qk_features * (4 + (path.compute if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk
+
+
+def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
+    """Fused attention keeps q, k, v, its output and one fp32 number per head."""
+    q, modules = architecture.query_size, architecture.modules
+    kv = q if path.repeated_kv else architecture.kv_size
+    kept = path.compute * (2 * q + 2 * kv) + 4 * architecture.num_heads
+    if len(modules.qkv) == 1:  # values are a view: the whole projection stays, and rotated queries and keys with it
+        kept += path.compute * (q + architecture.kv_size)
+    inputs = _inputs(architecture.hidden_size, modules.qkv, lora, path)
+    if _adapted((modules.output,), lora):
+        kept += path.adapter_copy * q + _dropout(q, 1, lora, path) + _rank(1, lora, path)
+    return kept + inputs
+
+
+def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
+    """(saved, transient of the backward, transient of a forward) of the feed-forward block."""
+    experts = architecture.moe
+    if experts is None:
+        return _dense_mlp(architecture, architecture.intermediate_size, lora, path)
+    saved, transient, forward = _experts(architecture, lora, path)
+    if experts.shared_intermediate_size:
+        shared = _dense_mlp(architecture, experts.shared_intermediate_size, lora, path)
+        return saved + shared[0], max(transient, shared[1]), max(forward, shared[2])
+    return saved, transient, forward
+
+
+def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
+    hidden, modules, width = architecture.hidden_size, architecture.modules, path.compute * inner
+    adapted = _adapted((modules.mlp_out,), lora)
+    product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy)
+    saved = (3 if architecture.gated_mlp else 1) * width + (width if product else 0)
+    saved += _inputs(hidden, modules.mlp_in, lora, path)
+    transient = 3 * width - (width if product else 0)
+    if adapted:
+        saved += path.adapter_copy * inner + _dropout(inner, 1, lora, path) + _rank(1, lora, path)
+        if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
+            transient = 3 * width + 4 * path.compute * hidden
+    return saved, transient, 3 * width
+
+
+def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
+    """Grouped experts: each token passes `per_token` of them; PEFT and 4-bit loading leave them alone."""
+    experts = architecture.moe
+    assert experts is not None
+    width = path.compute * experts.per_token * experts.intermediate_size
+    routed = path.compute * experts.per_token * architecture.hidden_size
+    saved = 3 * width + routed  # gate and up, activation; expert outputs before weighting
+    if lora is None:
+        saved += width + routed  # inputs of both grouped products, for their weights' gradients
+    saved += 4 * 3 * experts.count  # router logits, probabilities and their gradient path, fp32
+    return saved, 3 * width + routed, 3 * width + 2 * routed
+
+
+def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, path: CodePath) -> int:
+    """What a group of linear modules keeps of its common input."""
+    if lora is None:
+        return features * path.compute * (len(modules) if path.residual > path.compute else 1)
+    adapted = _adapted(modules, lora)
+    frozen = path.compute * features if path.saves_frozen_inputs else 0
+    if not adapted:
+        return frozen
+    shared = frozen if lora.dropout else path.compute * features
+    kept = path.adapter_copy * features * adapted if path.adapter_copy else shared
+    return kept + _dropout(features, adapted, lora, path) + _rank(adapted, lora, path)
+
+
+def _adapted(modules: tuple[str, ...], lora: LoraShape | None) -> int:
+    """How many of `modules` carry an adapter."""
+    if lora is None:
+        return 0
+    return len(modules) if lora.targets == ALL_LINEAR else sum(name in lora.targets for name in modules)
+
+
+def _dropout(features: int, adapted: int, lora: LoraShape | None, path: CodePath) -> int:
+    """A mask byte per adapted input; where the input was shared, also a dropped copy of it."""
+    if lora is None or not lora.dropout:
+        return 0
+    return adapted * features * (1 + (0 if path.adapter_copy else path.compute))
+
+
+def _rank(adapted: int, lora: LoraShape | None, path: CodePath) -> int:
+    return adapted * (lora.rank if lora else 0) * (path.adapter_copy or path.compute)
+
+
+def _tail(hidden: int, lora: LoraShape | None, path: CodePath) -> int:
+    """The final norm's fp32 input; with trained weights also the normalised input and the head's own input."""
+    if lora is not None:
+        return 4 * hidden
+    return (4 + path.residual + path.compute) * hidden

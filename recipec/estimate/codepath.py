@@ -1,0 +1,116 @@
+"""The code path of one run: in which type each kind of tensor is held, and who holds a share of it.
+
+Sources (read 2026-11 in the pinned stack): TRL 1.16 `create_model_from_path`, PEFT 0.21 `autocast_adapter_dtype`,
+accelerate 1.15 `fsdp2_prepare_model` (trainable parameters become fp32 shards), DeepSpeed 0.19 `stage_1_and_2.py`
+and `stage3.py` (the engine casts the module to bf16 and keeps fp32 masters).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+
+SHARDS_WEIGHTS = frozenset({"fsdp", "hsdp", "zero3"})
+SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2"}
+SHARDS_STATES = SHARDS_GRADIENTS | {"zero1"}
+DEEPSPEED = frozenset({"zero1", "zero2", "zero3"})
+
+NF4_BYTES = 0.5 + 1 / 64  # 4 bits and one absmax byte per block of 64 (bitsandbytes)
+NF4_DOUBLE_QUANT_BYTES = NF4_BYTES + 4 / (64 * 256)  # the absmax bytes' own fp32 scale per 256 blocks
+NF4_SINGLE_QUANT_BYTES = 0.5 + 4 / 64  # fp32 absmax per block
+ADAM_8BIT_BYTES = 2 * (1 + 4 / 256)  # two states of one byte and an fp32 absmax per block of 256
+
+
+@dataclass(frozen=True, slots=True)
+class CodePath:
+    """Bytes per parameter of each kind, and the ranks that share it."""
+
+    compute: int  # activations
+    residual: int  # the stream between layers; 4 where fp32 weights or norms promote it
+    frozen: int  # weights that do not train and are not quantised
+    quantized: float  # bytes per quantised weight, 0 where nothing is quantised
+    trained: int  # weights that train (full) or adapters
+    master: int  # the engine's fp32 copy, 0 where the weights are their own master
+    gradient: int
+    step_gradient: int  # fp32 copy of the gradient shard that DeepSpeed makes for the step
+    optimizer: float
+    paged_optimizer: bool
+    weight_shards: int
+    gradient_shards: int
+    state_shards: int
+    autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
+    adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
+    saves_frozen_inputs: bool
+    fused_norms: bool
+    repeated_kv: bool
+    reentrant: bool
+    holds_inputs: bool  # FSDP1's hooks on frozen units hold each layer's recomputed input and its gradient to the end
+
+
+def code_path(layout: Layout, work: Work) -> CodePath:
+    """Resolve the code path that `layout` and `work` take."""
+    low = 4 if layout.precision == "fp32" else 2
+    full = layout.adaptation == "full"
+    trained = _trained_bytes(layout, work, low)
+    master = 4 if layout.strategy in DEEPSPEED and trained == 2 else 0
+    autocast = work.autocast and low == 2 and layout.strategy not in SHARDS_WEIGHTS | DEEPSPEED
+    shard = layout.mesh.shard
+    return CodePath(
+        compute=low,
+        residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual else low,
+        frozen=0 if full else low,
+        quantized=_quantized_bytes(layout, work),
+        trained=trained,
+        master=master,
+        gradient=2 if layout.strategy in DEEPSPEED else trained,
+        step_gradient=4 if master else 0,
+        optimizer=_optimizer_bytes(layout, max(trained, master)),
+        paged_optimizer=layout.optimizer.startswith("paged"),
+        weight_shards=shard if layout.strategy in SHARDS_WEIGHTS else 1,
+        gradient_shards=shard if layout.strategy in SHARDS_GRADIENTS else 1,
+        state_shards=shard if layout.strategy in SHARDS_STATES else 1,
+        autocast_copies=autocast and trained == 4,
+        adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
+        saves_frozen_inputs=work.saves_4bit_inputs and layout.quantization == "nf4",
+        fused_norms=work.fused_kernels and full,
+        repeated_kv=work.repeated_kv,
+        reentrant=work.reentrant and not full,
+        holds_inputs=work.fsdp == 1 and layout.strategy in SHARDS_WEIGHTS and not full,
+    )
+
+
+def _trained_bytes(layout: Layout, work: Work, low: int) -> int:
+    if layout.strategy in DEEPSPEED:
+        return low
+    if layout.adaptation == "full":
+        return low if work.full_weights == "bf16" else 4
+    if work.adapters != "auto":
+        return 4 if work.adapters == "fp32" else 2
+    return low if layout.quantization == "nf4" else 4
+
+
+def _quantized_bytes(layout: Layout, work: Work) -> float:
+    if layout.quantization != "nf4":
+        return 0.0
+    return NF4_DOUBLE_QUANT_BYTES if work.double_quant else NF4_SINGLE_QUANT_BYTES
+
+
+def _optimizer_bytes(layout: Layout, master_bytes: int) -> float:
+    """AdamW: two states of the trained weights' type."""
+    return ADAM_8BIT_BYTES if "8bit" in layout.optimizer else 2.0 * master_bytes
+
+
+def _adapter_copy(layout: Layout, work: Work, trained: int, low: int) -> int:
+    """PEFT casts an adapter's input to the adapter's type; autocast casts it back, so each module saves its own.
+
+    On a 4-bit base PEFT skips that cast under autocast; hand-fused kernels never make it.
+    """
+    if work.fused_kernels or trained == low:
+        return 0
+    if layout.quantization == "nf4" and work.autocast:
+        return 0
+    if layout.strategy in SHARDS_WEIGHTS and work.fsdp == 2:
+        return 0  # the gathered adapters are already in the compute type
+    return low if work.autocast else 4

@@ -1,0 +1,63 @@
+"""Floating-point operations of one token through a decoder: forward, and what a training step multiplies it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Operations per token."""
+
+    layers: float  # all layers' matrix products, forward
+    attention: float  # all layers' score and value products, forward, causal half only
+    head: float  # projection to the vocabulary, forward
+
+
+@dataclass(frozen=True, slots=True)
+class StepFlops:
+    """Operations per trained token of one step; `model` leaves out what checkpointing repeats (the usual MFU)."""
+
+    hardware: float
+    model: float
+
+
+@lru_cache(maxsize=1024)
+def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
+    """Two operations per active weight, four per attended key and query feature."""
+    active = architecture.active_params - architecture.embedding_params
+    attended = attended_tokens(seq_len_tokens, architecture.sliding_window)
+    return Flops(
+        layers=2.0 * active,
+        attention=4.0 * attended * architecture.query_size * architecture.num_layers,
+        head=2.0 * architecture.vocab_size * architecture.hidden_size,
+    )
+
+
+def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
+    """Keys that a query sees on average under a causal mask, within a window where there is one."""
+    if window_tokens is None or window_tokens >= seq_len_tokens:
+        return seq_len_tokens / 2
+    return window_tokens - window_tokens**2 / (2 * seq_len_tokens)
+
+
+def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFlops:
+    """Forward, backward, recomputation and reference passes of a step.
+
+    Backward: one forward's worth for the inputs, one more for weights that train; flash attention's is 2.5 forwards
+    (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
+    """
+    forward = forward_flops(architecture, work.seq_len_tokens)
+    backward = 2.0 if layout.adaptation == "full" else 1.0
+    reference = 1.0 if work.reference != "none" else 0.0
+    layers = 1 + backward + reference
+    model = forward.layers * layers + forward.attention * (3.5 + reference) + forward.head * layers
+    repeated = forward.head if work.head == "trl" else 0.0
+    if layout.checkpointing:
+        repeated += forward.layers + forward.attention
+    return StepFlops(model + repeated, model)

@@ -1,0 +1,112 @@
+"""How long the GPU and the Python that feeds it take for one micro step.
+
+A step is the slower of two streams: the kernels (matrix products at a share of the peak rate, everything else at
+memory bandwidth) and the launches (eager Python issues them one by one). The constants are stated with their origin;
+benchmarks/throughput_accuracy.py scores the result against published runs.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.flops import step_flops
+from recipec.estimate.step import Step
+from recipec.estimate.work import ALL_LINEAR, Work
+from recipec.layout import Layout
+
+# Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
+# A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11.
+MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 12.0: 0.75}
+MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
+ATTENTION_SHARE = 0.6  # flash attention against plain products
+BANDWIDTH_SHARE = 0.8
+# Small batches leave the matrix units idle: the rate falls to a half at about this many tokens per product.
+HALF_RATE_TOKENS = 256
+# Elementwise traffic: bytes moved per byte saved for backward, counted on the eager Llama layer (norms in fp32, rotary
+# embedding, residuals, SwiGLU): 2.9 forward, about twice that backward. An adapter's forward reads its input, casts it
+# to its own type and back, and reads, scales and adds its output; its backward moves twice that.
+TRAFFIC_FORWARD = 2.9
+TRAFFIC_BACKWARD = 5.8
+ADAPTER_INPUT_BYTES = 2
+ADAPTER_CAST_BYTES = 12
+ADAPTER_OUTPUT_BYTES = 12
+# An eager operation issued by Python, and operations per layer and pass of the transformers Llama layer: a 32-layer
+# model takes 25 to 30 ms for a forward of one token. PEFT adds its casts, two products, a scale and an add per module.
+LAUNCH_SECONDS = 18e-6
+LAYER_LAUNCHES = 45
+ADAPTER_LAUNCHES = 9
+DEQUANTIZE_BYTES = 0.52 + 2 + 2  # read packed, write and read back the compute type
+
+
+class Card(Protocol):
+    """What the estimates need to know of a GPU; catalog entries have it."""
+
+    memory_gib: float
+    bandwidth_gb_s: float
+    bf16_tflops: float | None
+    fp16_tflops: float
+    capability: float | None
+    link: str
+    link_gb_s: float
+
+
+def peak_flops(card: Card, precision: str) -> float:
+    """Dense matrix rate in operations per second; fp32 is taken at an eighth of the fp16 rate."""
+    if precision == "fp32":
+        return card.fp16_tflops * 1e12 / 8
+    return (card.bf16_tflops if precision == "bf16" and card.bf16_tflops else card.fp16_tflops) * 1e12
+
+
+def matmul_share(card: Card) -> float:
+    """Share of the peak that large products reach on this card."""
+    if card.capability is None:
+        return MATMUL_SHARE_OTHER
+    return MATMUL_SHARE.get(card.capability, MATMUL_SHARE_OTHER)
+
+
+def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, step: Step, card: Card) -> float:
+    """One forward and backward of the micro batch on one rank."""
+    bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
+    ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
+    rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
+    products = step_flops(architecture, layout, work).hardware * step.tokens / rate
+    passes = _passes(layout, work)
+    weights = passes * step.fixed.sizes.params * 2 / bandwidth
+    kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
+    kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear * bool(step.fixed.path.quantized) / bandwidth
+    return max(kernels, _launches(architecture, layout, work) * LAUNCH_SECONDS)
+
+
+def _passes(layout: Layout, work: Work) -> int:
+    """Times that the weights are read: forward, backward, recomputation, reference."""
+    return 2 + layout.checkpointing + (work.reference != "none")
+
+
+def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: Step) -> float:
+    """Bytes moved by everything but products."""
+    forwards = 1 + layout.checkpointing
+    reference = 0.6 * (work.reference != "none")
+    saved = step.fixed.layers.saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
+    adapters = _adapter_traffic(architecture, work, step) * (forwards + 2)
+    return (saved + adapters) * step.tokens * architecture.num_layers + 2 * step.head.backward
+
+
+def _adapter_traffic(architecture: Architecture, work: Work, step: Step) -> float:
+    """Bytes per token of one layer's adapters in a forward."""
+    cast = ADAPTER_INPUT_BYTES + (ADAPTER_CAST_BYTES if step.fixed.path.adapter_copy else 0)
+    return sum(i * cast + o * ADAPTER_OUTPUT_BYTES for _, i, o in _adapted(architecture, work))
+
+
+def _adapted(architecture: Architecture, work: Work) -> list[tuple[str, int, int]]:
+    """The linear modules of a layer that carry an adapter."""
+    lora = work.lora
+    if lora is None or work.fused_kernels:
+        return []
+    return [shape for shape in architecture.linear_shapes() if lora.targets == ALL_LINEAR or shape[0] in lora.targets]
+
+
+def _launches(architecture: Architecture, layout: Layout, work: Work) -> float:
+    """Operations that Python issues in a micro step; a backward counts like a forward."""
+    per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
+    return architecture.num_layers * per_pass * _passes(layout, work)

@@ -1,0 +1,91 @@
+"""Buffers that a strategy itself keeps on each rank: gathered parameters, buckets, full-size gradients in flight.
+
+Sources (read 2026-11): torch 2.13 `fully_shard` (flat all-gather buffer, copy-out, reduce-scatter input),
+accelerate 1.15 `fsdp2_prepare_model` (embedding and [norm, head] are units of their own, the latter stays gathered),
+torch DDP reducer (buckets are copies of all gradients), DeepSpeed 0.19 `stage_1_and_2.py`, `stage3.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.estimate.codepath import CodePath
+from recipec.estimate.sizes import Sizes
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+
+ZERO3_PREFETCH = 0.9  # our stage3_prefetch_bucket_size in units of hidden_size squared
+ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max_live_parameters, DeepSpeed defaults
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Bytes per rank in the three situations of a step."""
+
+    loss: float = 0.0  # the layers have run, the loss is computed
+    backward: float = 0.0  # the first layer to run backward
+    last: float = 0.0  # the last one: nothing is left to prefetch
+    end: float = 0.0  # the embedding's gradient is reduced
+    idle: float = 0.0  # kept at all times
+
+
+def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
+    """What `layout`'s strategy adds to a rank."""
+    if layout.mesh.data_parallel == 1:
+        return Buffers()
+    if layout.strategy in ("fsdp", "hsdp"):
+        return _fsdp(work, sizes, path, layout)
+    if layout.strategy == "zero3":
+        return _zero3(work, hidden, sizes, path, layout)
+    if layout.strategy in ("zero1", "zero2"):
+        return _zero2(hidden, sizes, path, layout)
+    if layout.strategy == "ddp":
+        return Buffers(*5 * (sizes.trainable * path.gradient,))
+    return Buffers()
+
+
+def _fsdp(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """One layer in use, one prefetched, the tail unit [norm, head], and gradients on their way to the reduction.
+
+    The tail stays gathered until its backward has run; FSDP1's root unit until the end.
+    """
+    layer = _gathered(work, sizes, path, layout)
+    full = layout.adaptation == "full"
+    tail = path.compute * (sizes.embedding + (sizes.head if work.fsdp == 1 else 0))  # FSDP1: one root unit
+    reduced = 2 * path.compute * sizes.layer if full else 0
+    vocabulary = path.compute * sizes.embedding if full else 0
+    return Buffers(
+        loss=tail,
+        backward=2 * layer + reduced + (vocabulary or tail),
+        last=layer + reduced + (tail if work.fsdp == 1 else 0),
+        end=2 * vocabulary + (tail if work.fsdp == 1 else 0),
+    )
+
+
+def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """Gathered layer, prefetch bucket, and the layers around the turn that DeepSpeed keeps for their reuse."""
+    layer = _gathered(work, sizes, path, layout)
+    bucket = path.compute * hidden * hidden
+    reused = path.compute * min(sizes.params, ZERO3_REUSE_ELEMENTS // 2)
+    live = max(layer, reused) + ZERO3_PREFETCH * bucket + path.compute * sizes.embedding
+    gradients = path.compute * (sizes.layer if layout.adaptation == "full" else 0) + bucket
+    vocabulary = path.compute * sizes.embedding if layout.adaptation == "full" else 0
+    backward = live + gradients
+    return Buffers(loss=live, backward=backward, last=backward, end=live + bucket + 2 * vocabulary)
+
+
+def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """The reduce bucket; a gradient larger than it (the vocabulary matrices) is reduced on its own."""
+    bucket = path.gradient * hidden * hidden
+    vocabulary = path.gradient * sizes.embedding if layout.adaptation == "full" else 0
+    layer = path.gradient * sizes.layer if layout.adaptation == "full" else 0
+    first = bucket + layer + vocabulary
+    return Buffers(loss=bucket, backward=first, last=bucket + layer, end=bucket + 2 * vocabulary, idle=bucket)
+
+
+def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:
+    """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
+    if layout.quantization != "nf4":
+        return path.compute * sizes.layer
+    packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
+    return path.compute * (sizes.layer - sizes.layer_linear) + packed

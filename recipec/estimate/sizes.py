@@ -1,0 +1,64 @@
+"""How many parameters of each kind a run has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.work import ALL_LINEAR, LoraShape
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Parameter counts of a model and of the adapters on it."""
+
+    params: int
+    trainable: int
+    adapters: int
+    linear: int  # weights that 4-bit loading quantises: the layers' linear modules, not experts, head or embedding
+    layer: int  # one decoder layer (the one with experts) with its adapters
+    layer_linear: int  # the quantisable part of it
+    embedding: int  # one vocabulary matrix
+    head: int  # the output matrix where it is not the embedding itself
+    largest_linear: int
+    cast_by_layers: int  # trained parameters of the layers that autocast copies: all but norms and biases
+
+
+def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
+    """Count what trains, what is frozen and what can be quantised."""
+    shapes = architecture.linear_shapes()
+    per_layer = _adapter_params(shapes, lora)
+    adapters = per_layer * architecture.num_layers + _dense_difference(architecture, lora)
+    layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
+    embedding = architecture.vocab_size * architecture.hidden_size
+    return Sizes(
+        params=architecture.params,
+        trainable=architecture.params if lora is None else adapters,
+        adapters=adapters,
+        linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
+        layer=architecture.layer_params + per_layer,
+        layer_linear=layer_linear,
+        embedding=embedding,
+        head=0 if architecture.tie_embeddings else embedding,
+        largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
+        cast_by_layers=architecture.params - architecture.embedding_params if lora is None else adapters,
+    )
+
+
+def _adapter_params(shapes: tuple[tuple[str, int, int], ...], lora: LoraShape | None) -> int:
+    if lora is None:
+        return 0
+    return sum(lora.rank * (i + o) for name, i, o in shapes if lora.targets == ALL_LINEAR or name in lora.targets)
+
+
+def _dense_difference(architecture: Architecture, lora: LoraShape | None) -> int:
+    """What the plain layers of a mixture-of-experts model add over counting every layer as one with experts.
+
+    Adapter parameters with `lora`, linear weights without.
+    """
+    if architecture.moe is None or not architecture.moe.dense_layers:
+        return 0
+    dense, sparse = architecture.linear_shapes(dense=True), architecture.linear_shapes()
+    if lora is not None:
+        return architecture.moe.dense_layers * (_adapter_params(dense, lora) - _adapter_params(sparse, lora))
+    return architecture.moe.dense_layers * (sum(i * o for _, i, o in dense) - sum(i * o for _, i, o in sparse))

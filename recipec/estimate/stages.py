@@ -1,0 +1,157 @@
+"""The stages of a step, each as named terms. The peak of a run is the largest of them."""
+
+from __future__ import annotations
+
+from recipec.estimate.step import Step
+
+Terms = dict[str, float]
+
+
+def stages(step: Step, layers: int, checkpointing: bool, full: bool) -> dict[str, Terms]:
+    """The terms that are live at each stage, in bytes per rank; `layers` is the model's depth."""
+    kept = _saved(step, layers, checkpointing)
+    return {
+        "load": _load(step),
+        "forward_end": _forward_end(step, kept),
+        "loss": _loss(step, kept, checkpointing),
+        "layer_backward": _layer_backward(step, kept, layers, checkpointing),
+        "end_of_backward": _end_of_backward(step, full),
+        "optimizer_step": _optimizer_step(step),
+        "evaluation": _evaluation(step),
+        "save": _save(step),
+    }
+
+
+def _saved(step: Step, layers: int, checkpointing: bool) -> float:
+    """Activations that wait for the backward pass when the forward ends."""
+    each = step.fixed.layers
+    if checkpointing:
+        return step.tokens * (layers * each.checkpoint + each.tail)
+    return step.tokens * (layers * each.saved + each.tail) + layers * step.attention
+
+
+def _resident(step: Step) -> Terms:
+    """What is there at all times, and the gradients of earlier micro steps."""
+    fixed = step.fixed
+    terms = {**fixed.states.terms, "sharding_buffers": fixed.buffers.idle}
+    if step.accumulates:
+        terms["gradients"] = fixed.states.accumulated
+    return terms
+
+
+def _load(step: Step) -> Terms:
+    """The model is on the device, nothing else; 4-bit loading holds one weight in the compute type beside it."""
+    kept = ("weights", "adapters", "reference_model")
+    terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
+    fixed = step.fixed
+    largest = fixed.path.compute * fixed.sizes.largest_linear if fixed.path.quantized else 0
+    gathered = fixed.path.trained * fixed.sizes.embedding if fixed.path.weight_shards > 1 else 0
+    return {**terms, "working_set": largest or gathered}
+
+
+def _forward_end(step: Step, saved: float) -> Terms:
+    """The loss is being computed; autocast still holds its copies of the fp32 weights."""
+    sizes, path = step.fixed.sizes, step.fixed.path
+    cast = sizes.cast_by_layers + step.head.held_weight
+    return {
+        **_resident(step),
+        "activations": saved,
+        "logits": step.head.forward,
+        "autocast_cache": path.compute * cast if path.autocast_copies else 0,
+        "sharding_buffers": step.fixed.buffers.loss,
+    }
+
+
+def _loss(step: Step, saved: float, checkpointing: bool) -> Terms:
+    """The loss is differentiated: of the autocast copies only those that the graph holds are left."""
+    sizes, path = step.fixed.sizes, step.fixed.path
+    held = 0 if checkpointing else sizes.cast_by_layers
+    return {
+        **_resident(step),
+        "activations": saved,
+        "logits": step.head.backward,
+        "autocast_cache": path.compute * (held + step.head.held_weight) if path.autocast_copies else 0,
+        "sharding_buffers": step.fixed.buffers.loss,
+    }
+
+
+def _layer_backward(step: Step, saved: float, layers: int, checkpointing: bool) -> Terms:
+    """The larger of the first layer to run backward (all saved, no gradients) and the last one (the reverse)."""
+    first, last = _first_backward(step, saved, checkpointing), _last_backward(step, layers)
+    return first if sum(first.values()) >= sum(last.values()) else last
+
+
+def _first_backward(step: Step, saved: float, checkpointing: bool) -> Terms:
+    sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
+    terms = _resident(step)
+    head = 0.0 if sizes.adapters else sizes.embedding / sizes.trainable
+    return {
+        **terms,
+        "gradients": max(terms.get("gradients", 0.0), states.gradients * head),
+        "activations": saved - step.tokens * step.fixed.layers.tail,
+        "working_set": _working_set(step, checkpointing),
+        "autocast_cache": 0.0 if not path.autocast_copies else path.compute * sizes.layer_linear * (not sizes.adapters),
+        "sharding_buffers": step.fixed.buffers.backward,
+    }
+
+
+def _last_backward(step: Step, layers: int) -> Terms:
+    sizes, states, path, each = step.fixed.sizes, step.fixed.states, step.fixed.path, step.fixed.layers
+    waiting = 0.0 if sizes.adapters or step.accumulates else (sizes.embedding + sizes.layer) / sizes.params
+    held = 2 * (layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
+    return {
+        **states.terms,
+        "gradients": states.gradients * (1 - waiting),
+        "working_set": _working_set(step, True),
+        "activations": step.tokens * held,
+        "sharding_buffers": step.fixed.buffers.last,
+    }
+
+
+def _working_set(step: Step, checkpointing: bool) -> float:
+    """One layer running backward; with checkpointing also what its recomputation saves."""
+    each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
+    recomputed = each.saved * step.tokens + step.attention if checkpointing else 0
+    dequantized = path.compute * sizes.largest_linear if path.quantized else 0
+    return recomputed + max(each.backward * step.tokens, each.product * step.tokens + dequantized)
+
+
+def _end_of_backward(step: Step, full: bool) -> Terms:
+    """All gradients exist; the embedding's is made last, twice where it is added to the head's or to an earlier one."""
+    sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
+    shared = full and (not sizes.head or step.accumulates)
+    copies = (2 if not sizes.head else 1) * path.gradient * sizes.embedding if shared else 0
+    return {
+        **states.terms,
+        "gradients": states.gradients,
+        "working_set": copies if path.gradient_shards == 1 else 0,
+        "sharding_buffers": step.fixed.buffers.end,
+    }
+
+
+def _optimizer_step(step: Step) -> Terms:
+    states = step.fixed.states
+    return {
+        **states.terms,
+        "gradients": states.gradients + states.step_gradients,
+        "working_set": states.temporaries,
+        "sharding_buffers": step.fixed.buffers.idle,
+    }
+
+
+def _evaluation(step: Step) -> Terms:
+    """A forward that saves nothing, with optimizer states in place."""
+    each = step.fixed.layers
+    return {
+        **step.fixed.states.terms,
+        "working_set": each.forward * step.tokens + step.attention,
+        "logits": step.head.evaluation,
+        "sharding_buffers": step.fixed.buffers.loss,
+    }
+
+
+def _save(step: Step) -> Terms:
+    """Sharded weights are gathered one parameter at a time and moved to the host."""
+    path, sizes = step.fixed.path, step.fixed.sizes
+    gathered = max(path.trained, path.frozen) * sizes.embedding if path.weight_shards > 1 else 0
+    return {**step.fixed.states.terms, "working_set": gathered, "sharding_buffers": step.fixed.buffers.idle}

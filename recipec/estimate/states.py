@@ -1,0 +1,88 @@
+"""What is resident on a rank through the whole step, and what CPU offload moves to the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from recipec.estimate.codepath import DEEPSPEED, CodePath
+from recipec.estimate.sizes import Sizes
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+
+OFFLOAD_PINNED_COPIES = 1.5  # DeepSpeed's own factor for host buffers (memory.rst, `additional_buffer_factor`)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Bytes per rank."""
+
+    terms: dict[str, float]  # resident at all times
+    gradients: float  # all gradients of this rank, once they exist
+    accumulated: float  # gradients of earlier micro steps while the last one runs
+    step_gradients: float  # additional copy during the optimizer step
+    temporaries: float  # of the optimizer step
+    host: float
+
+
+def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
+    """Weights, masters, optimizer states and gradients of one rank."""
+    full = layout.adaptation == "full"
+    weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
+    terms = {
+        "weights": weights,
+        "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
+        "master_weights": sizes.trainable * path.master / path.state_shards,
+        "optimizer_states": _optimizer(sizes, path, full) / path.state_shards,
+        "reference_model": weights if work.reference == "model" else 0.0,
+    }
+    gradients = sizes.trainable * path.gradient / path.gradient_shards
+    step = sizes.trainable * path.step_gradient / path.state_shards
+    temporaries = sizes.trainable * max(path.trained, path.master) / path.state_shards if work.foreach else 0.0
+    accumulated = _accumulated(layout, work, sizes, path, gradients)
+    resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
+    return _paged(_offloaded(resident, layout), path)
+
+
+def _accumulated(layout: Layout, work: Work, sizes: Sizes, path: CodePath, gradients: float) -> float:
+    """FSDP2 without a reduction after each micro step keeps whole gradients in the compute type."""
+    if layout.strategy in ("fsdp", "hsdp") and not work.sync_each_batch:
+        return sizes.trainable * path.compute
+    return gradients
+
+
+def _frozen(sizes: Sizes, path: CodePath, work: Work) -> float:
+    """Frozen weights: accelerate leaves 4-bit linears whole under FSDP2, everything else is sharded."""
+    if not path.quantized:
+        return sizes.params * path.frozen / path.weight_shards
+    rest = (sizes.params - sizes.linear) * path.frozen / path.weight_shards
+    return sizes.linear * path.quantized / (path.weight_shards if work.fsdp == 1 else 1) + rest
+
+
+def _optimizer(sizes: Sizes, path: CodePath, full: bool) -> float:
+    """Two states per trained parameter; the 8-bit optimizers keep embeddings in fp32 (transformers does this)."""
+    if full and path.optimizer < 4:
+        return (sizes.trainable - sizes.embedding) * path.optimizer + sizes.embedding * 8
+    return sizes.trainable * path.optimizer
+
+
+def _offloaded(states: States, layout: Layout) -> States:
+    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 and FSDP also the weights."""
+    if layout.offload == "none":
+        return states
+    moved = {"master_weights", "optimizer_states"}
+    if layout.strategy not in ("zero1", "zero2"):
+        moved |= {"weights", "adapters"}
+    kept = {name: size for name, size in states.terms.items() if name not in moved}
+    host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
+    factor = OFFLOAD_PINNED_COPIES if layout.strategy in DEEPSPEED else 1.0
+    whole = states.accumulated if layout.strategy in ("fsdp", "hsdp") else 0.0
+    return States(kept, 0.0, whole, 0.0, 0.0, host * factor)
+
+
+def _paged(states: States, path: CodePath) -> States:
+    """Paged optimizer states live in managed memory that the driver moves to the host when the device is full."""
+    if not path.paged_optimizer or "optimizer_states" not in states.terms:
+        return states
+    kept = {name: size for name, size in states.terms.items() if name != "optimizer_states"}
+    host = states.host + states.terms["optimizer_states"]
+    return replace(states, terms=kept, host=host)

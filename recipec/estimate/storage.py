@@ -1,0 +1,78 @@
+"""Disk and host memory: checkpoints, caches, and what loading and offload need of the CPU's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.memory import step_memory
+from recipec.estimate.step import step_of
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+
+GIB = 1 << 30
+PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank
+SMALL_FILES_BYTES = 20 * (1 << 20)  # tokenizer, configuration, trainer state
+TOKEN_BYTES = 9  # Arrow cache of tokenised data: int64 input ids and an int8 mask
+RULE_OF_THUMB_GIB = (64, 128)  # host memory per GPU that the rule book asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Bytes on disk of one run."""
+
+    checkpoint_bytes: int  # one resumable checkpoint
+    export_bytes: int  # the final model or adapter
+    checkpoints_bytes: int  # all that are kept, and the one being written
+    dataset_cache_bytes: int
+    hub_cache_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """CPU memory of one node."""
+
+    needed_bytes: int
+    per_gpu_bytes: int
+    because: str
+
+
+def run_storage(
+    architecture: Architecture, layout: Layout, work: Work, keep_checkpoints: int, dataset_tokens: int
+) -> Storage:
+    """Disk that a run needs; the hub cache holds the published bf16 weights."""
+    export = export_bytes(architecture, layout, work)
+    checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
+    kept = checkpoint * (keep_checkpoints + 1)
+    data, hub = dataset_tokens * TOKEN_BYTES, 2 * architecture.params
+    return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
+
+
+def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
+    """The saved model in the type it trains in, or the adapter."""
+    fixed = step_of(architecture, layout, work).fixed
+    counted = fixed.sizes.params if layout.adaptation == "full" else fixed.sizes.adapters
+    return counted * fixed.path.trained + SMALL_FILES_BYTES
+
+
+def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> int:
+    """Optimizer states of all ranks, and DeepSpeed's fp32 masters."""
+    fixed = step_of(architecture, layout, work).fixed
+    return round(fixed.sizes.trainable * (fixed.path.optimizer + fixed.path.master))
+
+
+def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:
+    """CPU memory of a node: processes, the weights while they are loaded, and offloaded state."""
+    ranks = min(layout.mesh.world_size, gpus_per_node)
+    fixed = step_of(architecture, layout, work).fixed
+    loaded = fixed.sizes.params * (fixed.path.trained if layout.adaptation == "full" else 2)
+    copies = 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks
+    moved = step_memory(architecture, layout, work).host_bytes * ranks
+    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
+    low, high = RULE_OF_THUMB_GIB
+    because = (
+        f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB, {copies} x {loaded / GIB:.1f} GiB of weights "
+        f"while loading, {moved / GIB:.1f} GiB offloaded; the rule of thumb is {low} to {high} GiB per GPU"
+    )
+    return HostMemory(needed, round(needed / ranks), because)

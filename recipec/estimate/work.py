@@ -1,0 +1,49 @@
+"""What one training step works on: the objective, the lengths and the code path that the memory law depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL_LINEAR = "all-linear"
+
+
+@dataclass(frozen=True, slots=True)
+class LoraShape:
+    """The adapters of one run."""
+
+    rank: int
+    targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
+    dropout: bool = False  # lora_dropout > 0 keeps a mask and a dropped copy of each adapted input
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One training step, apart from the layout that runs it.
+
+    The defaults are what an emitted train.py does (TRL 1.16, transformers 5.23, PEFT 0.21, accelerate 1.15). The
+    other values exist to predict runs of other code, which is how the estimates are scored.
+    """
+
+    objective: str = "sft"  # sft | dpo | continue-pretrain
+    seq_len_tokens: int = 2048  # longest example (padded) or packed length
+    lora: LoraShape | None = None
+    head: str = "trl"  # trl | hf | hf-fp32-copy | inplace | fused | chunked: see recipec/estimate/head.py
+    reference: str = "none"  # none | adapter-off | model
+    padded: bool = False  # the batch carries an attention mask
+    foreach: bool = False  # the multi-tensor optimizer, which makes temporaries; ours is the fused one
+    full_weights: str = "fp32"  # dtype that full fine-tuning trains outside DeepSpeed: fp32 | bf16
+    autocast: bool = True  # False: the weights' own dtype is the compute dtype ("pure bf16")
+    adapters: str = "auto"  # fp32 | bf16; auto: fp32, bf16 on a quantised base and under DeepSpeed
+    double_quant: bool = True
+    kbit_fp32_residual: bool = False  # prepare_model_for_kbit_training: norms, embeddings and the residual in fp32
+    reentrant: bool = False  # older checkpointing, which keeps the recomputed layer's output
+    fused_kernels: bool = False  # hand-fused LoRA kernels that share the adapter's input and keep no copy
+    saves_4bit_inputs: bool = False  # bitsandbytes before 0.43.2 kept the input of every 4-bit product
+    repeated_kv: bool = False  # attention code that expands keys and values to all query heads
+    sync_each_batch: bool = False  # FSDP2 accumulation: False keeps whole gradients on every rank (Trainer's default)
+    fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype
+
+    @property
+    def sequences_per_example(self) -> int:
+        """Preference methods run the chosen and the rejected answer together."""
+        return 2 if self.objective == "dpo" else 1

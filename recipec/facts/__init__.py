@@ -1,0 +1,5 @@
+"""What is given before anything is decided: the model, the hardware and the data, each as a decision with its origin."""
+
+from recipec.facts.gather import Facts, gather
+
+__all__ = ["Facts", "gather"]

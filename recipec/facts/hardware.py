@@ -1,0 +1,65 @@
+"""The hardware that a recipe names: a GPU of the catalog, any GPU with so much memory, or the CPU."""
+
+from __future__ import annotations
+
+from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, gpu_names
+from recipec.catalog.lookup import nearest
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.fact import known, stated
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+
+DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
+
+
+def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
+    """The device; None with a diagnostic when it is not known."""
+    hardware = loaded.recipe.hardware
+    if hardware.vram_gib is not None:
+        return gpu_from_vram(hardware.vram_gib)
+    if hardware.gpu == "cpu":
+        return _cpu(hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB)
+    found = gpu(hardware.gpu)
+    if found is None:
+        close = nearest(hardware.gpu, gpu_names())
+        label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
+        help = (f"the nearest in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
+        report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))
+    return found
+
+
+def _cpu(memory_gib: float) -> Gpu:
+    """The CPU as a device: for demos and small models."""
+    return Gpu(
+        name="cpu",
+        vendor="cpu",
+        kind="cpu",
+        memory_gib=memory_gib,
+        memory_gb=memory_gib * 2**30 / 1e9,
+        memory_note="as stated in the recipe, or a common machine",
+        bandwidth_gb_s=20.0,
+        fp16_tflops=0.8,
+        link="pcie",
+        link_gb_s=16.0,
+        bf16=False,
+        flash_attention=False,
+        source="assumption: 2 to 4 cores with AVX, 0.1 TFLOP/s in fp32 (the estimates take an eighth of the fp16 rate)",
+    )
+
+
+def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
+    """The facts about the hardware that rules use."""
+    hardware = loaded.recipe.hardware
+    gpus = hardware.gpus_per_node or 1
+    source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
+    key = "gpu" if hardware.gpu is not None else "vram_gib"
+    cores = hardware.cpu_cores and hardware.cpu_cores // gpus
+    return [
+        stated(loaded, "gpu", gpu.name, "hardware", key),
+        stated(loaded, "gpus", gpus, "hardware", "gpus_per_node", absent="one GPU"),
+        known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", source=source),
+        known("total_vram_gib", gpu.memory_gib * gpus, f"{gpus} x {gpu.memory_gib:g} GiB", "vram_gib", "gpus"),
+        known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
+        known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
+        stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"),
+    ]

@@ -1,0 +1,84 @@
+"""The model that a recipe names: in the catalog, in a local folder, or like one of those."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.local import local_model
+from recipec.catalog.lookup import nearest
+from recipec.catalog.models import Model, model, model_names
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.fact import known, stated
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+
+
+def is_path(name: str) -> bool:
+    """Whether a name that could be a hub id is a path."""
+    return name.startswith(("./", "../", "/"))
+
+
+def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
+    """The model with its architecture; None with a diagnostic when it is not known."""
+    section = loaded.recipe.model
+    if is_path(section.name):
+        return _local(loaded, section.name, "name", report)
+    found = model(section.name)
+    if found is None and section.like is not None:
+        like = _local(loaded, section.like, "like", report) if is_path(section.like) else model(section.like)
+        found = replace(like, name=section.name) if like else None
+    if found is None and not report.has_errors:
+        report.add(_unknown(loaded, "like" if section.like else "name", section.like or section.name))
+    return found
+
+
+def _local(loaded: LoadedRecipe, name: str, key: str, report: Report) -> Model | None:
+    try:
+        return replace(local_model(loaded.folder / name), name=name)
+    except (UnsupportedConfig, OSError) as error:
+        label = Label(loaded.place("model", key, part="value"), str(error))
+        help = ("a model folder holds config.json and the tokenizer, as save_pretrained writes them",)
+        report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
+        return None
+
+
+def _unknown(loaded: LoadedRecipe, key: str, name: str) -> Diagnostic:
+    close = nearest(name, model_names())
+    return Diagnostic(
+        "E0301",
+        f"unknown model `{name}`",
+        (Label(loaded.place("model", key, part="value"), "not in the catalog"),),
+        (
+            f"the nearest in the catalog: {', '.join(close)}",
+            'another model of a known architecture: add `like = "NAME"` with a catalog name or a folder with its config.json',
+        ),
+    )
+
+
+def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
+    """The facts about the model that rules use."""
+    shape = model.architecture
+    source = f"{model.source} (checked {model.checked})" if model.checked else model.source
+    billions = f"{shape.params / 1e9:.2f}B parameters"
+    return [
+        stated(loaded, "model", model.name, "model", "name"),
+        known("params", shape.params, f"{billions}, computed from its shape", "model", source=source),
+        known("moe", shape.moe is not None, _experts(shape), "model", source=source),
+        known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
+        known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
+        known("has_template", model.template_family is not None, _template(model), "model", source=source),
+    ]
+
+
+def _template(model: Model) -> str:
+    if model.template_family is None:
+        return f"{model.name} has no chat template"
+    return f"{model.name} has the chat template of {model.template_family}"
+
+
+def _experts(shape: Architecture) -> str:
+    if shape.moe is None:
+        return "dense: no experts"
+    return f"{shape.moe.count} experts, {shape.moe.per_token} for each token"

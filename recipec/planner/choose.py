@@ -1,0 +1,107 @@
+"""Fit every candidate, time those that fit, and take the best; keep the best of each family with why it lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.gpus import Gpu
+from recipec.estimate.links import Link
+from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
+from recipec.estimate.throughput import TimeEstimate, step_time
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+from recipec.planner.layouts import STRATEGIES
+
+GIB = 2**30
+TIE = 0.03  # predicted times closer than this are equal: the estimates are not better, so the simpler layout wins
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a candidate must respect."""
+
+    usable_bytes: int  # of a device
+    host_bytes: int | None  # CPU memory of the node; None: not stated, not checked
+    global_batch: int
+    micro_batch: int | None  # fixed by the recipe
+    link: Link  # between the devices
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout with its estimates; `over_bytes` is 0 when it fits."""
+
+    layout: Layout
+    memory: MemoryEstimate
+    time: TimeEstimate | None
+    over_bytes: int
+    obstacle: str = ""  # why it cannot run although the device memory would do
+
+    @property
+    def fits(self) -> bool:
+        return self.over_bytes <= 0 and not self.obstacle
+
+    @property
+    def family(self) -> str:
+        layout = self.layout
+        name = {"full": "full fine-tuning", "lora": "LoRA"}[layout.adaptation]
+        name = "QLoRA" if layout.quantization == "nf4" else name
+        return f"{name}, {layout.strategy}" + (" with CPU offload" if layout.offload == "cpu" else "")
+
+
+def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
+    """Each layout with the largest micro batch that fits and divides the global batch."""
+    return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
+
+
+def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+    micro_batch = bounds.micro_batch or _micro_batch(layout, shape, work, bounds)
+    layout = with_batch(layout, micro_batch, bounds.global_batch)
+    memory = step_memory(shape, layout, work)
+    over = memory.peak_allocated_bytes - bounds.usable_bytes
+    host_needed = memory.host_bytes * layout.mesh.world_size
+    obstacle = ""
+    if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
+        obstacle = f"needs {host_needed / GIB:.0f} GiB of CPU memory, the node has {bounds.host_bytes / GIB:.0f}"
+    time = step_time(shape, layout, work, gpu, bounds.link) if over <= 0 and not obstacle else None
+    return Candidate(layout, memory, time, over, obstacle)
+
+
+def _micro_batch(layout: Layout, shape: Architecture, work: Work, bounds: Bounds) -> int:
+    """The largest power of two that fits and gives every rank a whole share of the global batch; at least 1."""
+    fits = largest_micro_batch(shape, layout, work, bounds.usable_bytes)
+    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
+    limit = max(1, min(fits, share))
+    return max(size for size in (2**power for power in range(13)) if size <= limit and (share % size == 0 or size == 1))
+
+
+def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
+    """The layout with the accumulation that comes nearest to the global batch."""
+    accumulation = max(1, round(global_batch / (micro_batch * layout.mesh.data_parallel)))
+    return replace(layout, micro_batch=micro_batch, accumulation=accumulation)
+
+
+def best(found: list[Candidate]) -> Candidate | None:
+    """The fastest candidate that fits; among equally fast ones the simplest."""
+    feasible = [candidate for candidate in found if candidate.fits]
+    if not feasible:
+        return None
+    fastest = min(seconds_per_sequence(candidate) for candidate in feasible)
+    return min(
+        (candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)),
+        key=_complexity,
+    )
+
+
+def seconds_per_sequence(candidate: Candidate) -> float:
+    """Step time over the global batch, so that layouts with another batch can be compared."""
+    assert candidate.time is not None
+    return candidate.time.seconds_per_step / candidate.layout.global_batch
+
+
+def _complexity(candidate: Candidate) -> tuple[bool, int, bool, float]:
+    layout = candidate.layout
+    order = STRATEGIES.index(layout.strategy)
+    return (layout.offload != "none", order, layout.checkpointing, seconds_per_sequence(candidate))

@@ -1,0 +1,111 @@
+"""The plan as JSON: what `recipec plan --format json` prints and `.recipec/plan.json` holds, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from hashlib import sha256
+from typing import Any
+
+from recipec.planner.plan import Plan, StagePlan
+from recipec.rules.core import Decision
+
+SCHEMA_VERSION = 1
+
+
+def plan_json(plan: Plan) -> bytes:
+    """The plan as stable UTF-8 JSON."""
+    return (json.dumps(plan_document(plan), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The JSON model of a plan; human output is rendered from it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stages": [_stage(stage) for stage in plan.stages],
+        "total": {"seconds": round(plan.seconds), "usd": None if plan.cost_usd is None else round(plan.cost_usd, 2)},
+    }
+
+
+def plan_digest(plan: Plan) -> str:
+    """Sixteen hexadecimal digits that change with anything that training depends on, and with nothing else."""
+    parts = [
+        {"choice": _choice(stage), "decisions": {id: d.value for id, d in stage.decisions.items()}}
+        for stage in plan.stages
+    ]
+    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _stage(plan: StagePlan) -> dict[str, Any]:
+    return {
+        "name": plan.stage.name,
+        "objective": plan.stage.name,
+        "choice": _choice(plan),
+        "memory": _memory(plan),
+        "time": {
+            "seconds": round(plan.seconds),
+            "steps": plan.steps,
+            "seconds_per_step": _short(plan.time.seconds_per_step),
+            "tokens_per_second_per_gpu": round(plan.time.tokens_per_second_per_gpu),
+            "terms": {name: _short(seconds) for name, seconds in plan.time.terms.items()},
+            "bound_by": plan.time.bound_by,
+            "mfu": _short(plan.time.mfu),
+            "band": list(plan.time.band),
+        },
+        "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
+        "decisions": [_decision(decision) for decision in plan.decisions.values()],
+        "rejected": [
+            {
+                "family": rejected.family,
+                "reason": rejected.reason,
+                "peak_device_bytes": rejected.peak_device_bytes,
+                "seconds": None if rejected.seconds is None else round(rejected.seconds),
+            }
+            for rejected in plan.rejected
+        ],
+    }
+
+
+def _choice(plan: StagePlan) -> dict[str, Any]:
+    layout = plan.layout
+    return {
+        "adaptation": layout.adaptation,
+        "quantization": layout.quantization,
+        "precision": layout.precision,
+        "strategy": layout.strategy,
+        "mesh": asdict(layout.mesh),
+        "offload": layout.offload,
+        "world_size": layout.mesh.world_size,
+        "micro_batch_size": layout.micro_batch,
+        "gradient_accumulation": layout.accumulation,
+        "global_batch_size": layout.global_batch,
+        "checkpointing": layout.checkpointing,
+        "attention": layout.attention,
+        "packing": layout.packing,
+        "optimizer": layout.optimizer,
+    }
+
+
+def _memory(plan: StagePlan) -> dict[str, Any]:
+    memory = plan.memory
+    return {
+        "peak_allocated_bytes": memory.peak_allocated_bytes,
+        "peak_reserved_bytes": memory.peak_reserved_bytes,
+        "peak_device_bytes": memory.peak_device_bytes,
+        "capacity_bytes": plan.capacity_bytes,
+        "usable_bytes": plan.usable_bytes,
+        "host_bytes": memory.host_bytes,
+        "terms": dict(memory.terms),
+        "stages": dict(memory.stages),
+        "peak_stage": memory.peak_stage,
+        "error_band": asdict(memory.error_band),
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(decision).items()}
+
+
+def _short(value: float) -> float:
+    """Four significant digits: enough to read, and the same on every machine."""
+    return float(f"{value:.4g}")

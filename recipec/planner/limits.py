@@ -1,0 +1,59 @@
+"""What a finished plan is checked against: the budget, and what deserves a warning."""
+
+from __future__ import annotations
+
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.known_bad import advised_against
+from recipec.planner.plan import Plan, StagePlan
+from recipec.recipe import LoadedRecipe
+
+
+def check_limits(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report what the plan breaks of [budget], and warn about values outside their rule's range and idle GPUs."""
+    _budget(loaded, plan, report)
+    for stage in plan.stages:
+        _dissent(loaded, stage, report)
+        _idle(loaded, stage, report)
+        _advice(loaded, stage, report)
+
+
+def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    budget = loaded.recipe.budget
+    hours, usd = plan.seconds / 3600, plan.cost_usd
+    if budget.max_hours is not None and hours > budget.max_hours:
+        _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours, {hours / budget.max_hours:.1f} times the budget", report)
+    if budget.max_cost_usd is not None and usd is None:
+        _over(loaded, "max_cost_usd", "no price is known for this GPU: set budget.price_per_gpu_hour", report)
+    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
+        _over(loaded, "max_cost_usd", f"the plan costs ${usd:,.2f}", report)
+
+
+def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
+    label = Label(loaded.place("budget", key), message)
+    help = ("fewer epochs, fewer examples, a smaller model or LoRA take less; `recipec plan` shows where the time goes",)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), help))
+
+
+def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    for decision in stage.decisions.values():
+        if decision.dissent:
+            path = decision.key.split(".")
+            own = ("train", stage.stage.name, *path[1:])
+            place = loaded.place(*(own if loaded.is_set(*own) else path))
+            title = f"`{path[-1]}` = {decision.value} is outside the range of its rule"
+            notes = (f"`recipec explain {decision.rule}` has the reasons",)
+            report.add(Diagnostic("W0501", title, (Label(place, decision.dissent),), notes=notes))
+
+
+def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
+    if used < gpus:
+        label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
+        help = ("raise train.global_batch_size, or ask for fewer GPUs",)
+        report.add(Diagnostic("W0503", f"{gpus - used} of {gpus} GPUs are idle", (label,), help))
+
+
+def _advice(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    for row in advised_against(stage.layout, stage.decisions):
+        label = Label(loaded.place("train"), row.why)
+        report.add(Diagnostic("W0504", row.title, (label,), (f"instead: {row.instead}",), (row.citation,)))

@@ -1,0 +1,99 @@
+"""Write the chosen layout into the ledger: each of its parts is a decision with its reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.facts import Facts
+from recipec.planner.choose import GIB, Candidate
+from recipec.rules.core import Decision, Ledger
+
+WATCH = {
+    "micro_batch_size": "peak_memory_gib: near the prediction; on out-of-memory halve this and double the accumulation",
+    "gradient_accumulation": "samples_per_second: constant; it only splits the global batch",
+    "checkpointing": "tokens_per_second, peak_memory_gib: off costs memory, on about a third more compute",
+    "strategy": "tokens_per_second: near the prediction; far below, communication is the bottleneck",
+    "offload": "tokens_per_second: offloading trades speed for memory",
+    "world_size": "samples_per_second: grows with the ranks",
+}
+
+
+def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
+    """Record strategy, offload, world size, batch split and checkpointing, in that order."""
+    layout, memory = chosen.layout, chosen.memory
+    peak = f"{memory.peak_reserved_bytes / GIB:.1f} GiB of {facts.gpu.name}'s {facts.gpu.memory_gib:g}"
+    target = ledger.decisions["global_batch_size"].value
+    share = (
+        f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {layout.mesh.data_parallel}"
+    )
+    rows: list[tuple[str, Any, str, tuple[str, ...]]] = [
+        ("strategy", layout.strategy, _strategy(layout.strategy, peak), ("gpus", "gpu", "params", "adaptation")),
+        ("offload", layout.offload, _offload(layout.offload, peak), ("strategy", "gpu", "params")),
+        (
+            "world_size",
+            layout.mesh.world_size,
+            _world(layout.mesh.world_size, facts.gpus),
+            ("gpus", "global_batch_size"),
+        ),
+        (
+            "checkpointing",
+            layout.checkpointing,
+            _checkpointing(layout.checkpointing),
+            ("checkpointing_required", "gpu"),
+        ),
+        (
+            "micro_batch_size",
+            layout.micro_batch,
+            f"{layout.micro_batch} needs {peak}",
+            ("gpu", "max_length", "strategy"),
+        ),
+        (
+            "gradient_accumulation",
+            layout.accumulation,
+            share if layout.global_batch == target else f"{share}, the nearest to the target of {target}",
+            ("global_batch_size", "micro_batch_size", "world_size"),
+        ),
+    ]
+    for id, value, because, inputs in rows:
+        ledger.record(_decision(ledger, id, value, because, inputs))
+
+
+def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
+    key = {"checkpointing": "train.activation_checkpointing"}.get(id, f"train.{id}")
+    wish = ledger.wishes.get(key)
+    return Decision(
+        id,
+        value,
+        f"set in {wish.where}; {because}" if wish else because,
+        inputs=tuple(name for name in inputs if name in ledger.decisions),
+        origin="recipe" if wish else "planner",
+        watch=WATCH[id],
+        source="memory and time estimates of the planner",
+        key=key,
+        where=wish.where if wish else "",
+    )
+
+
+def _strategy(strategy: str, peak: str) -> str:
+    reasons = {
+        "single": "one device: nothing to distribute",
+        "ddp": "the model fits on every device, so only gradients are exchanged",
+        "fsdp": "parameters, gradients and optimizer states are sharded over all ranks",
+        "zero2": "gradients and optimizer states are sharded over all ranks",
+        "zero3": "parameters, gradients and optimizer states are sharded over all ranks",
+    }
+    return f"{reasons[strategy]}; {peak}"
+
+
+def _offload(offload: str, peak: str) -> str:
+    return f"fits without: {peak}" if offload == "none" else f"only with states in CPU memory: {peak}"
+
+
+def _world(world_size: int, gpus: int) -> str:
+    if world_size == gpus:
+        return f"all {gpus} device{'s' * (gpus > 1)}"
+    return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+
+
+def _checkpointing(on: bool) -> str:
+    return "activations are recomputed in the backward pass" if on else "activations fit, recomputing would cost time"

@@ -1,0 +1,67 @@
+"""The plan: for every stage what was decided, how it lies on the hardware, and what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from recipec.estimate.memory import MemoryEstimate
+from recipec.estimate.throughput import TimeEstimate
+from recipec.layout import Layout
+from recipec.rules.core import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is trained, before anything is known of how."""
+
+    name: str  # continue-pretrain | sft | dpo: the folder, the key [train.NAME] and the row in recipec.methods
+    starts_from: str | None  # the stage whose result it continues; None: the recipe's model
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The best layout of a family that was not taken, and why."""
+
+    family: str  # "full fine-tuning, fsdp"
+    reason: str
+    peak_device_bytes: int
+    seconds: float | None = None  # predicted duration of the stage; None when it does not fit
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """One stage, settled."""
+
+    stage: Stage
+    layout: Layout
+    decisions: Mapping[str, Decision]
+    memory: MemoryEstimate
+    usable_bytes: int
+    capacity_bytes: int
+    time: TimeEstimate
+    steps: int
+    seconds: float
+    cost_usd: float | None
+    cost_because: str
+    verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
+    rejected: tuple[Rejected, ...]
+
+    def value(self, id: str) -> object:
+        return self.decisions[id].value
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All stages, in the order they run."""
+
+    stages: tuple[StagePlan, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(stage.seconds for stage in self.stages)
+
+    @property
+    def cost_usd(self) -> float | None:
+        costs = [stage.cost_usd for stage in self.stages]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)

@@ -1,0 +1,206 @@
+"""The hyperparameters of one stage under one adaptation: what decides how it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from recipec.estimate.work import LoraShape, Work
+from recipec.facts import Facts
+from recipec.facts.data import DataFacts
+from recipec.planner.plan import Stage
+from recipec.rules import (
+    adaptation as adaptations,
+)
+from recipec.rules import (
+    batch,
+    checkpoints,
+    data,
+    dpo,
+    evaluation,
+    kernels,
+    loader,
+    lora,
+    memory,
+    optimizer,
+    schedule,
+    tracking,
+)
+from recipec.rules import precision as precisions
+from recipec.rules.core import Decision, Ledger, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One stage, everything that is given for it, and what the recipe fixes."""
+
+    stage: Stage
+    facts: Facts
+    data: DataFacts
+    wishes: Mapping[str, Wish]
+
+    def ledger(self) -> Ledger:
+        """A fresh ledger that holds the facts."""
+        ledger = Ledger(self.wishes)
+        for fact in (*self.facts.decisions.values(), *self.data.decisions.values()):
+            ledger.record(fact)
+        ledger.record(Decision("stage", self.stage.name, f"the {self.stage.name} stage", origin="planner"))
+        return ledger
+
+
+def settle(context: Context, adaptation: str, quantization: str, because: str) -> Ledger:
+    """Decide everything that does not depend on how the stage lies on the hardware."""
+    ledger = context.ledger()
+    _adaptation(ledger, adaptation, quantization, because)
+    _numerics(ledger)
+    _data(ledger, context)
+    _learning(ledger)
+    if adaptation == "lora":
+        _lora(ledger)
+    if context.stage.name == "dpo":
+        _preference(ledger, context)
+    return ledger
+
+
+def _adaptation(ledger: Ledger, adaptation: str, quantization: str, because: str) -> None:
+    given = ledger.decisions
+    basis = ("stage", "priority", "examples", "total_vram_gib")
+    for id, value in (("adaptation", adaptation), ("quantization", quantization)):
+        wish = ledger.wishes.get(f"train.{id}")
+        ledger.record(
+            Decision(
+                id,
+                value,
+                f"set in {wish.where}" if wish else because,
+                inputs=basis,
+                origin="recipe" if wish else "planner",
+                rule=adaptations.adaptation_preferences.id,
+                watch=adaptations.adaptation_preferences.watch,
+                source=adaptations.adaptation_preferences.source,
+                key=f"train.{id}",
+                where=wish.where if wish else "",
+            )
+        )
+    ledger.decide(adaptations.double_quantization, given["quantization"])
+
+
+def _numerics(ledger: Ledger) -> None:
+    given = ledger.decisions
+    ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
+    ledger.decide(kernels.attention)
+    ledger.decide(kernels.compile_model)
+    ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
+    ledger.decide(
+        memory.checkpointing_required,
+        given["params"],
+        given["priority"],
+        given["total_vram_gib"],
+        given["gpu_is_cpu"],
+    )
+
+
+def _data(ledger: Ledger, context: Context) -> None:
+    given = ledger.decisions
+    stage = given["stage"]
+    ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
+    packing = ledger.decide(data.packing, stage, given["attention"])
+    ledger.decide(data.packing_strategy, stage, packing)
+    ledger.decide(data.overflow, stage)
+    ledger.decide(data.dropped_rows_limit)
+    ledger.decide(data.loss_on, given["data_format"])
+    ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
+    ledger.decide(data.deduplication)
+    ledger.decide(data.leak_check)
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"])
+    ledger.decide(evaluation.test_fraction, given["has_test_file"])
+
+
+def _learning(ledger: Ledger) -> None:
+    given = ledger.decisions
+    stage, adaptation, examples = given["stage"], given["adaptation"], given["examples"]
+    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples)
+    ledger.decide(schedule.schedule)
+    ledger.decide(schedule.warmup, stage, examples)
+    ledger.decide(schedule.epochs, stage, adaptation, examples)
+    ledger.decide(optimizer.weight_decay, stage)
+    ledger.decide(optimizer.max_grad_norm)
+    ledger.decide(batch.global_batch_size, stage, adaptation, examples)
+    ledger.decide(tracking.seed)
+    ledger.decide(tracking.tracker)
+    ledger.decide(loader.dataloader_workers, given["cores_per_gpu"])
+    ledger.decide(loader.prefetch_factor)
+    ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
+    ledger.decide(loader.persistent_workers, given["dataloader_workers"])
+
+
+def _lora(ledger: Ledger) -> None:
+    given = ledger.decisions
+    stage, examples = given["stage"], given["examples"]
+    rank = ledger.decide(
+        lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gib"], given["gpu_is_cpu"]
+    )
+    ledger.decide(lora.lora_alpha, stage, rank)
+    ledger.decide(lora.lora_dropout, stage, examples)
+    ledger.decide(lora.lora_targets, given["moe"])
+
+
+def _preference(ledger: Ledger, context: Context) -> None:
+    ledger.decide(dpo.beta)
+    ledger.decide(dpo.dpo_loss)
+    from_stage = Decision(
+        "starts_from_adapter",
+        context.stage.starts_from is not None and ledger.decisions["adaptation"].value == "lora",
+        f"starts from {context.stage.starts_from or 'the model'}",
+        origin="planner",
+    )
+    ledger.decide(dpo.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
+
+
+def settle_steps(ledger: Ledger, total_steps: int) -> None:
+    """Decide what depends on how many optimizer steps there are."""
+    given = ledger.decisions
+    steps = ledger.record(
+        Decision(
+            "total_steps",
+            total_steps,
+            f"{total_steps:,} optimizer steps",
+            inputs=("examples", "epochs", "global_batch_size"),
+            origin="planner",
+        )
+    )
+    wish = ledger.wishes.get("train.max_steps")
+    ledger.record(
+        Decision(
+            "max_steps",
+            wish.value if wish else -1,
+            f"set in {wish.where}" if wish else "the epochs decide",
+            origin="recipe" if wish else "planner",
+            watch="epoch: reaches the planned number",
+            key="train.max_steps",
+            where=wish.where if wish else "",
+        )
+    )
+    every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
+    ledger.decide(checkpoints.save_every, every)
+    ledger.decide(checkpoints.keep_checkpoints)
+    ledger.decide(evaluation.eval_samples, given["params"])
+    ledger.decide(evaluation.best_metric)
+    ledger.decide(evaluation.early_stopping_patience)
+    ledger.decide(tracking.logging_steps, steps)
+
+
+def work_of(ledger: Ledger) -> Work:
+    """One training step as the estimates see it."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    lora_shape = None
+    if value["adaptation"] == "lora":
+        targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
+        lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
+    reference = "none" if value["stage"] != "dpo" else "adapter-off" if lora_shape else "model"
+    return Work(
+        objective=value["stage"],
+        seq_len_tokens=value["max_length"],
+        lora=lora_shape,
+        reference=reference,
+        padded=not value["packing"],
+    )

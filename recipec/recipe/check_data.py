@@ -1,0 +1,114 @@
+"""What the keys of [data] must be to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.schema_data import COLUMNS
+from recipec.recipe.written import Written
+
+_SOURCES = ("train", "preferences", "eval", "test")
+_HUB_ONLY = ("split", "subset", "revision")
+_FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
+
+
+def missing_data(written: Written) -> Iterator[Diagnostic]:
+    """Every task needs something to learn from."""
+    task = written.get("goal", "task")
+    if written.has("data", "train") or (task == "align" and written.has("data", "preferences")):
+        return
+    key = "preferences" if task == "align" else "train"
+    label = written.label(("data",), f"needs `{key}`")
+    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (f'for example {key} = "data/{key}.jsonl"',))
+
+
+def bad_sources(written: Written) -> Iterator[Diagnostic]:
+    """A source is either files or a data set of the hub, and only the latter has splits and revisions."""
+    for name in _SOURCES:
+        value = written.get("data", name)
+        for index, source in enumerate(value if isinstance(value, list) else [value]):
+            path = ("data", name, index) if isinstance(value, list) else ("data", name)
+            if isinstance(source, dict):
+                yield from _bad_source(written, path, source)
+
+
+def _bad_source(written: Written, path: KeyPath, source: dict[str, Any]) -> Iterator[Diagnostic]:
+    if "hub" in source and "path" in source:
+        labels = (written.label((*path, "hub"), "either this"), written.label((*path, "path"), "or this"))
+        title = f"`hub` and `path` exclude each other in `{dotted(path)}`"
+        yield Diagnostic("E0401", title, labels, ("write them as two entries of a list",))
+    elif "hub" not in source and "path" not in source:
+        label = written.label(path, "needs `path` or `hub`")
+        yield Diagnostic("E0201", f"missing key `path` in `{dotted(path)}`", (label,))
+    for key in _HUB_ONLY:
+        if key in source and "hub" not in source and "path" in source:
+            labels = (
+                written.label((*path, key), "only data sets of the hub have this"),
+                written.label((*path, "path")),
+            )
+            yield Diagnostic("E0401", f"`{key}` does not apply to files", labels, (f"remove `{key}`, or use `hub`",))
+
+
+def pointless_split(written: Written) -> Iterator[Diagnostic]:
+    """`split` says how parts are drawn; where no part is drawn it would be ignored."""
+    if not written.has("data", "split") or any(written.has(*path) for path in _FRACTIONS):
+        return
+    given = next((("data", name) for name in ("eval", "test") if written.has("data", name)), ("data", "train"))
+    labels = (
+        written.label(("data", "split"), "nothing is split off"),
+        written.label(given, "all of it is used as it is"),
+    )
+    yield Diagnostic(
+        "E0401", "`data.split` without a share to split off", labels, ("add eval_fraction, or remove split",)
+    )
+
+
+def fractions_too_large(written: Written) -> Iterator[Diagnostic]:
+    """Something must be left to train on."""
+    shares = [written.get(*path) for path in _FRACTIONS]
+    if all(isinstance(share, int | float) for share in shares) and sum(shares) >= 1:
+        labels = tuple(written.label(path) for path in _FRACTIONS)
+        title = f"`eval_fraction` and `test_fraction` add up to {sum(shares):g}: nothing is left to train on"
+        yield Diagnostic("E0401", title, labels, ("make them smaller",))
+
+
+def bad_columns(written: Written) -> Iterator[Diagnostic]:
+    """`columns` maps the conventional columns of the format, each to a column of its own."""
+    columns = written.get("data", "columns")
+    if not isinstance(columns, dict):
+        return
+    format = written.get("data", "format") or "auto"
+    known = (
+        COLUMNS[format] if format != "auto" else tuple(dict.fromkeys(n for names in COLUMNS.values() for n in names))
+    )
+    for name in columns:
+        if name not in known:
+            yield _unknown_column(written, name, known, format)
+    yield from _shared_columns(written, columns)
+
+
+def _unknown_column(written: Written, name: str, known: tuple[str, ...], format: str) -> Diagnostic:
+    listed = ", ".join(f"`{column}`" for column in known)
+    if format == "auto":
+        label = written.label(("data", "columns", name), "no format has this column")
+        return Diagnostic(
+            "E0203", f"unknown column `{name}` in [data.columns]", (label,), (f"the columns are {listed}",)
+        )
+    labels = (
+        written.label(("data", "columns", name), "not a column of this format"),
+        written.label(("data", "format"), f"has {listed}"),
+    )
+    return Diagnostic("E0401", f"format `{format}` has no column `{name}`", labels, ("left is ours, right is yours",))
+
+
+def _shared_columns(written: Written, columns: dict[str, str]) -> Iterator[Diagnostic]:
+    first: dict[str, str] = {}
+    for name, source in columns.items():
+        if source in first:
+            paths = (("data", "columns", name), ("data", "columns", first[source]))
+            labels = (written.label(paths[0], "this column again"), written.label(paths[1], "used here"))
+            yield Diagnostic("E0401", f"column `{source}` of the data is used twice", labels)
+        first.setdefault(source, name)

@@ -1,0 +1,170 @@
+"""Parse a recipe file: its values by tomllib, their places by our locator."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
+from recipec.recipe.locate import KeyPath, dotted, locate
+from recipec.recipe.source import Source
+
+MAX_DEPTH = 32  # the language needs 6
+MAX_INTEGER = 2**63 - 1  # TOML 1.0: 64-bit signed
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
+# tomllib needs quadratic time for one long dotted key, so it never gets to see one.
+_DEEP_KEY = re.compile(rf"^[ \t\[]*{_KEY}(?:[ \t]*\.[ \t]*{_KEY}){{{MAX_DEPTH}}}", re.MULTILINE)
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_FORBIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff"
+    + "".join(f"{chr((plane << 16) + 0xFFFE)}{chr((plane << 16) + 0xFFFF)}" for plane in range(1, 17))
+    + "]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a key and its value were written."""
+
+    key: Place
+    value: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The values of one recipe file, or of several merged, and where each was written."""
+
+    source: Source
+    data: dict[str, Any]
+    places: Mapping[KeyPath, Located]
+
+
+def parse(source: Source, report: Report) -> Document | None:
+    """Return the document; reports E0006 and E01xx and returns None when the file cannot be used."""
+    data = _load(source, report)
+    if data is None:
+        return None
+    if _depth_exceeds(data, MAX_DEPTH):
+        report.add(_too_deep(source))
+        return None
+    places = {
+        path: Located(source.place(entry.key), source.place(entry.value)) for path, entry in locate(source.text).items()
+    }
+    faults = [fault for path, value in _walk(data) if (fault := _fault(path, value, places))]
+    for fault in faults:
+        report.add(fault)
+    return None if faults else Document(source, data, places)
+
+
+def _load(source: Source, report: Report) -> dict[str, Any] | None:
+    if _DEEP_KEY.search(source.text):
+        report.add(_too_deep(source))
+        return None
+    try:
+        return tomllib.loads(source.text)
+    except tomllib.TOMLDecodeError as error:
+        report.add(_syntax_error(source, str(error)))
+    except RecursionError:
+        report.add(_too_deep(source))
+    except ValueError:  # Python refuses to convert integers of thousands of digits
+        report.add(_huge_number(source))
+    return None
+
+
+def _syntax_error(source: Source, message: str) -> Diagnostic:
+    """Translate tomllib's message, which ends with its position."""
+    match = _POSITION.search(message)
+    text = message[: match.start()] if match else message
+    text = re.sub(r"\(('[^)]*),?\)", lambda m: "`" + ".".join(re.findall(r"'([^']*)'", m[1])) + "`", text)
+    if match and match[1]:
+        line, col = int(match[1]), int(match[2])
+        place = source.place(Span(line, col, line, col + 1))
+    else:
+        place = source.end()
+    label = Label(place, text[:1].lower() + text[1:])
+    return Diagnostic("E0101", "this is not valid TOML", (label,), _syntax_help(place, text))
+
+
+def _syntax_help(place: Place, message: str) -> tuple[str, ...]:
+    if message.startswith("Invalid value"):
+        rest = place.text.split("\n")[place.span.line - 1][place.span.col - 1 :]
+        if re.match(r"(?i)(true|false)\b", rest):
+            return ("TOML writes `true` and `false` in lower case",)
+        return ('text needs quotes: name = "support-assistant"',)
+    if message.startswith(("Cannot overwrite", "Cannot declare")):
+        return ("each key and each table may be written only once",)
+    return ()
+
+
+def _too_deep(source: Source) -> Diagnostic:
+    deep = _DEEP_KEY.search(source.text)
+    line = source.text.count("\n", 0, deep.end()) + 1 if deep else 1
+    label = Label(source.place(Span(line, 1, line, 2)))
+    return Diagnostic("E0102", f"`{source.shown}` nests tables or lists more than {MAX_DEPTH} deep", (label,))
+
+
+def _huge_number(source: Source) -> Diagnostic:
+    match = re.search(r"[0-9_]{4000,}", source.text)
+    start = match.start() if match else 0
+    line = source.text.count("\n", 0, start) + 1
+    col = start - (source.text.rfind("\n", 0, start) + 1) + 1
+    label = Label(source.place(Span(line, col, line, col + 1)), "thousands of digits")
+    return Diagnostic("E0103", "a whole number is larger than 64 bits", (label,))
+
+
+def _depth_exceeds(data: dict[str, Any], limit: int) -> bool:
+    level: list[Any] = [data]
+    for _ in range(limit):
+        level = [child for value in level for child in _children(value).values()]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> dict[str | int, Any]:
+    if isinstance(value, dict):
+        return value
+    return dict(enumerate(value)) if isinstance(value, list) else {}
+
+
+def _walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield every path below `value` with its value, in the order written."""
+    for key, child in _children(value).items():
+        yield (*path, key), child
+        yield from _walk(child, (*path, key))
+
+
+def _fault(path: KeyPath, value: Any, places: Mapping[KeyPath, Located]) -> Diagnostic | None:
+    """Return why a key or value cannot be carried into the emitted files."""
+    located = _nearest(path, places)
+    if isinstance(path[-1], str) and (found := _FORBIDDEN.search(path[-1])):
+        return _forbidden(found.group(), "this key", located.key)
+    if isinstance(value, str) and (found := _FORBIDDEN.search(value)):
+        return _forbidden(found.group(), f"`{dotted(path)}`", located.value)
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        return Diagnostic("E0103", f"`{dotted(path)}` is larger than 64 bits", (Label(located.value),))
+    return None
+
+
+def _nearest(path: KeyPath, places: Mapping[KeyPath, Located]) -> Located:
+    while path not in places:
+        path = path[:-1]
+    return places[path]
+
+
+def _forbidden(character: str, where: str, place: Place) -> Diagnostic:
+    number = ord(character)
+    if 0xE000 <= number <= 0xF8FF:
+        reason = "private-use characters mean something else in each program"
+    elif number < 0xA0:
+        reason = "control characters break the files that this text is written into"
+    elif 0x2028 <= number <= 0x2069 or number == 0xFEFF:
+        reason = "invisible line and direction marks make text read as what it is not"
+    else:
+        reason = "noncharacters are not text"
+    title = f"{where} holds the forbidden character U+{number:04X}"
+    return Diagnostic("E0006", title, (Label(place, reason),), ("remove the character",))

@@ -1,0 +1,19 @@
+"""Keys that say the same thing in two ways, of which a recipe writes one."""
+
+from __future__ import annotations
+
+STAGES = ("sft", "dpo", "continue-pretrain")
+
+EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("hardware", "gpu"), ("hardware", "vram_gib")),
+    (("data", "eval"), ("data", "eval_fraction")),
+    (("data", "test"), ("data", "test_fraction")),
+    (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
+    (("train", "epochs"), ("train", "max_steps")),
+    *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in STAGES),
+)
+
+
+def rivals(path: tuple[str | int, ...]) -> list[tuple[str, ...]]:
+    """Return the keys that the key at `path` excludes."""
+    return [key for group in EXCLUSIVE if path in group for key in group if key != path]

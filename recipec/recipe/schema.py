@@ -1,0 +1,197 @@
+"""The recipe language: its sections in the order a recipe writes them.
+
+An absent key is None, which means "decided". An absent table is an empty table.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from recipec.recipe.fields import (
+    RECIPE_NAME,
+    Line,
+    Meanings,
+    OneOrMany,
+    Prose,
+    Section,
+    Variable,
+    VariableValue,
+    WarningCode,
+    key,
+    required,
+    table,
+)
+from recipec.recipe.schema_data import Data
+from recipec.recipe.schema_limits import Budget, Policy, Registry
+from recipec.recipe.schema_train import Train
+
+Task = Annotated[
+    Literal["instruct", "align", "continue-pretrain"],
+    Meanings(
+        "follow instructions: supervised fine-tuning",
+        "prefer better answers: preference optimisation, after supervised fine-tuning when there is data for it",
+        "learn a domain from its raw text",
+    ),
+]
+Priority = Annotated[
+    Literal["quality", "speed", "memory"],
+    Meanings("the best result that fits", "the shortest time", "the smallest peak memory"),
+]
+Link = Annotated[
+    Literal["auto", "pcie", "nvlink", "infinity-fabric"],
+    Meanings("what this GPU usually has", "PCI Express only", "NVLink between the GPUs", "AMD Infinity Fabric"),
+]
+Launcher = Annotated[
+    Literal["local", "none"],
+    Meanings("a script that runs on this machine", "no script: the team has its own launcher"),
+]
+Method = Annotated[
+    Literal["auto", "none", "dpo"],
+    Meanings("decided from the task and the data", "no preference stage", "direct preference optimisation"),
+]
+PreferenceLoss = Annotated[
+    Literal["sigmoid", "ipo", "hinge", "robust"],
+    Meanings(
+        "the loss of the DPO paper",
+        "squared distance to a margin: resists overfitting to sure preferences",
+        "stops pushing once the margin is reached",
+        "expects that some labels are wrong",
+    ),
+]
+Tracker = Annotated[
+    Literal["tensorboard", "wandb", "mlflow", "none"],
+    Meanings("files in the output folder", "Weights & Biases", "an MLflow server or folder", "no tracking"),
+]
+
+
+class Header(Section):
+    """Who this recipe is."""
+
+    name: Annotated[str, Field(pattern=RECIPE_NAME)] = required(
+        "Name", "Names the run, its outputs and its registry entry. Never inherited.", "support-assistant"
+    )
+    description: Prose | None = key(
+        "Description", "Free text for the README, the model card and the registry.", "Answers support tickets."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = key(
+        "Seed", "Fixes the shuffling, the split and the initial adapter weights.", 17
+    )
+    extends: Annotated[list[Line], OneOrMany, Field(max_length=16)] | None = key(
+        "Extends",
+        "Recipes to start from: a path ending in .toml, a shipped recipe's name, or a list in which later ones win.",
+        "team.toml",
+        ["team.toml", "./a100.toml"],
+    )
+    allow: Annotated[list[WarningCode], Field(max_length=64)] | None = key(
+        "Allowed warnings", "Codes of warnings that this recipe accepts and that are not shown.", ["W0503"]
+    )
+
+
+class Goal(Section):
+    """What the model should learn to do."""
+
+    task: Task = required("Task", "The kind of training.", "instruct")
+    priority: Priority | None = key("Priority", "What matters where there is a choice.", "speed", default="quality")
+    new_domain: bool | None = key(
+        "New domain",
+        "The data is far from what the model has seen, or has its own vocabulary.",
+        True,
+        default=False,
+    )
+    first_time: bool | None = key(
+        "First time", "Nobody has trained this model here before: begin with the cautious choice.", True, default=False
+    )
+
+
+class BaseModelChoice(Section):
+    """The model to start from."""
+
+    name: Line = required(
+        "Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "Qwen/Qwen3-8B", "./my-model"
+    )
+    like: Line | None = key(
+        "Like", "For a model outside the catalog: a catalog name or ./config.json of the same shape.", "Qwen/Qwen3-8B"
+    )
+    revision: Line | None = key("Revision", "Branch, tag or commit on the hub.", "main")
+    trust_remote_code: bool | None = key(
+        "Trust remote code", "Run Python code that comes with the model.", True, default=False
+    )
+
+
+class Hardware(Section):
+    """The machine that trains: a GPU by name, or any GPU by its memory."""
+
+    gpu: Line | None = key("GPU", "A GPU of the catalog, or `cpu`. Excludes vram_gib.", "rtx-4090", "h100", "cpu")
+    vram_gib: Annotated[float, Field(ge=1, le=1024)] | None = key(
+        "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24
+    )
+    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in the machine.", 4, default=1)
+    gpu_link: Link | None = key("GPU link", "How the GPUs talk to each other.", "nvlink", default="auto")
+    host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
+        "Host memory", "Memory of the machine in GiB; needed to offload to it.", 256
+    )
+    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key("CPU cores", "Cores of the machine.", 64)
+
+
+class Launch(Section):
+    """How the run is started."""
+
+    with_: Launcher | None = key("With", "What starts the run.", "none", default="local", alias="with")
+    env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
+        "Environment", "Variables to set before the run; never secrets.", {"NCCL_DEBUG": "WARN"}
+    )
+    setup: Annotated[list[Line], Field(max_length=256)] | None = key(
+        "Set-up", "Shell commands to run first.", ["source env.sh"]
+    )
+
+
+class Alignment(Section):
+    """How preferences are learned; for the task `align`."""
+
+    method: Method | None = key("Method", "The preference method.", "dpo", default="auto")
+    beta: Annotated[float, Field(gt=0, le=10)] | None = key(
+        "Beta", "How strongly the model is held near its reference.", 0.1
+    )
+    loss: PreferenceLoss | None = key("Loss", "The form of the preference loss.", "ipo")
+
+
+class Evaluate(Section):
+    """How the model is compared before and after."""
+
+    samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
+        "Samples", "How many generated answers are compared.", 50
+    )
+    max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
+        "Answer length", "The longest generated answer in tokens.", 256
+    )
+
+
+class Track(Section):
+    """Where the run is recorded."""
+
+    to: Annotated[list[Tracker], OneOrMany, Field(min_length=1, max_length=4)] | None = key(
+        "To", "The tracker, or a list of them.", "wandb", ["tensorboard", "mlflow"], default="tensorboard"
+    )
+    project: Line | None = key("Project", "The tracker's project or experiment.", "assistants")
+    run: Line | None = key("Run", "The run's name; the recipe's name when absent.", "second-try")
+    tags: Annotated[list[Line], Field(max_length=64)] | None = key("Tags", "Tags of the run.", ["support", "v2"])
+
+
+class Recipe(Section):
+    """A recipe says what to train, on what hardware, with what data; recipec compiles it to training code."""
+
+    recipe: Header = table("Recipe", "Who this recipe is.", {"name": "support-assistant"})
+    goal: Goal = table("Goal", "What the model should learn to do.", {"task": "instruct"})
+    model: BaseModelChoice = table("Model", "The model to start from.", {"name": "Qwen/Qwen3-8B"})
+    data: Data = table("Data", "What it learns from.", {"train": "data/train.jsonl"})
+    hardware: Hardware = table("Hardware", "The machine that trains.", {"gpu": "rtx-4090"})
+    launch: Launch = table("Launch", "How the run is started.", {"with": "local"})
+    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": "dpo"})
+    train: Train = table("Train", "Decisions that you make yourself.", {"epochs": 2})
+    evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
+    track: Track = table("Track", "Where the run is recorded.", {"to": "wandb"})
+    registry: Registry = table("Registry", "The entry that describes the result.", {"status": "experimental"})
+    budget: Budget = table("Budget", "What the run may cost.", {"max_hours": 12})
+    policy: Policy = table("Policy", "Limits that recipes extending this one may not break.", {"max_gpus": 4})

@@ -1,0 +1,29 @@
+"""What a back end hands over, and what comes back as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One file to emit: a template with its names, or a mapping that is dumped as YAML or JSON by its suffix."""
+
+    path: str  # posix, relative to the bundle
+    decided_by: tuple[str, ...] = ()  # decisions that put the whole file here
+    template: str | None = None  # relative to the templates folder
+    names: Mapping[str, Any] = field(default_factory=dict)  # exactly the names that the template reads
+    mapping: Mapping[str, Any] | None = None
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The text of one emitted file and the decisions behind each of its lines, the nearest first."""
+
+    path: str
+    text: str
+    lines: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # 1-based
+    executable: bool = False

@@ -1,0 +1,41 @@
+"""The rule book: one decision, one small pure function. Importing this package fills `core.RULES`."""
+
+from __future__ import annotations
+
+from recipec.rules import (
+    adaptation,
+    batch,
+    checkpoints,
+    data,
+    dpo,
+    evaluation,
+    goal,
+    kernels,
+    loader,
+    lora,
+    memory,
+    optimizer,
+    precision,
+    schedule,
+    tracking,
+)
+from recipec.rules.core import RULES
+
+__all__ = [
+    "RULES",
+    "adaptation",
+    "batch",
+    "checkpoints",
+    "data",
+    "dpo",
+    "evaluation",
+    "goal",
+    "kernels",
+    "loader",
+    "lora",
+    "memory",
+    "optimizer",
+    "precision",
+    "schedule",
+    "tracking",
+]

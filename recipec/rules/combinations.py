@@ -1,0 +1,212 @@
+"""Combinations that are known not to work on the pinned stack, each with where that is known from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a combination may depend on; the defaults describe a plain LoRA run that nothing is known against."""
+
+    stage: str = "sft"
+    adaptation: str = "lora"
+    quantization: str = "none"
+    precision: str = "bf16"
+    strategy: str = "single"
+    offload: str = "none"
+    optimizer: str = "adamw"
+    attention: str = "sdpa"
+    packing: bool = False
+    compile: bool = False
+    gpu_bf16: bool = True
+    gpu_is_cpu: bool = False
+    moe: bool = False
+    leaf_modules: bool = False  # the DeepSpeed configuration names the expert block as a leaf
+    lora_targets: str | tuple[str, ...] = "all-linear"
+    lora_dropout: float = 0.0
+    modules_to_save: tuple[str, ...] = ()
+    eval_every: float = 0.05
+    save_every: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BadCombination:
+    """One row: when it applies, what happens, who says so, and what to do instead."""
+
+    id: str
+    title: str
+    why: str
+    citation: str
+    instead: str
+    applies: Callable[[Facts], bool]
+    refused: bool = True  # False: it runs, and is warned about
+
+
+_ZERO = ("zero2", "zero3")
+_BNB = ("adamw-8bit", "paged-adamw-8bit")
+
+
+def known_bad(facts: Facts) -> list[BadCombination]:
+    """Return the known-bad combinations in a layout, refused ones first."""
+    return sorted((row for row in COMBINATIONS if row.applies(facts)), key=lambda row: (not row.refused, row.id))
+
+
+COMBINATIONS = (
+    BadCombination(
+        "BAD-001",
+        "full fine-tuning of a quantised base",
+        "4-bit weights are integers without gradients; transformers raises on a quantised model without adapters",
+        "transformers 5.23 trainer_utils.validate_quantization_for_training",
+        'adaptation = "lora" on the quantised base, or quantization = "none"',
+        lambda f: f.adaptation == "full" and f.quantization != "none",
+    ),
+    BadCombination(
+        "BAD-002",
+        "4-bit base under ZeRO-3",
+        "transformers skips zero.Init for quantised models, so every rank loads the whole base and nothing is sharded; "
+        "adapters were saved without weights",
+        "transformers 5.23 modeling_utils (needs_zero3_init); peft #2016; DeepSpeed #3620",
+        'strategy = "zero2" or "ddp" with the 4-bit base, or LoRA on an unquantised base under ZeRO-3',
+        lambda f: f.quantization == "nf4" and f.strategy == "zero3",
+    ),
+    BadCombination(
+        "BAD-003",
+        "4-bit base under FSDP",
+        "accelerate's FSDP2 leaves 4-bit weights in their default integer storage unsharded, a whole copy per rank; "
+        "with a bf16 storage the forward pass is wrong",
+        "accelerate 1.15 fsdp_utils, accelerate #3983 and #3987; bitsandbytes #1945",
+        'strategy = "ddp" with the 4-bit base, or LoRA on an unquantised base under FSDP',
+        lambda f: f.quantization == "nf4" and f.strategy == "fsdp",
+    ),
+    BadCombination(
+        "BAD-004",
+        "8-bit optimizer under FSDP",
+        "bitsandbytes kernels read the address of a sharded tensor as if it were the whole: illegal memory access",
+        "bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
+        'optimizer = "adamw"; FSDP already shards its states',
+        lambda f: f.optimizer in _BNB and f.strategy == "fsdp",
+    ),
+    BadCombination(
+        "BAD-005",
+        "8-bit optimizer with ZeRO offload",
+        "accelerate replaces it by DeepSpeedCPUAdam without a word, 32 bits wide and with adamw_mode off, so "
+        "weight decay changes its meaning too",
+        "accelerate 1.15 utils/deepspeed.map_pytorch_optim_to_deepspeed; DeepSpeed #6666",
+        'optimizer = "adamw" with offload, or the 8-bit optimizer without offload',
+        lambda f: f.optimizer in _BNB and f.strategy in _ZERO and f.offload != "none",
+    ),
+    BadCombination(
+        "BAD-006",
+        "modules_to_save under FSDP",
+        "training steps run, and the first checkpoint hangs",
+        "ms-swift #9313",
+        'strategy = "zero2" or "zero3", or no modules_to_save',
+        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.strategy == "fsdp",
+    ),
+    BadCombination(
+        "BAD-007",
+        "mixture of experts under ZeRO-3 without leaf modules",
+        "ranks route to different experts, gather different parameters and wait for each other for ever",
+        "LLaMA-Factory #1998 and #9222; ms-swift #5875; DeepSpeed #7461",
+        "name the expert block in zero_optimization.leaf_module, as the compiler does, or use FSDP",
+        lambda f: f.moe and f.strategy == "zero3" and not f.leaf_modules,
+    ),
+    BadCombination(
+        "BAD-008",
+        "torch.compile under ZeRO-3",
+        "the hooks that gather and release parameters break the graph or fail to compile",
+        "pytorch #115484 (open) and #135410",
+        "compile = false, or a strategy that keeps parameters whole (ddp, zero2)",
+        lambda f: f.compile and f.strategy == "zero3",
+    ),
+    BadCombination(
+        "BAD-009",
+        "LoRA on lm_head",
+        "the trainer multiplies by lm_head.weight directly, the adapter would never be trained; SFTTrainer refuses it",
+        "TRL 1.16 sft_trainer (ValueError at construction)",
+        'leave lm_head out of lora.targets ("all-linear" does)',
+        lambda f: f.adaptation == "lora" and not isinstance(f.lora_targets, str) and "lm_head" in f.lora_targets,
+    ),
+    BadCombination(
+        "BAD-010",
+        "LoRA dropout on fused experts",
+        '"all-linear" reaches the experts, which are one parameter and not layers; PEFT raises when dropout is not 0',
+        "PEFT 0.21.2 lora.ParamWrapper (ValueError at construction)",
+        'lora.targets = ["q_proj", "k_proj", "v_proj", "o_proj"], or lora.dropout = 0',
+        lambda f: f.moe and f.adaptation == "lora" and f.lora_targets == "all-linear" and f.lora_dropout > 0,
+    ),
+    BadCombination(
+        "BAD-011",
+        "flash_attention_2 without its package",
+        "flash-attn is not in the pinned stack: ImportError when the model is loaded",
+        "transformers 5.23 with the pinned requirements",
+        'attention = "sdpa"',
+        lambda f: f.attention == "flash_attention_2",
+    ),
+    BadCombination(
+        "BAD-012",
+        "packing with eager attention",
+        "eager attention keeps heads x length x length scores of the packed sequence: memory grows with the square of "
+        "the packed length",
+        "TRL 1.16 packing is documented for variable-length kernels; axolotl #3453 for a model it broke",
+        "packing = false",
+        lambda f: f.packing and f.stage == "sft" and f.attention == "eager",
+    ),
+    BadCombination(
+        "BAD-013",
+        "packed examples without a variable-length kernel",
+        "the documents are kept apart, but through a dense mask over the packed sequence: no padding is saved that the "
+        "mask does not cost again",
+        "TRL 1.16 with sdpa: logits equal to 6e-6, and a block-diagonal mask is built",
+        "packing = false",
+        lambda f: f.packing and f.stage == "sft" and f.attention == "sdpa",
+        refused=False,
+    ),
+    BadCombination(
+        "BAD-014",
+        "packed preference pairs",
+        "DPOTrainer has no packing and only warns about padding_free",
+        "TRL 1.16 DPOConfig",
+        "packing = false",
+        lambda f: f.packing and f.stage == "dpo",
+    ),
+    BadCombination(
+        "BAD-015",
+        "fp16 where the GPU has bf16",
+        "fp16 needs loss scaling and overflows on some models; bf16 costs the same",
+        "rule book 003, Anti-Patterns; 001, Anti-Pattern 5",
+        'precision = "bf16"',
+        lambda f: f.precision == "fp16" and f.gpu_bf16 and not f.gpu_is_cpu,
+        refused=False,
+    ),
+    BadCombination(
+        "BAD-016",
+        "bf16 on a GPU without it",
+        'TrainingArguments raises "Your setup doesn\'t support bf16/gpu"',
+        "transformers 5.23 TrainingArguments",
+        'precision = "fp16"',
+        lambda f: f.precision == "bf16" and not f.gpu_bf16 and not f.gpu_is_cpu,
+    ),
+    BadCombination(
+        "BAD-017",
+        "saving that is not a multiple of evaluation",
+        "load_best_model_at_end needs a checkpoint for the evaluation it chooses; TrainingArguments refuses others",
+        "transformers 5.23 TrainingArguments; rule book 001, Step 4 (500 against 200)",
+        "save_every equal to eval_every",
+        lambda f: not _is_multiple(f.save_every, f.eval_every),
+    ),
+    BadCombination(
+        "BAD-018",
+        "offload without DeepSpeed or FSDP",
+        "only a sharding engine moves states to the host; the setting would have no effect",
+        "rule book 003, Distributed training; accelerate 1.15 configuration",
+        'strategy = "zero2", "zero3" or "fsdp", or offload = "none"',
+        lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
+    ),
+)
+
+
+def _is_multiple(save_every: float, eval_every: float) -> bool:
+    return abs(save_every / eval_every - round(save_every / eval_every)) < 1e-6 and save_every >= eval_every

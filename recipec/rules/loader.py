@@ -1,0 +1,68 @@
+"""How rows reach the GPU."""
+
+from __future__ import annotations
+
+from recipec.rules.core import Choice, rule
+
+
+@rule(
+    "LOAD-001",
+    decides="dataloader_workers",
+    watch="samples_per_second: rises with more workers only while the GPU waits for data",
+    source="rule book 001, Data Pipeline Architecture (4-8), Anti-Pattern 4, CPU/RAM Guidelines; 004, Anti-Patterns",
+)
+def dataloader_workers(cores_per_gpu: int | None) -> Choice:
+    """Decides how many processes prepare batches for one GPU: its cores, at most 8.
+
+    001 says 4 to 8 and "match CPU count per GPU", of which it recommends 8 to 16; 004 says more than 0. With fewer
+    than 4 cores per GPU the cores win over the range, because idle workers take turns. Unknown cores: 4.
+    """
+    if cores_per_gpu is None:
+        return Choice(4, "cores per GPU are unknown: 4, the lower end of 4-8", accepts=(1, 16))
+    workers = max(1, min(cores_per_gpu, 8))
+    return Choice(workers, f"{workers} for {cores_per_gpu} cores per GPU, at most 8", accepts=(1, 16))
+
+
+@rule(
+    "LOAD-002",
+    decides="prefetch_factor",
+    watch="samples_per_second: steady; dips at every step mean that batches arrive late",
+    source="rule book 001, Anti-Pattern 4 (Enable prefetch_factor)",
+)
+def prefetch_factor() -> Choice:
+    """Decides how many batches each worker prepares ahead: 2.
+
+    001 asks to enable it. Two are PyTorch's own default; token batches are small and tokenised before training, so
+    more would only hold memory. It is written out because it is None without workers.
+    """
+    return Choice(2, "2 batches per worker: token rows are small", accepts=(1, 16))
+
+
+@rule(
+    "LOAD-003",
+    decides="pin_memory",
+    watch="samples_per_second, peak_memory_gib: pinned pages speed copies up and take no GPU memory",
+    source="rule book 004, Best Practices (pin_memory); 001, Anti-Pattern 4",
+)
+def pin_memory(gpu_is_cpu: bool) -> Choice:
+    """Decides whether batches lie in page-locked memory: yes where they are copied to a GPU.
+
+    Pinned pages let the copy overlap with the computation. On a CPU there is no copy and PyTorch warns about it.
+    """
+    copies = 0 if gpu_is_cpu else 1
+    return Choice(not gpu_is_cpu, f"{copies} copies per batch to a GPU")
+
+
+@rule(
+    "LOAD-004",
+    decides="persistent_workers",
+    watch="samples_per_second: no pause at the start of an epoch or after an evaluation",
+    source="rule book 001, Anti-Pattern 4 (long idle times between steps)",
+)
+def persistent_workers(dataloader_workers: int) -> Choice:
+    """Decides whether workers outlive an epoch: yes wherever there are workers.
+
+    Starting processes anew at every epoch and evaluation is one of the idle times that 001 lists. With 0 workers
+    PyTorch refuses the setting.
+    """
+    return Choice(dataloader_workers > 0, f"{dataloader_workers} workers are started once")

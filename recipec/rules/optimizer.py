@@ -1,0 +1,104 @@
+"""How far a step goes: learning rate, optimizer, weight decay, clipping."""
+
+from __future__ import annotations
+
+from recipec.rules.core import Choice, rule
+from recipec.rules.words import data_size, number
+
+_Rate = tuple[float, float, float]  # the start, and the range that is accepted
+_LEARNING_RATES: dict[tuple[str, str], _Rate] = {
+    ("sft", "lora"): (2e-4, 1e-4, 5e-4),
+    ("sft", "full"): (2e-5, 1e-5, 5e-5),
+    ("continue-pretrain", "lora"): (1e-4, 1e-4, 5e-4),
+    ("continue-pretrain", "full"): (2e-5, 1e-5, 5e-5),
+    ("dpo", "lora"): (5e-6, 5e-7, 5e-6),
+    ("dpo", "full"): (5e-7, 5e-7, 5e-6),
+}
+
+
+@rule(
+    "OPT-001",
+    decides="learning_rate",
+    key="train.learning_rate",
+    watch="loss, grad_norm: loss falls from the end of warmup on; NaN: halve it; flat after 100 steps: sweep it",
+    source="rule book 001, Key Hyperparameter Rules (Learning rate), Step 1, Data size, Rules; 003, Learning rate & "
+    "schedule, LR ranges",
+)
+def learning_rate(stage: str, adaptation: str, quantization: str, examples: int) -> Choice:
+    """Decides the peak learning rate by stage, adaptation and the amount of data.
+
+    | | start | accepted | from |
+    |---|---|---|---|
+    | SFT, LoRA | 2e-4 (3e-4 under 1K examples) | 1e-4 to 5e-4 | 001 table, Step 1, Data size; 003 "start 2e-4" |
+    | SFT, LoRA on a 4-bit base | the same | 1e-4 to 3e-4 | 001 Step 1 (QLoRA); 003 |
+    | SFT and continued pretraining, full | 2e-5 | 1e-5 to 5e-5 | 001 table, Step 1 |
+    | continued pretraining, LoRA | 1e-4 | 1e-4 to 5e-4 | the low end of 001's LoRA range |
+    | DPO, LoRA / full | 5e-6 / 5e-7 | 5e-7 to 5e-6 | 001 table: the two ends |
+
+    Full: 001's rules say 5e-5 to 2e-5, its table 1e-5 to 5e-5, 003 starts at 5e-5 and ranges to 1e-4. 2e-5 lies in
+    the first two; 003's start is the top of 001's range, and its 1e-4 is warned about. LoRA: 001's rules say "1e-4 to
+    5e-5", against its own table and 003: the table wins. 001's remedy for forgetting, 1e-5 for LoRA, is outside it and
+    is warned about with this reason.
+    """
+    start, low, high = _LEARNING_RATES[stage, adaptation]
+    where = f"{stage} with {adaptation}"
+    if quantization != "none":
+        where, high = f"{where} on a {quantization} base", min(high, 3e-4)
+    if (stage, adaptation, data_size(examples)) == ("sft", "lora", "<1K"):
+        start, where = 3e-4, f"{where}, {examples:,} examples are fewer than 1K"
+    return Choice(start, f"{number(start)} for {where}, range {number(low)} to {number(high)}", accepts=(low, high))
+
+
+@rule(
+    "OPT-002",
+    decides="optimizer",
+    key="train.optimizer",
+    watch="loss, peak_memory_gib: an 8-bit optimizer's loss follows AdamW's; memory matches the plan",
+    source="rule book 001, Step 4 (adamw_torch); 000, Mixed Precision (fp32 master weights)",
+)
+def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice:
+    """Decides the optimizer: AdamW, with 8-bit states where memory comes first and every weight is trained.
+
+    001 uses AdamW. Its two fp32 moments are 8 bytes per trained parameter: nothing for an adapter, half of all memory
+    for full fine-tuning. There, if the recipe puts memory first, bitsandbytes keeps them in about 2 bytes. It does not
+    run under FSDP or with ZeRO offload (pages BAD-004, BAD-005), so the planner may fall back to AdamW.
+    """
+    if adaptation == "full" and priority == "memory" and not gpu_is_cpu:
+        return Choice("adamw-8bit", "priority memory: the moments take 2 bytes per parameter instead of 8")
+    trained = "every parameter" if adaptation == "full" else "about 1 % of the parameters"
+    return Choice("adamw", f"AdamW keeps 8 bytes of fp32 moments for {trained}")
+
+
+@rule(
+    "OPT-003",
+    decides="weight_decay",
+    key="train.weight_decay",
+    watch="train_eval_gap: a widening gap asks for more, towards 0.1",
+    source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
+)
+def weight_decay(stage: str) -> Choice:
+    """Decides the weight decay: 0.01, and 0.1 for continued pretraining.
+
+    001 starts at 0.01 and goes to 0.1 against overfitting; its range is 0.01-0.1 in every column, 0.0-0.1 for DPO.
+    Continued pretraining trains all weights on one pass over text, for which 0.1 is the habit of pretraining.
+    """
+    if stage == "continue-pretrain":
+        return Choice(0.1, "0.1, the upper end of 0.01-0.1, as in pretraining", accepts=(0.01, 0.1))
+    low = 0.0 if stage == "dpo" else 0.01
+    return Choice(0.01, f"0.01, the start of rule book 001, range {low:g}-0.1", accepts=(low, 0.1))
+
+
+@rule(
+    "OPT-004",
+    decides="max_grad_norm",
+    key="train.max_grad_norm",
+    watch="grad_norm: stays within 5 times its usual value; spikes are instability",
+    source="rule book 001, Key Hyperparameter Rules (Gradient clipping), Anti-Pattern 5, Dashboard (Gradient Norm)",
+)
+def max_grad_norm() -> Choice:
+    """Decides the norm at which gradients are clipped: 1.0.
+
+    Every column of 001's table says 1.0, and its remedy against instability is to clip at 1.0. A tighter limit is
+    accepted; a looser one hardly clips and is warned about.
+    """
+    return Choice(1.0, "1.0 in all 4 columns of rule book 001", accepts=(0.1, 1.0))

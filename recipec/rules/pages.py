@@ -1,0 +1,46 @@
+"""The explanation page of a rule, a known-bad combination, or something that is not built, as Markdown."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+
+from recipec.rules.combinations import COMBINATIONS, BadCombination
+from recipec.rules.core import RULES, Rule
+from recipec.rules.unbuilt import UNBUILT, Unbuilt
+
+
+def explain_rule(id: str) -> str | None:
+    """Return the page of an id such as OPT-001, BAD-002 or NOT-001, in any case; None if there is none."""
+    id = id.upper()
+    if id in RULES:
+        return _rule_page(RULES[id])
+    if bad := next((row for row in COMBINATIONS if row.id == id), None):
+        return _combination_page(bad)
+    row = next((row for row in UNBUILT if row.id == id), None)
+    return row and _unbuilt_page(row)
+
+
+def _rule_page(rule: Rule) -> str:
+    title, _, body = cleandoc(rule.function.__doc__ or "").partition("\n")
+    code = rule.function.__code__
+    inputs = code.co_varnames[: code.co_argcount]
+    lines = [
+        f"- decides: `{rule.decides}`",
+        f"- from: {', '.join(f'`{name}`' for name in inputs) or 'nothing, it is the same everywhere'}",
+        f"- overridden by: `{rule.key}`" if rule.key else "- overridden by: nothing",
+        f"- watch: {rule.watch}",
+        f"- source: {rule.source}",
+    ]
+    return f"# {rule.id}: {title}\n\n{body.strip()}\n\n" + "\n".join(lines) + "\n"
+
+
+def _combination_page(row: BadCombination) -> str:
+    verdict = "Refused" if row.refused else "Warned about"
+    return f"# {row.id}: {row.title}\n\n{verdict}: {row.why}.\n\n- instead: {row.instead}\n- source: {row.citation}\n"
+
+
+def _unbuilt_page(row: Unbuilt) -> str:
+    return (
+        f"# {row.id}: {row.title}\n\nNot in this version: {row.why}.\n\n"
+        f"- instead: {row.instead}\n- source: {row.source}\n"
+    )

@@ -1,0 +1,81 @@
+"""How long to train and how the learning rate moves meanwhile."""
+
+from __future__ import annotations
+
+from recipec.rules.core import Choice, rule
+from recipec.rules.words import data_size
+
+
+@rule(
+    "SCHED-001",
+    decides="schedule",
+    key="train.schedule",
+    watch="learning_rate: rises over the warmup, then falls along a cosine to 0",
+    source="rule book 001, Key Hyperparameter Rules (LR scheduler); 003, Learning rate & schedule; 000, LR Schedule",
+)
+def schedule() -> Choice:
+    """Decides the shape of the learning rate: warmup, then a cosine to zero.
+
+    001 and 003 say cosine in every row; 000 allows cosine or linear. 001 offers warmup-stable-decay for pretraining
+    from scratch, which is not in this version; a pass over a known amount of text has an end to decay to.
+    """
+    return Choice("cosine", "cosine in all 4 columns of rule book 001 and in 003")
+
+
+@rule(
+    "SCHED-002",
+    decides="warmup",
+    key="train.warmup",
+    watch="grad_norm, learning_rate: no spike while the rate rises; spikes ask for a longer warmup",
+    source="rule book 001, Key Hyperparameter Rules (Warmup ratio), Step 4; 003, Learning rate & schedule",
+)
+def warmup(stage: str, examples: int) -> Choice:
+    """Decides the share of the steps over which the learning rate rises.
+
+    001 and 003 both start at 0.03; it is emitted as a share, so that more data mean more warmup steps. DPO has 0.05 to
+    0.15 in 001 and takes 0.1. Under 1K examples a run has a few dozen steps and the higher rate of OPT-001: 0.1, the
+    end of 001's range, is then still only a handful of steps. Continued pretraining: 0.03 within 0.01 to 0.05.
+    """
+    if stage == "dpo":
+        return Choice(0.1, "0.1 of the steps for DPO, range 0.05-0.15", accepts=(0.05, 0.15))
+    if stage == "continue-pretrain":
+        return Choice(0.03, "0.03 of the steps, range 0.01-0.05", accepts=(0.01, 0.05))
+    if data_size(examples) == "<1K":
+        return Choice(0.1, f"0.1 of the few steps that {examples:,} examples give", accepts=(0.03, 0.1))
+    return Choice(0.03, "0.03 of the steps, as rule books 001 and 003 start", accepts=(0.03, 0.1))
+
+
+_SFT_EPOCHS = {  # data size -> epochs for LoRA, epochs for full, and the most that is accepted
+    "<1K": (5, 3, 9),
+    "1K-10K": (3, 3, 5),
+    "10K-100K": (2, 2, 5),
+    ">100K": (1, 1, 3),
+}
+
+
+@rule(
+    "SCHED-003",
+    decides="epochs",
+    key="train.epochs",
+    watch="eval_loss, train_eval_gap: stop where eval_loss turns up; the best checkpoint is kept, not the last",
+    source="rule book 001, Data size for instruction tuning?, Key Hyperparameter Rules (Epochs); 003, Anti-Patterns",
+)
+def epochs(stage: str, adaptation: str, examples: int) -> Choice:
+    """Decides the number of passes over the data.
+
+    The books contradict each other: 001's table says 3-10 for LoRA and 2-5 for full; its data-size tree 5-10 under 1K,
+    3-5 up to 10K, 2-3 up to 100K, 1-2 above; 003 says 1-3 and calls ten and more guaranteed overfitting. We take the
+    data-size tree, the most specific, at its lower end, where it meets 003: 5 / 3 / 2 / 1, and full fine-tuning 3
+    under 1K, because all weights can memorise a small set. Five passes exceed 003 on purpose, with evaluation, the
+    best checkpoint and early stopping as its safeguards. Ten are never accepted silently.
+    DPO: 001 gives 1-3 and preferences overfit soonest, so 3 / 2 / 1 by size. Continued pretraining: 1 of 1-3.
+    """
+    size = data_size(examples)
+    if stage == "continue-pretrain":
+        return Choice(1, f"1 pass over {examples:,} texts, range 1-3", accepts=(1, 3))
+    if stage == "dpo":
+        passes = {"<1K": 3, "1K-10K": 2}.get(size, 1)
+        return Choice(passes, f"{passes} over {examples:,} pairs ({size}), range 1-3", accepts=(1, 3))
+    lora, full, most = _SFT_EPOCHS[size]
+    passes = lora if adaptation == "lora" else full
+    return Choice(passes, f"{passes} over {examples:,} examples ({size}) with {adaptation}", accepts=(1, most))

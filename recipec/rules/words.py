@@ -1,0 +1,38 @@
+"""How rules write numbers, and the rows of the rule book's table of data sizes."""
+
+from __future__ import annotations
+
+
+def number(value: float) -> str:
+    """Write a number as people do in papers: 2e-4, 0.03, 64."""
+    if not 0 < abs(value) < 1e-2:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def data_size(examples: int) -> str:
+    """Name the row of rule book 001 "Data size for instruction tuning?" that a number of training rows falls into.
+
+    The book leaves the edges open. A row holds its lower edge, except that "> 100K" is strict: 1,000 is "1K-10K",
+    10,000 and 100,000 are "10K-100K".
+    """
+    if examples < 1_000:
+        return "<1K"
+    if examples < 10_000:
+        return "1K-10K"
+    return "10K-100K" if examples <= 100_000 else ">100K"
+
+
+def gpu_memory(total_vram_gib: float, gpu_is_cpu: bool) -> str:
+    """Name the branch of rule book 001 "Available compute?" for the memory of all GPUs together, in GiB.
+
+    A branch holds its lower edge, except that "> 160 GB" is strict: 16 is "16-48", 48 and 160 are "48-160".
+    """
+    if gpu_is_cpu:
+        return "cpu"
+    if total_vram_gib < 16:
+        return "<16"
+    if total_vram_gib < 48:
+        return "16-48"
+    return "48-160" if total_vram_gib <= 160 else ">160"

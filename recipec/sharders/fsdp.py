@@ -1,0 +1,37 @@
+"""FSDP2: parameters, gradients and optimizer states sharded over all devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recipec.render.mapping import Leaf
+from recipec.sharders.sharder import Run, Sharder, accelerate_head
+
+
+def _files(run: Run) -> dict[str, Mapping[str, Any]]:
+    precision = {"fp32": "no"}.get(run.layout.precision, run.layout.precision)
+    fsdp: dict[str, Any] = {
+        "fsdp_version": 2,
+        "fsdp_reshard_after_forward": Leaf(True, run.ids("strategy"), "frees the gathered weights until backward"),
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_transformer_layer_cls_to_wrap": Leaf(run.architecture.decoder_layer, run.ids("model")),
+        "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "rank 0 reads the weights and sends the shards"),
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    }
+    if run.layout.checkpointing:
+        note = "here and not in train.py: FSDP recomputes without gathering twice"
+        fsdp["fsdp_activation_checkpointing"] = Leaf(True, run.ids("checkpointing"), note)
+    head = accelerate_head(run, "FSDP") | {"mixed_precision": Leaf(precision, run.ids("precision"))}
+    return {"configs/fsdp.yaml": head | {"fsdp_config": fsdp}}
+
+
+FSDP = Sharder(
+    "fsdp",
+    "fully sharded (FSDP2)",
+    fact="fsdp",
+    config="configs/fsdp.yaml",
+    files=_files,
+    checkpoints_itself=True,
+    gathers_on_save=True,
+)

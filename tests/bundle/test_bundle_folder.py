@@ -1,0 +1,137 @@
+"""Folders that are not ours to write to are refused, with the names in the way, and stay as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bundles import build, codes, tree
+
+FILES = {"train.py": "x\n", "configs/a.yaml": "a: 1\n"}
+
+
+def note(result: object) -> str:
+    return " ".join(result.diagnostics[0].notes)  # type: ignore[attr-defined]
+
+
+def foreign_file(out: Path) -> None:
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
+
+
+def same_name(out: Path) -> None:
+    out.mkdir()
+    (out / "train.py").write_text("mine")
+
+
+def folder_for_file(out: Path) -> None:
+    (out / "train.py").mkdir(parents=True)
+
+
+def is_a_file(out: Path) -> None:
+    out.write_text("mine")
+
+
+def is_a_link(out: Path) -> None:
+    (out.parent / "elsewhere").mkdir()
+    out.symlink_to("elsewhere")
+
+
+def linked_folder(out: Path) -> None:
+    build(out, {"train.py": "x\n"})
+    (out.parent / "elsewhere").mkdir()
+    (out / "configs").symlink_to("../elsewhere")
+
+
+def linked_file(out: Path) -> None:
+    build(out, {"other.py": "x\n"})
+    (out.parent / "secret").write_text("x\n")
+    (out / "train.py").symlink_to("../secret")
+
+
+def linked_state(out: Path) -> None:
+    out.mkdir()
+    (out.parent / "elsewhere").mkdir()
+    (out / ".recipec").symlink_to("../elsewhere")
+
+
+def state_is_a_file(out: Path) -> None:
+    out.mkdir()
+    (out / ".recipec").write_text("")
+
+
+def below_a_file(out: Path) -> None:
+    build(out, {"train.py": "x\n"})
+    (out / "configs").write_text("mine")
+
+
+def new_file_in_the_way(out: Path) -> None:
+    build(out, {"train.py": "x\n"})
+    (out / "configs").mkdir()
+    (out / "configs/a.yaml").write_text("mine")
+
+
+CASES = [
+    (foreign_file, "E0701", "thesis.tex"), (same_name, "E0701", "train.py"), (folder_for_file, "E0701", "train.py"),
+    (is_a_file, "E0702", "is a file"), (is_a_link, "E0702", "symbolic link"), (linked_folder, "E0702", "symbolic link"),
+    (linked_file, "E0702", "out/train.py"), (linked_state, "E0702", ".recipec"), (state_is_a_file, "E0702", ".recipec"),
+    (below_a_file, "E0701", "configs/a.yaml"), (new_file_in_the_way, "E0701", "configs/a.yaml"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("prepare", "code", "named"), CASES, ids=[case[0].__name__ for case in CASES])
+@pytest.mark.parametrize("force", [False, True])
+def test_refused(tmp_path: Path, prepare: Callable[[Path], None], code: str, named: str, force: bool) -> None:
+    prepare(tmp_path / "out")
+    before = tree(tmp_path)
+
+    result = build(tmp_path / "out", FILES, force=force)
+    assert (codes(result), result.exit_code) == ([code], 2)
+    assert named in note(result) and "nothing was written" in note(result)
+    assert tree(tmp_path) == before
+
+
+def test_many_names_are_cut() -> None:
+    from recipec.bundle.folder import foreign
+
+    assert foreign("out", [f"f{i}" for i in range(20)]).notes == (
+        "in the way: f0, f1, f10, f11, f12, f13, f14, f15 and 12 more; nothing was written",
+    )
+
+
+def test_the_very_same_files_are_taken_over(tmp_path: Path) -> None:
+    build(tmp_path / "a", FILES)
+    build(tmp_path / "b", FILES)
+    shutil.rmtree(tmp_path / "b/.recipec")
+
+    assert build(tmp_path / "b", FILES).exit_code == 0
+    assert tree(tmp_path / "b") == tree(tmp_path / "a")
+
+
+def test_relative_folder_and_the_current_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert build(Path("."), FILES).exit_code == 0
+    assert build(Path("sub/../other"), FILES).exit_code == 0
+    assert (tmp_path / "train.py").exists() and (tmp_path / "other/train.py").exists()
+
+
+def test_a_damaged_lock_is_no_loss(tmp_path: Path) -> None:
+    build(tmp_path / "out", FILES)
+    good = tree(tmp_path)
+    (tmp_path / "out/.recipec/lock.json").write_text("<<<<<<<")
+
+    assert build(tmp_path / "out", FILES).exit_code == 0
+    assert tree(tmp_path) == good
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere; test_interrupted.py injects the errors")
+def test_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        assert codes(build(tmp_path / "out", FILES)) == ["E0702"]
+    finally:
+        tmp_path.chmod(0o700)

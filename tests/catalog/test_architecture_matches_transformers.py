@@ -1,0 +1,90 @@
+"""Every supported model_type against the real model of transformers, tiny and on the meta device."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipec.catalog.configs import architecture_from_config
+from recipec.catalog.model_types import MODEL_TYPES
+
+TINY = {
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 50,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
+EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "moe_intermediate_size": 20}
+VARIANTS = {
+    **{model_type: {} for model_type in MODEL_TYPES},
+    "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+    "llama with head_dim": {"head_dim": 8},
+    "mistral with null head_dim": {"head_dim": None},
+    "mixtral": EXPERTS,
+    "gpt_oss": EXPERTS,
+    "gpt_oss without biases": {**EXPERTS, "attention_bias": False},
+    "qwen2_moe": {**EXPERTS, "shared_expert_intermediate_size": 28},
+    "qwen3_moe": EXPERTS,
+    "qwen3_moe with dense layers": {**EXPERTS, "decoder_sparse_step": 2, "mlp_only_layers": [1]},
+    "qwen3 with biases": {"attention_bias": True, "head_dim": 16},
+    "gemma2 untied": {"tie_word_embeddings": False, "head_dim": 8},
+    "gpt_neox": {"num_key_value_heads": 4},
+    "starcoder2 without biases": {"use_bias": False},
+    "smollm3 untied": {"tie_word_embeddings": False},
+}
+
+
+def config_of(variant: str) -> dict:
+    model_type = variant.split()[0]
+    return {"model_type": model_type, **TINY, **VARIANTS[variant]}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_real_model_has_the_architecture(variant: str) -> None:
+    ours, model = architecture_from_config(config_of(variant)), real_model(config_of(variant))
+    layers = model.base_model.layers
+    assert sum(parameter.numel() for parameter in model.parameters()) == ours.params
+    assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules)
+    assert all(linears(layer) == sorted(ours.linear_shapes(not has_experts(layer))) for layer in layers)
+    counted = next(layer for layer in layers if has_experts(layer) or not ours.moe)
+    assert sum(parameter.numel() for parameter in counted.parameters()) == ours.layer_params
+    assert embeddings(model) == ours.embedding_params
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if MODEL_TYPES[v.split()[0]].moe])
+def test_the_real_experts_are_as_stated(variant: str) -> None:
+    moe = architecture_from_config(config_of(variant)).moe
+    layers = real_model(config_of(variant)).base_model.layers
+    blocks = [layer.mlp for layer in layers if has_experts(layer)]
+    assert len(layers) - len(blocks) == moe.dense_layers
+    assert {type(block).__name__ for block in blocks} == {moe.block}
+    assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
+
+
+def real_model(config: dict):
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+
+
+def linears(layer) -> list[tuple[str, int, int]]:
+    from torch.nn import Linear
+
+    modules = ((name, m) for name, m in layer.named_modules() if isinstance(m, Linear))
+    return sorted((name.rpartition(".")[2], m.in_features, m.out_features) for name, m in modules)
+
+
+def has_experts(layer) -> bool:
+    return hasattr(layer.mlp, "experts")
+
+
+def embeddings(model) -> int:
+    ends = {id(m.weight): m.weight for m in (model.get_input_embeddings(), model.get_output_embeddings())}
+    return sum(weight.numel() for weight in ends.values())

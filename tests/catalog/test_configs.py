@@ -1,0 +1,109 @@
+"""From config.json to an architecture: class defaults are followed, gaps are refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
+from recipec.catalog.local import local_model
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 1000,
+    "max_position_embeddings": 512,
+}
+
+
+def test_absent_keys_get_the_defaults_of_their_class() -> None:
+    shape = architecture_from_config(LLAMA)
+    assert (shape.num_kv_heads, shape.head_dim, shape.tie_embeddings) == (4, 16, False)
+    gemma = LLAMA | {"model_type": "gemma2", "num_key_value_heads": 2}
+    assert (architecture_from_config(gemma).head_dim, architecture_from_config(gemma).tie_embeddings) == (256, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "missing", "words"),
+    [
+        ({"model_type": None}, ("model_type",), "no model_type"),
+        ({"model_type": "deepseek_v3"}, (), "'deepseek_v3' is not one of the supported"),
+        ({"model_type": "mistral"}, ("num_key_value_heads",), "lacks num_key_value_heads"),
+        ({"model_type": "mixtral"}, ("num_key_value_heads", "num_local_experts", "num_experts_per_tok"), "lacks"),
+        ({"hidden_size": "64"}, (), "hidden_size is '64'"),
+        ({"num_hidden_layers": 0}, (), "num_hidden_layers is 0"),
+    ],
+)
+def test_a_refusal_names_what_is_missing(change: dict, missing: tuple, words: str) -> None:
+    with pytest.raises(UnsupportedConfig, match=words) as refused:
+        architecture_from_config(LLAMA | change)
+    assert refused.value.missing == missing
+
+
+@pytest.mark.parametrize("key", ["hidden_size", "vocab_size", "max_position_embeddings"])
+def test_a_missing_size_is_refused(key: str) -> None:
+    with pytest.raises(UnsupportedConfig) as refused:
+        architecture_from_config({k: v for k, v in LLAMA.items() if k != key})
+    assert refused.value.missing == (key,)
+
+
+@pytest.mark.parametrize(
+    ("config", "window"),
+    [
+        ({"model_type": "qwen3", "num_key_value_heads": 2, "sliding_window": 32}, None),
+        ({"model_type": "qwen3", "num_key_value_heads": 2, "sliding_window": 32, "use_sliding_window": True}, 32),
+        ({"model_type": "mistral", "num_key_value_heads": 2, "sliding_window": 32}, 32),
+        ({"model_type": "mistral", "num_key_value_heads": 2, "sliding_window": None}, None),
+        ({"sliding_window": 32}, None),
+    ],
+)
+def test_a_sliding_window_counts_only_where_it_is_on(config: dict, window: int | None) -> None:
+    assert architecture_from_config(LLAMA | config).sliding_window == window
+
+
+def save(folder: Path, **files: object) -> Path:
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder
+
+
+def test_a_folder_without_a_chat_template_is_a_base_model(tmp_path: Path) -> None:
+    found = local_model(save(tmp_path, config=LLAMA, tokenizer_config={"eos_token": "</s>"}))
+    assert (found.kind, found.stop_tokens, found.family) == ("base", ("</s>",), "llama")
+
+
+def test_a_chat_template_in_either_place_makes_a_chat_model(tmp_path: Path) -> None:
+    assert local_model(save(tmp_path, config=LLAMA, tokenizer_config={"chat_template": "{{ x }}"})).kind == "chat"
+    save(tmp_path, tokenizer_config={}).joinpath("chat_template.jinja").write_text("{{ x }}")
+    assert local_model(tmp_path).kind == "chat"
+
+
+def test_the_generation_config_says_where_to_stop(tmp_path: Path) -> None:
+    tokens = {"2": {"content": "</s>"}, "7": {"content": "<|eot_id|>"}}
+    tokenizer = {"eos_token": {"content": "</s>"}, "added_tokens_decoder": tokens}
+    save(tmp_path, config=LLAMA, tokenizer_config=tokenizer, generation_config={"eos_token_id": [7, 2]})
+    assert local_model(tmp_path).stop_tokens == ("<|eot_id|>", "</s>")
+    save(tmp_path, generation_config={"eos_token_id": 7})
+    assert local_model(tmp_path).stop_tokens == ("<|eot_id|>",)
+    save(tmp_path, generation_config={})
+    assert local_model(tmp_path).stop_tokens == ("</s>",)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "config.json cannot be read: No such file"),
+        ({"config": "{"}, "config.json is not valid JSON"),
+        ({"config": []}, "config.json holds no JSON object"),
+        ({"config": LLAMA, "tokenizer_config": "{"}, "tokenizer_config.json is not valid JSON"),
+        ({"config": {"model_type": "mamba"}}, "'mamba' is not one of the supported"),
+    ],
+)
+def test_an_unusable_folder_says_why(tmp_path: Path, files: dict, words: str) -> None:
+    with pytest.raises(UnsupportedConfig, match=words):
+        local_model(save(tmp_path, **files))

@@ -1,0 +1,41 @@
+"""Shared by all tests: expected files, and the switch that rewrites them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the expected files instead of comparing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--update-golden") and os.environ.get("CI"):
+        raise pytest.UsageError("--update-golden is for people: a CI run must compare")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Whether expected files are to be rewritten."""
+    return request.config.getoption("--update-golden")
+
+
+@pytest.fixture
+def golden(update_golden: bool) -> Callable[[Path, str], None]:
+    """Compare a text with an expected file, or rewrite the file."""
+
+    def compare(path: Path, text: str) -> None:
+        if update_golden:
+            path.write_text(text, encoding="utf-8")
+            return
+        expected = path.read_text(encoding="utf-8") if path.exists() else ""
+        if text != expected:
+            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), "expected", "actual", lineterm="")
+            pytest.fail("\n".join([f"{path} differs; accept with: pytest --update-golden", *lines]), pytrace=False)
+
+    return compare

@@ -1,0 +1,26 @@
+"""The completion checklist: every line of the rule books, and nothing ticked without a fact."""
+
+from __future__ import annotations
+
+from recipec.rules.checklist import CHECKLIST, completion
+
+
+def test_all_criteria_of_001_and_gates_of_003_are_there():
+    assert sum("001" in item.source for item in CHECKLIST) == 9
+    assert sum("003" in item.source for item in CHECKLIST) == 7  # six gates; deduplication and samples are two lines
+
+
+def test_without_facts_nothing_is_met_and_every_line_says_what_is_missing():
+    checked = completion({})
+    assert not any(line.met for line in checked)
+    assert [line.how for line in checked] == [item.unmet for item in CHECKLIST]
+
+
+def test_a_fact_meets_its_own_line_only():
+    for item in CHECKLIST:
+        assert [line.text for line in completion({item.fact: True}) if line.met] == [item.text]
+
+
+def test_a_false_fact_is_unmet():
+    line = next(line for line in completion({"registry_entry": False}) if "registry" in line.text)
+    assert not line.met and "not in this version" in line.how

@@ -1,0 +1,84 @@
+"""Every known-bad combination is found, and its nearest good neighbours are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recipec.rules.combinations import COMBINATIONS, Facts, known_bad
+
+CASES = {  # id: (what is bad, changes that each mend it)
+    "BAD-001": ({"adaptation": "full", "quantization": "nf4"}, [{"adaptation": "lora"}, {"quantization": "none"}]),
+    "BAD-002": (
+        {"quantization": "nf4", "strategy": "zero3"},
+        [{"strategy": "zero2"}, {"strategy": "ddp"}, {"quantization": "none"}],
+    ),
+    "BAD-003": ({"quantization": "nf4", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"quantization": "none"}]),
+    "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
+    "BAD-005": (
+        {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
+        [{"optimizer": "adamw"}, {"offload": "none"}],
+    ),
+    "BAD-006": (
+        {"modules_to_save": ("embed_tokens",), "strategy": "fsdp"},
+        [{"modules_to_save": ()}, {"strategy": "zero3"}],
+    ),
+    "BAD-007": ({"moe": True, "strategy": "zero3"}, [{"leaf_modules": True}, {"strategy": "fsdp"}, {"moe": False}]),
+    "BAD-008": ({"compile": True, "strategy": "zero3"}, [{"compile": False}, {"strategy": "zero2"}]),
+    "BAD-009": (
+        {"lora_targets": ("q_proj", "lm_head")},
+        [{"lora_targets": ("q_proj",)}, {"lora_targets": "all-linear"}],
+    ),
+    "BAD-010": (
+        {"moe": True, "lora_dropout": 0.05},
+        [{"lora_dropout": 0.0}, {"lora_targets": ("q_proj", "v_proj")}, {"moe": False}],
+    ),
+    "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}]),
+    "BAD-012": (
+        {"packing": True, "attention": "eager"},
+        [{"packing": False}, {"stage": "continue-pretrain"}],
+    ),
+    "BAD-013": ({"packing": True}, [{"packing": False}, {"stage": "continue-pretrain"}]),
+    "BAD-014": ({"packing": True, "stage": "dpo"}, [{"packing": False}]),
+    "BAD-015": ({"precision": "fp16"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
+    "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
+    "BAD-017": ({"eval_every": 0.02, "save_every": 0.05}, [{"save_every": 0.06}, {"eval_every": 0.05}]),
+    "BAD-018": ({"offload": "cpu"}, [{"offload": "none"}, {"strategy": "zero2"}, {"strategy": "fsdp"}]),
+}
+
+
+def found(facts: Facts) -> set[str]:
+    return {row.id for row in known_bad(facts)}
+
+
+def test_every_row_has_a_case():
+    assert [row.id for row in COMBINATIONS] == list(CASES)
+
+
+def test_a_plain_run_is_not_bad():
+    assert known_bad(Facts()) == []
+
+
+@pytest.mark.parametrize(("id", "bad", "mends"), [(id, *case) for id, case in CASES.items()], ids=CASES)
+def test_found_and_mended(id, bad, mends):
+    facts = Facts(**bad)
+    assert found(facts) == {id}
+    for mend in mends:
+        assert id not in found(replace(facts, **mend)), mend
+
+
+def test_refused_rows_come_first():
+    rows = known_bad(Facts(packing=True, precision="fp16", strategy="zero3", quantization="nf4"))
+    assert [(row.id, row.refused) for row in rows] == [("BAD-002", True), ("BAD-013", False), ("BAD-015", False)]
+
+
+@pytest.mark.parametrize("row", COMBINATIONS, ids=lambda row: row.id)
+def test_every_row_says_why_where_from_and_what_instead(row):
+    assert row.title and row.why and row.instead
+    assert any(character.isdigit() for character in row.citation), "a version, thread or rule book"
+
+
+@pytest.mark.parametrize("save_every", [0.01, 0.04, 0.051])
+def test_saving_less_often_than_a_multiple_is_found(save_every):
+    assert "BAD-017" in found(Facts(eval_every=0.05, save_every=save_every))

@@ -1,0 +1,58 @@
+"""What the pinned stack itself says to the combinations that can be tried without a GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("trl")
+
+
+def test_bad_001_a_quantised_model_without_adapters_is_refused():
+    from transformers.trainer_utils import validate_quantization_for_training
+
+    quantizer = SimpleNamespace(is_trainable=True, is_qat_trainable=False)
+    with pytest.raises(ValueError, match="purely quantized"):
+        validate_quantization_for_training(SimpleNamespace(is_quantized=True, hf_quantizer=quantizer))
+
+
+@pytest.mark.parametrize(("targets", "dropout", "works"), [("all-linear", 0.05, False), (["q_proj"], 0.05, True)])
+def test_bad_010_dropout_on_fused_experts_is_refused(targets, dropout, works):
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, MixtralConfig
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "vocab_size": 32, "num_local_experts": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 1}
+    model = AutoModelForCausalLM.from_config(MixtralConfig(**sizes, **heads))
+    config = LoraConfig(r=2, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
+    if works:
+        assert get_peft_model(model, config)
+        return
+    with pytest.raises(ValueError, match="lora_dropout"):
+        get_peft_model(model, config)
+
+
+def test_bad_011_flash_attention_is_not_installed_with_the_stack():
+    assert importlib.util.find_spec("flash_attn") is None
+
+
+@pytest.mark.parametrize(("save_steps", "works"), [(0.05, False), (0.06, True), (0.02, True)])
+def test_bad_017_saving_must_be_a_multiple_of_evaluation(tmp_path, save_steps, works):
+    from transformers import TrainingArguments
+
+    fixed = {"eval_strategy": "steps", "eval_steps": 0.02, "load_best_model_at_end": True, "use_cpu": True}
+    if works:
+        assert TrainingArguments(output_dir=str(tmp_path), save_steps=save_steps, **fixed)
+        return
+    with pytest.raises(ValueError, match="multiple"):
+        TrainingArguments(output_dir=str(tmp_path), save_steps=save_steps, **fixed)
+
+
+def test_ckpt_001_a_multiple_may_still_miss_after_rounding():
+    from transformers import TrainerState
+
+    state = TrainerState()
+    state.compute_steps(SimpleNamespace(logging_steps=10, eval_steps=0.05, save_steps=0.1), max_steps=330)
+    assert (state.eval_steps, state.save_steps) == (17, 33)

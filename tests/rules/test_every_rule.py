@@ -1,0 +1,144 @@
+"""What holds for every rule: its metadata, its page, its reasons, and that it agrees with itself."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+
+import pytest
+
+from recipec.rules import RULES
+from recipec.rules.combinations import COMBINATIONS
+from recipec.rules.core import Choice
+from recipec.rules.metrics import METRICS, watched
+from recipec.rules.pages import explain_rule
+from recipec.rules.unbuilt import UNBUILT
+
+EXAMPLES = (1, 999, 1_000, 9_999, 10_000, 100_000, 100_001)
+VALUES = {  # parameter name -> values that cross every threshold
+    "stage": ("sft", "continue-pretrain", "dpo"),
+    "task": ("instruct", "continue-pretrain", "align"),
+    "priority": (None, "quality", "speed", "memory"),
+    "new_domain": (False, True),
+    "first_time": (False, True),
+    "examples": EXAMPLES,
+    "tokens_per_example": (None, 1, 600),
+    "tokens_p99": (None, 100, 1_500),
+    "max_position": (None, 1_024, 131_072),
+    "total_vram_gib": (8, 15.9, 16, 48, 160, 160.1),
+    "gpu_is_cpu": (False, True),
+    "gpu_bf16": (False, True),
+    "params": (500_000_000, 7_000_000_000, 70_000_000_000),
+    "adaptation": ("lora", "full"),
+    "quantization": ("none", "nf4"),
+    "data_format": ("text", "instruction", "chat", "prompt-completion", "preference"),
+    "train_format": (None, "text", "chat", "preference"),
+    "alignment_method": ("none", "dpo"),
+    "has_preferences": (False, True),
+    "model_kind": ("base", "chat"),
+    "has_template": (False, True),
+    "attention": ("sdpa", "flash_attention_2", "eager"),
+    "packing": (False, True),
+    "moe": (False, True),
+    "lora_rank": (8, 16, 32, 64),
+    "has_eval_file": (False, True),
+    "has_test_file": (False, True),
+    "total_steps": (1, 99, 100, 249, 250, 10_000, 10**7),
+    "eval_every": (0.01, 0.2),
+    "cores_per_gpu": (None, 1, 3, 4, 8, 64),
+    "dataloader_workers": (0, 4),
+    "starts_from_adapter": (False, True),
+}
+PREFIXES = ("GOAL", "ADPT", "LORA", "OPT", "SCHED", "BATCH", "PREC", "DATA", "EVAL", "CKPT", "LOAD", "TRACK", "DPO")
+
+
+def parameters(rule) -> tuple[str, ...]:
+    code = rule.function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def answers(rule):
+    """Yield the rule's answer for every combination of values."""
+    for values in itertools.product(*(VALUES[name] for name in parameters(rule))):
+        yield values, rule(*values)
+
+
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+
+
+@every_rule
+def test_metadata_is_complete(rule):
+    assert re.fullmatch(rf"({'|'.join(PREFIXES)})-\d{{3}}", rule.id)
+    assert rule.decides and rule.source
+    assert re.search(r"\b00[0-4]\b", rule.source), "the source names a rule book"
+    assert not rule.key or re.fullmatch(r"[a-z_.]+", rule.key)
+
+
+@every_rule
+def test_watch_names_only_metrics_that_a_bundle_logs(rule):
+    assert ":" in rule.watch, "say what to see"
+    assert watched(rule.watch)
+    assert set(watched(rule.watch)) <= METRICS
+
+
+@every_rule
+def test_docstring_is_an_explanation(rule):
+    lines = (rule.function.__doc__ or "").strip().splitlines()
+    assert len(lines) >= 3
+    assert lines[0].startswith("Decides ")
+    assert lines[0].endswith(".")
+
+
+@every_rule
+def test_every_answer_has_a_number_in_its_reason_and_lies_in_its_own_range(rule):
+    for values, choice in answers(rule):
+        assert isinstance(choice, Choice)
+        assert re.search(r"\d", choice.because), (values, choice.because)
+        if choice.accepts:
+            low, high = choice.accepts
+            assert low <= choice.value <= high, (values, choice)
+
+
+@every_rule
+def test_answers_depend_on_nothing_but_the_inputs(rule):
+    assert list(answers(rule)) == list(answers(rule))
+
+
+def test_every_parameter_of_every_rule_is_in_the_vocabulary():
+    assert {name for rule in RULES.values() for name in parameters(rule)} == set(VALUES)
+
+
+def test_a_decision_is_decided_by_one_rule():
+    decided = [rule.decides for rule in RULES.values()]
+    assert len(decided) == len(set(decided))
+
+
+def test_a_key_overrides_one_decision():
+    keys = [rule.key for rule in RULES.values() if rule.key]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("id", [*RULES, *(row.id for row in (*COMBINATIONS, *UNBUILT))])
+def test_every_id_has_a_page(id):
+    page = explain_rule(id.lower())
+    assert page.startswith(f"# {id}: ")
+    assert "- source: " in page
+    assert "  - " not in page and "\n    " not in page, "the docstring's indentation is gone"
+
+
+def test_pages_that_a_page_names_exist():
+    for id in RULES:
+        for named in re.findall(r"\b(?:BAD|NOT)-\d{3}\b", explain_rule(id)):
+            assert explain_rule(named), f"{id} names {named}"
+
+
+def test_an_unknown_id_has_no_page():
+    assert explain_rule("OPT-999") is None
+
+
+def test_importing_the_rules_pulls_in_nothing_heavy():
+    heavy = ("pydantic", "jinja2", "click", "torch", "logging", "json", "subprocess", "importlib.metadata")
+    code = f"import sys, recipec.rules; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -1,0 +1,114 @@
+"""Each row of the rule books, from `seed-rows.md`: a rule keeps to it, or the table says what became of it."""
+
+from __future__ import annotations
+
+from ast import literal_eval
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from recipec.rules import RULES, kernels
+from recipec.rules.pages import explain_rule
+
+SIZES = (500, 5_000, 50_000, 500_000)
+
+
+def tables() -> dict[str, list[list[str]]]:
+    """Return the rows of each table of the document, by its heading."""
+    _, *sections = (Path(__file__).parent / "seed-rows.md").read_text(encoding="utf-8").split("\n## ")
+    return {section.splitlines()[0]: list(rows(section)) for section in sections}
+
+
+def rows(section: str):
+    """Yield the cells of a Markdown table, without its head."""
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    for line in lines[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+HELD, PLANNER, FIXED, SUPERSEDED, UNBUILT = tables().values()
+
+
+class Expected(NamedTuple):
+    """What the cell "value" says: a range of the value or of what is accepted, or one value (low only)."""
+
+    accepts: bool
+    low: object
+    high: object | None
+
+
+def expected(cell: str) -> Expected:
+    accepts = cell.startswith("accepts ")
+    low, _, high = cell.removeprefix("accepts ").partition(" to ")
+    return Expected(accepts, literal_eval(low), literal_eval(high) if high else None)
+
+
+def answers(rule: str, inputs: str):
+    """Yield the rule's answers; '*' runs through the data sizes."""
+    arguments = literal_eval(f"({inputs},)") if inputs else ()
+    for values in product(*(SIZES if value == "*" else (value,) for value in arguments)):
+        yield RULES[rule](*values)
+
+
+@pytest.mark.parametrize(("row", "key", "rule", "inputs", "cell"), HELD, ids=[row for row, *_ in HELD])
+def test_the_rule_keeps_to_the_row(row, key, rule, inputs, cell):
+    assert RULES[rule].key == key
+    want = expected(cell)
+    for choice in answers(rule, inputs):
+        if want.accepts:
+            assert choice.accepts[0] >= want.low and choice.accepts[1] <= want.high
+        elif want.high is None:
+            assert choice.value == want.low
+        else:
+            assert want.low <= choice.value <= want.high
+
+
+@pytest.mark.parametrize("column", ["SFT LoRA", "Full FT", "DPO", "Pre-training"])
+@pytest.mark.parametrize("parameter", ["rate", "rank", "alpha", "Batch size", "Warmup", "decay", "Epochs"])
+def test_every_cell_of_the_table_of_001_is_listed(parameter, column):
+    listed = [row for table in tables().values() for row, *_ in table if row.startswith("001 Key Hyperparameter Rules")]
+    assert any(parameter in row and column in row for row in listed)
+
+
+def test_a_row_is_listed_once():
+    listed = [row for table in tables().values() for row, *_ in table]
+    assert len(listed) == len(set(listed))
+
+
+def test_every_rule_holds_a_row_or_has_a_page_that_contradicts_one():
+    assert {rule for _, _, rule, *_ in HELD} | {page for _, page in SUPERSEDED} == set(RULES)
+
+
+@pytest.mark.parametrize(("row", "page"), [*SUPERSEDED, *UNBUILT], ids=lambda text: text)
+def test_rows_that_are_not_followed_have_a_page(row, page):
+    assert explain_rule(page)
+
+
+@pytest.mark.parametrize(("row", "reason"), [*PLANNER, *FIXED], ids=lambda text: text)
+def test_rows_without_a_rule_have_a_reason(row, reason):
+    assert reason
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("LORA-004", "The books disagree"),
+        ("SCHED-003", "The books contradict each other"),
+        ("CKPT-001", "contradicts its own load_best_model_at_end"),
+        ("ADPT-001", "an anti-pattern"),
+        ("OPT-001", "003 starts at 5e-5"),
+        ("BATCH-001", "reduce\nbatch size"),
+        ("PREC-001", 'writes "fp16 base"'),
+        ("DATA-006", "masks nothing"),
+        ("GOAL-001", "contradicts the first"),
+    ],
+)
+def test_a_disagreement_is_told_on_its_page(page, words):
+    assert words in explain_rule(page)
+
+
+def test_what_the_books_promise_and_the_stack_does_not_keep():
+    assert kernels.compile_model().value is False and "10-30 %" in explain_rule("PREC-003")
+    assert kernels.attention().value == "sdpa" and "not in the pinned stack" in explain_rule("PREC-002")

@@ -1,0 +1,249 @@
+"""Every threshold of a single decision below, at and above, and the choices where the books are silent."""
+
+from __future__ import annotations
+
+import pytest
+
+from recipec.rules import (
+    batch,
+    checkpoints,
+    data,
+    dpo,
+    evaluation,
+    kernels,
+    loader,
+    lora,
+    memory,
+    optimizer,
+    precision,
+    schedule,
+    tracking,
+)
+from recipec.rules.words import data_size, gpu_memory, number
+
+SIZES = (999, 1_000, 9_999, 10_000, 100_000, 100_001)
+
+
+def over(rule, position, values, *arguments):
+    """Return the rule's values while the argument at `position` runs through `values`."""
+    return [rule(*arguments[:position], value, *arguments[position:]).value for value in values]
+
+
+def test_data_size_rows():
+    assert [data_size(n) for n in SIZES] == ["<1K", "1K-10K", "1K-10K", "10K-100K", "10K-100K", ">100K"]
+
+
+def test_gpu_memory_branches():
+    gib = (15.9, 16, 47.9, 48, 160, 160.1)
+    assert [gpu_memory(g, False) for g in gib] == ["<16", "16-48", "16-48", "48-160", "48-160", ">160"]
+    assert gpu_memory(8, True) == "cpu"
+
+
+def test_numbers_are_written_as_in_papers():
+    assert [number(n) for n in (2e-4, 2e-5, 5e-7, 0.03, 64)] == ["2e-4", "2e-5", "5e-7", "0.03", "64"]
+
+
+def test_learning_rate_by_data_size():
+    assert over(optimizer.learning_rate, 3, SIZES, "sft", "lora", "none") == [3e-4] + [2e-4] * 5
+    assert over(optimizer.learning_rate, 3, SIZES, "sft", "full", "none") == [2e-5] * 6
+    assert over(optimizer.learning_rate, 3, SIZES, "dpo", "lora", "none") == [5e-6] * 6
+
+
+def test_a_4_bit_base_narrows_the_accepted_learning_rate():
+    assert optimizer.learning_rate("sft", "lora", "none", 5_000).accepts == (1e-4, 5e-4)
+    assert optimizer.learning_rate("sft", "lora", "nf4", 5_000).accepts == (1e-4, 3e-4)
+
+
+def test_epochs_by_data_size():
+    assert over(schedule.epochs, 2, SIZES, "sft", "lora") == [5, 3, 3, 2, 2, 1]
+    assert over(schedule.epochs, 2, SIZES, "sft", "full") == [3, 3, 3, 2, 2, 1]
+    assert over(schedule.epochs, 2, SIZES, "dpo", "lora") == [3, 2, 2, 1, 1, 1]
+    assert over(schedule.epochs, 2, SIZES, "continue-pretrain", "full") == [1] * 6
+
+
+def test_ten_epochs_are_never_accepted_silently():
+    for stage in ("sft", "dpo", "continue-pretrain"):
+        assert all(schedule.epochs(stage, "lora", n).accepts[1] < 10 for n in SIZES)
+
+
+def test_warmup_by_stage_and_data_size():
+    assert over(schedule.warmup, 1, SIZES, "sft") == [0.1] + [0.03] * 5
+    assert over(schedule.warmup, 0, ("dpo", "continue-pretrain"), 999) == [0.1, 0.03]
+
+
+def test_global_batch_size():
+    assert over(batch.global_batch_size, 2, (99_999, 100_000, 100_001), "continue-pretrain", "lora") == [128, 512, 512]
+    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "lora", 5_000) == [32, 32]
+    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "full", 5_000) == [64, 32]
+
+
+def test_lora_rank_under_at_and_over_16_gb():
+    assert over(lora.lora_rank, 3, (15.9, 16, 16.1), "sft", True, 5_000, False) == [32, 64, 64]
+    assert lora.lora_rank("sft", True, 5_000, 8, True).value == 64, "a CPU has no GPU memory to be short of"
+    assert lora.lora_rank("sft", False, 5_000, 8, False).accepts == (8, 32)
+
+
+def lora_rank_for(stage, new_domain, examples):
+    return lora.lora_rank(stage, new_domain, examples, 24, False).value
+
+
+def test_lora_rank_by_difficulty():
+    assert lora_rank_for("sft", False, 100_000) == 16
+    assert lora_rank_for("sft", False, 100_001) == 32
+    assert lora_rank_for("sft", True, 100_001) == 64
+    assert lora_rank_for("continue-pretrain", False, 5_000) == 64
+    assert lora_rank_for("dpo", False, 5_000) == 16
+
+
+def test_lora_alpha_is_twice_the_rank_within_the_range():
+    assert over(lora.lora_alpha, 1, (4, 8, 16, 64, 128), "sft") == [16, 16, 32, 128, 128]
+    assert over(lora.lora_alpha, 1, (8, 32, 64), "dpo") == [16, 64, 64]
+
+
+def test_lora_dropout():
+    assert over(lora.lora_dropout, 1, (999, 1_000, 1_001), "sft") == [0.1, 0.05, 0.05]
+    assert lora.lora_dropout("continue-pretrain", 999).value == 0.0
+
+
+def test_lora_targets_spare_experts_and_router():
+    assert lora.lora_targets(False).value == "all-linear"
+    assert lora.lora_targets(True).value == ("q_proj", "k_proj", "v_proj", "o_proj")
+
+
+def test_8_bit_states_only_where_they_save_memory():
+    assert optimizer.optimizer("full", "memory", False).value == "adamw-8bit"
+    for facts in (
+        ("lora", "memory", False),
+        ("full", "quality", False),
+        ("full", None, False),
+        ("full", "memory", True),
+    ):
+        assert optimizer.optimizer(*facts).value == "adamw"
+
+
+def test_precision_by_hardware():
+    assert over(precision.precision, 0, (True, False), False) == ["bf16", "fp16"]
+    assert over(precision.precision, 0, (True, False), True) == ["fp32", "fp32"]
+
+
+def test_checkpointing_is_required_above_7b_and_under_16_gb():
+    seven = 7_000_000_000
+    assert over(memory.checkpointing_required, 0, (seven - 1, seven, seven + 1), None, 80, False) == [
+        False,
+        False,
+        True,
+    ]
+    assert over(memory.checkpointing_required, 2, (15.9, 16, 16.1), seven, None, False) == [True, False, False]
+    assert memory.checkpointing_required(seven, "memory", 80, False).value is True
+    assert memory.checkpointing_required(seven, None, 8, True).value is False
+
+
+def test_kernels():
+    assert kernels.attention().value == "sdpa"
+    assert kernels.compile_model().value is False
+
+
+@pytest.mark.parametrize(
+    ("stage", "mean", "p99", "context", "expected"),
+    [
+        ("sft", None, None, None, 2_048),
+        ("sft", None, 256, None, 256),
+        ("sft", None, 257, None, 512),
+        ("sft", None, 10, None, 256),
+        ("sft", 600, None, None, 2_048),
+        ("sft", 600, 700, None, 1_024),
+        ("sft", 600, None, 1_024, 1_024),
+        ("dpo", None, 3_000, 131_072, 4_096),
+        ("continue-pretrain", 600, 9_000, 131_072, 2_048),
+        ("continue-pretrain", None, None, 1_024, 1_024),
+    ],
+)
+def test_max_length(stage, mean, p99, context, expected):
+    choice = data.max_length(stage, mean, p99, context)
+    assert choice.value == expected
+    assert choice.accepts == ((16, context) if context else None)
+
+
+@pytest.mark.parametrize(
+    ("stage", "attention", "packs", "strategy"),
+    [
+        ("sft", "sdpa", False, "none"),
+        ("sft", "eager", False, "none"),
+        ("sft", "flash_attention_2", True, "bfd"),
+        ("dpo", "flash_attention_2", False, "none"),
+        ("continue-pretrain", "sdpa", True, "wrapped"),
+    ],
+)
+def test_packing(stage, attention, packs, strategy):
+    assert data.packing(stage, attention).value is packs
+    assert data.packing_strategy(stage, packs).value == strategy
+
+
+def test_overflow_and_the_limit_of_dropped_rows():
+    assert over(data.overflow, 0, ("sft", "dpo", "continue-pretrain")) == ["drop", "drop", "split"]
+    assert data.dropped_rows_limit().value == 0.05
+
+
+def test_loss_on_the_answers_only():
+    formats = ("text", "chat", "instruction", "prompt-completion", "preference")
+    assert over(data.loss_on, 0, formats) == ["all", "assistant", "completion", "completion", "completion"]
+
+
+def test_template():
+    assert data.template("text", "base", True).value == "none"
+    assert data.template("chat", "chat", True).value == "model"
+    assert data.template("chat", "base", True).value == "model"
+    assert data.template("instruction", "base", False).value == "plain"
+
+
+def test_preparation_always_removes_duplicates_and_leaks():
+    assert data.deduplication().value == "exact"
+    assert data.leak_check().value == "remove-from-train"
+
+
+def test_given_files_replace_the_fractions():
+    assert over(evaluation.eval_fraction, 0, (False, True)) == [0.1, 0.0]
+    assert over(evaluation.test_fraction, 0, (False, True)) == [0.1, 0.0]
+
+
+def test_eval_samples_around_7b():
+    assert over(evaluation.eval_samples, 0, (7_000_000_000, 7_000_000_001)) == [1000, 500]
+
+
+def test_evaluation_interval_in_steps():
+    steps = (10, 249, 250, 499, 500, 999, 1_000, 2_499, 2_500, 4_999, 5_000, 50_000)
+    shares = [0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02, 0.02, 0.01, 0.01]
+    assert over(evaluation.eval_every, 1, steps, "lora") == shares
+    assert over(evaluation.eval_every, 1, (999, 1_000, 50_000), "full") == [0.1, 0.05, 0.05]
+
+
+@pytest.mark.parametrize("total_steps", range(250, 10_001, 50))
+def test_evaluation_is_every_50_to_125_steps(total_steps):
+    assert 50 <= evaluation.eval_every("lora", total_steps).value * total_steps <= 125
+
+
+def test_saving_follows_evaluation():
+    assert over(checkpoints.save_every, 0, (0.01, 0.2)) == [0.01, 0.2]
+    assert checkpoints.keep_checkpoints().value == 3
+    assert checkpoints.keep_checkpoints().accepts[0] == 2
+    assert evaluation.best_metric().value == "eval_loss"
+    assert evaluation.early_stopping_patience().value == 3
+
+
+def test_dataloader():
+    assert over(loader.dataloader_workers, 0, (None, 1, 3, 4, 8, 9, 64)) == [4, 1, 3, 4, 8, 8, 8]
+    assert loader.prefetch_factor().value == 2
+    assert over(loader.pin_memory, 0, (False, True)) == [True, False]
+    assert over(loader.persistent_workers, 0, (0, 1)) == [False, True]
+
+
+def test_tracking():
+    assert tracking.tracker().value == "tensorboard"
+    assert over(tracking.logging_steps, 0, (99, 100, 101)) == [1, 10, 10]
+    assert tracking.seed().value == 42
+
+
+def test_reference_is_the_start_of_the_stage():
+    assert dpo.reference("lora", False).value == "base"
+    assert dpo.reference("lora", True).value == "adapter"
+    assert over(dpo.reference, 1, (False, True), "full") == ["copy", "copy"]
