@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if not argument.startswith("--")]
     scores, skipped = score(rows(names[0] if names else "published_memory.csv"))
     target = None if names else RESULTS / "memory_accuracy.md"
-    publish("Accuracy of the memory estimate", scores, skipped, arguments, target, verdicts(rows("published_oom.csv")))
+    publish("Accuracy of the memory estimate", scores, skipped, arguments, target, _verdicts(rows("published_oom.csv")))
     return 0
 
 
@@ -46,11 +46,11 @@ def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:
     return scores, skipped
 
 
-def verdicts(failed: Iterable[Row]) -> list[str]:
+def _verdicts(failed: Iterable[Row]) -> list[str]:
     """Fit or no fit: runs that ended out of memory, and all scored runs, against a planner's own limit."""
     ran = [row for row in rows("published_memory.csv") if row["tier"] == "A" and row["mem_kind"] == "allocated"]
-    refused, of_failed, missed = _refused(failed)
-    wrongly, of_ran, _ = _refused(ran)
+    refused, of_failed, missed = verdict(failed)
+    wrongly, of_ran, _ = verdict(ran)
     return [
         "Verdicts (predicted allocated peak against what a plan may use of the card):",
         "",
@@ -63,8 +63,8 @@ def verdicts(failed: Iterable[Row]) -> list[str]:
     ]
 
 
-def _refused(table: Iterable[Row]) -> tuple[int, int, list[str]]:
-    """(predicted not to fit, modelled, descriptions of those predicted to fit)."""
+def verdict(table: Iterable[Row]) -> tuple[int, int, list[str]]:
+    """(predicted not to fit, modelled, descriptions of those predicted to fit) of runs on known cards."""
     refused, modelled, fitting = 0, 0, []
     for row in table:
         try:

@@ -19,9 +19,8 @@ def lower(job: Job) -> list[Artifact]:
     for stage in job.stages:
         files += training_artifacts(stage)
     files += preparation_artifacts(job) + evaluation_artifacts(job)
-    for stage in job.stages:
-        files += config_artifacts(stage)
-    return files + launch_artifacts(job) + registry_artifacts(job)
+    configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
+    return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 
 
 __all__ = ["Job", "lower"]

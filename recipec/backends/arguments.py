@@ -24,7 +24,7 @@ def training_config(stage: StageJob) -> Call:
 def _run(stage: StageJob) -> Iterator[Arg]:
     yield Arg("output_dir", Raw("str(args.output_dir)"))
     yield stage.arg("seed", "seed")
-    yield stage.arg("num_train_epochs", "epochs", note=True)
+    yield stage.arg("num_train_epochs", "epochs")
     yield Arg("max_steps", Raw("args.max_steps"))
 
 
@@ -35,7 +35,7 @@ def _batch(stage: StageJob) -> Iterator[Arg]:
 
 
 def _optimizer(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("learning_rate", "learning_rate", note=True)
+    yield stage.arg("learning_rate", "learning_rate")
     yield stage.arg("lr_scheduler_type", "schedule")
     warmup = stage.arg("warmup_steps", "warmup")
     yield Arg(warmup.name, warmup.value, warmup.decisions, "below 1: a share of all steps")
@@ -66,13 +66,13 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("activation_checkpointing", "checkpointing", False)
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
-    yield from stage.sharder.arguments(stage.ids("strategy"))
+    yield from stage.sharder.arguments(stage.run)
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("max_length", "max_length", note=True)
     if stage.method.preference:
-        yield stage.arg("beta", "beta", note=True)
+        yield stage.arg("beta", "beta")
         yield stage.arg("loss_type", "dpo_loss", [stage.value("dpo_loss")])
     else:
         yield from _supervised_rows(stage)

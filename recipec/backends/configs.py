@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from recipec.backends.job import StageJob
 from recipec.render.artifact import Artifact
-from recipec.sharders import Run
+from recipec.render.mapping import render_mapping
+from recipec.render.traced import visible
 
 
 def config_artifacts(stage: StageJob) -> list[Artifact]:
     """configs/*: only those that the strategy uses; later stages with the same content add nothing."""
-    run = Run(
-        layout=stage.plan.layout,
-        architecture=stage.job.facts.model.architecture,
-        max_grad_norm=stage.value("max_grad_norm"),
-        ids=stage.ids,
-    )
-    files = stage.sharder.files(run)
+    files = stage.sharder.files(stage.run)
     return [Artifact(config_path(stage, path), stage.ids("strategy"), mapping=files[path]) for path in files]
 
 
 def config_path(stage: StageJob, path: str) -> str:
-    """configs/NAME for a single stage, configs/STAGE/NAME for several."""
-    return path.replace("configs/", f"configs/{stage.name}/", 1) if stage.folder and path else path
+    """configs/NAME; configs/STAGE/NAME where the stages of a recipe need different ones."""
+    if not path or len({_text(other) for other in stage.job.stages}) == 1:
+        return path
+    return path.replace("configs/", f"configs/{stage.name}/", 1)
+
+
+def _text(stage: StageJob) -> str:
+    """Everything that a stage's configuration files say."""
+    files = stage.sharder.files(stage.run)
+    return "".join(path + visible(render_mapping(files[path], "yaml")) for path in files)

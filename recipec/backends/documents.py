@@ -48,6 +48,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
 def document_artifacts(job: Job) -> list[Artifact]:
     return [
         Artifact("README.md", (), "README.md.j2", _readme_names(job)),
+        Artifact("ruff.toml", (), "ruff.toml.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from recipec.backends.imports import import_line
 from recipec.backends.job import Job
 from recipec.backends.preparation import is_chat, uses_template_file
 from recipec.backends.training import base_model, nf4_config
@@ -13,6 +14,8 @@ from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
 
 SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enough to wait for
+
+_IMPORTS = ["AutoModelForCausalLM", "AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase"]
 
 
 def evaluation_artifacts(job: Job) -> list[Artifact]:
@@ -28,7 +31,7 @@ def _names(job: Job) -> dict[str, Any]:
         "base": base_model(job.stages[0]),
         "stage": stage.traced("stage"),
         "lora": stage.because(stage.lora, "adaptation"),
-        "nf4": stage.because(stage.nf4, "quantization"),
+        "transformers_imports": import_line("transformers", _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4),
         "max_rows": stage.traced("eval_samples"),
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,

@@ -12,7 +12,7 @@ from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.render.call import Arg
 from recipec.render.traced import Traced
-from recipec.sharders import SHARDERS, Sharder
+from recipec.sharders import SHARDERS, Run, Sharder
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,11 @@ class StageJob:
     def merges(self) -> bool:
         """Whether the adapter must be merged because another stage starts from this one."""
         return self.lora and self.index + 1 < len(self.job.plan.stages)
+
+    @property
+    def run(self) -> Run:
+        """The stage as its strategy sees it."""
+        return Run(self.plan.layout, self.job.facts.model.architecture, self.value("max_grad_norm"), self.ids)
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value

@@ -52,7 +52,6 @@ def _names(job: Job) -> dict[str, Any]:
         "reads_text_files": any(str(source.path).endswith(".txt") for source in _sources(job)),
         "proves_mask": "chat" in formats,
         "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
-        "chat_pairs": any(is_chat(stage) and stage.shape.format not in ("text", "chat") for stage in stages),
         "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
         "overflow_drop": any(stage.value("overflow") == "drop" for stage in stages),
         "overflow_split": any(stage.value("overflow") == "split" and not stage.value("packing") for stage in stages),
@@ -61,6 +60,7 @@ def _names(job: Job) -> dict[str, Any]:
         "splits_by_class": bool(split and split.stratify),
         "splits_at_random": not (split and (split.time or split.group or split.stratify)),
     }
+    taught = {column for stage in stages for column in _TAUGHT[stage.shape.format]}
     formats_used = {f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS}
     return {
         "name": job.name,
@@ -73,6 +73,10 @@ def _names(job: Job) -> dict[str, Any]:
             "{" + ", ".join(f'"{name}": from_{name.replace("-", "_")}' for name in sorted(formats)) + "}"
         ),
         "columns": sorted(_columns(job)),
+        "only_text": formats == {"text"},
+        "only_chat": formats == {"chat"},
+        "taught_columns": sorted(taught),
+        "answer_columns": sorted(taught - {"text", "messages"}),
         **flags,
         **formats_used,
         **_column_names([stage.shape for stage in stages]),
@@ -80,6 +84,13 @@ def _names(job: Job) -> dict[str, Any]:
     }
 
 
+_TAUGHT = {
+    "text": ("text",),
+    "chat": ("messages",),
+    "instruction": ("completion",),
+    "prompt-completion": ("completion",),
+    "preference": ("chosen", "rejected"),
+}
 _FORMATS = ("text", "instruction", "chat", "prompt-completion", "preference")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.backends.arguments import has_template_file, training_config, weights_dtype
+from recipec.backends.imports import import_line
 from recipec.backends.job import StageJob
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
@@ -49,7 +50,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "lora": stage.because(stage.lora, "adaptation"),
         "nf4": stage.because(stage.nf4, "quantization"),
         "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
-        "transformers_imports": Raw(", ".join(_transformers_imports(stage))),
+        "transformers_imports": import_line("transformers", _transformers_imports(stage)),
         "config_class": Raw(method.config),
         "trainer_class": Raw(method.trainer),
         "bundle_root": bundle_root(stage),
@@ -157,7 +158,7 @@ def lora_config(stage: StageJob) -> Call:
     return Call(
         "LoraConfig",
         [
-            stage.arg("r", "lora_rank", note=True),
+            stage.arg("r", "lora_rank"),
             stage.arg("lora_alpha", "lora_alpha"),
             stage.arg("lora_dropout", "lora_dropout"),
             stage.arg("target_modules", "lora_targets", targets if isinstance(targets, str) else list(targets)),

@@ -11,6 +11,8 @@ def silence(diagnostics: Sequence[Diagnostic], allowed: Mapping[str, Place]) -> 
     """Drop the warnings whose code is allowed, and warn (W0502) about each allowed code that silenced nothing."""
     raised = {diagnostic.code for diagnostic in diagnostics}
     kept = [diagnostic for diagnostic in diagnostics if diagnostic.code not in allowed]
+    if "W0502" in allowed:
+        return kept
     return kept + [_unused(code, place) for code, place in allowed.items() if code not in raised]
 
 

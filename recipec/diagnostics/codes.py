@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "W0501": "value outside the range of its rule",
     "W0502": "unused allow",
     "W0503": "GPUs left idle",
+    "W0504": "combination advised against",
     "E0601": "not supported",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",

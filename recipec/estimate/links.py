@@ -56,7 +56,7 @@ def traffic(layout: Layout, params: int, trainable: int) -> Traffic:
         return Traffic(2 * weights + gradients, 0.0)
     if layout.strategy in DEEPSPEED:
         return Traffic(gradients if layout.strategy == "zero2" else 0.0, gradients + gradients)
-    return Traffic(0.0, 2 * 4.0 * trainable if layout.precision != "fp16" else 8.0 * trainable)
+    return Traffic(0.0, 2 * 4.0 * trainable)  # an all-reduce of fp32 gradients: reduce-scatter and all-gather
 
 
 def transfer_seconds(moved_bytes: float, layout: Layout, link: Link) -> float:

@@ -68,14 +68,19 @@ def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
-        known("has_template", model.template_family is not None, _template(model), "model", source=source),
+        known("has_template", has_template(model), _template(model), "model", source=source),
     ]
 
 
+def has_template(model: Model) -> bool:
+    """Whether the tokenizer brings a chat template; a chat model always does."""
+    return model.kind == "chat" or model.template_family is not None
+
+
 def _template(model: Model) -> str:
-    if model.template_family is None:
+    if not has_template(model):
         return f"{model.name} has no chat template"
-    return f"{model.name} has the chat template of {model.template_family}"
+    return f"{model.name} has the chat template of {model.template_family or 'its own'}"
 
 
 def _experts(shape: Architecture) -> str:

@@ -15,7 +15,7 @@ from recipec.layout import Layout
 from recipec.planner.layouts import STRATEGIES
 
 GIB = 2**30
-TIE = 0.03  # predicted times closer than this are equal: the estimates are not better, so the simpler layout wins
+TIE = 0.15  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
 @dataclass(frozen=True, slots=True)

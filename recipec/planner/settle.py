@@ -203,4 +203,5 @@ def work_of(ledger: Ledger) -> Work:
         lora=lora_shape,
         reference=reference,
         padded=not value["packing"],
+        sync_each_batch=True,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from recipec.diagnostics.model import Diagnostic, Label
+from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.decided_arguments import LAUNCHER_PREFIXES, LAUNCHER_VARIABLES
 from recipec.recipe.written import Written
 
@@ -17,9 +17,17 @@ def secrets(written: Written) -> Iterator[Diagnostic]:
     """Tokens are read from the environment of whoever runs; a recipe is shared."""
     for name, value in _environment(written):
         if _SECRET_NAME.search(name.upper()) or _SECRET_VALUE.search(value):
-            label = Label(written.key("launch", "env", name), "would be copied into every bundle")
+            label = Label(_veiled(written, name), "would be copied into every bundle")
             help = (f"remove it and set {name} in the environment before the run", "if it was shared, revoke it")
             yield Diagnostic("E0406", f"`{name}` is a secret", (label,), help)
+
+
+def _veiled(written: Written, name: str) -> Place:
+    """Return the place of a variable's name, its line without the value: diagnostics end up in logs."""
+    key, value = written.key("launch", "env", name), written.value("launch", "env", name)
+    lines = key.text.split("\n")
+    lines[value.span.line - 1] = lines[value.span.line - 1][: value.span.col - 1] + '"…"'
+    return Place(key.file, key.span, "\n".join(lines))
 
 
 def reserved_variables(written: Written) -> Iterator[Diagnostic]:

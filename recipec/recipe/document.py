@@ -94,17 +94,15 @@ def _syntax_help(place: Place, message: str) -> tuple[str, ...]:
         rest = place.text.split("\n")[place.span.line - 1][place.span.col - 1 :]
         if re.match(r"(?i)(true|false)\b", rest):
             return ("TOML writes `true` and `false` in lower case",)
-        return ('text needs quotes: name = "support-assistant"',)
+        if re.match(r"[A-Za-z./]", rest):
+            return ('text needs quotes: name = "support-assistant"',)
     if message.startswith(("Cannot overwrite", "Cannot declare")):
         return ("each key and each table may be written only once",)
     return ()
 
 
 def _too_deep(source: Source) -> Diagnostic:
-    deep = _DEEP_KEY.search(source.text)
-    line = source.text.count("\n", 0, deep.end()) + 1 if deep else 1
-    label = Label(source.place(Span(line, 1, line, 2)))
-    return Diagnostic("E0102", f"`{source.shown}` nests tables or lists more than {MAX_DEPTH} deep", (label,))
+    return Diagnostic("E0102", f"`{source.shown}` nests tables or lists more than {MAX_DEPTH} deep")
 
 
 def _huge_number(source: Source) -> Diagnostic:
@@ -140,7 +138,7 @@ def _walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 def _fault(path: KeyPath, value: Any, places: Mapping[KeyPath, Located]) -> Diagnostic | None:
     """Return why a key or value cannot be carried into the emitted files."""
-    located = _nearest(path, places)
+    located = places[path]
     if isinstance(path[-1], str) and (found := _FORBIDDEN.search(path[-1])):
         return _forbidden(found.group(), "this key", located.key)
     if isinstance(value, str) and (found := _FORBIDDEN.search(value)):
@@ -148,12 +146,6 @@ def _fault(path: KeyPath, value: Any, places: Mapping[KeyPath, Located]) -> Diag
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         return Diagnostic("E0103", f"`{dotted(path)}` is larger than 64 bits", (Label(located.value),))
     return None
-
-
-def _nearest(path: KeyPath, places: Mapping[KeyPath, Located]) -> Located:
-    while path not in places:
-        path = path[:-1]
-    return places[path]
 
 
 def _forbidden(character: str, where: str, place: Place) -> Diagnostic:

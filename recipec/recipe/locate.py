@@ -18,7 +18,10 @@ KeyPath = tuple[str | int, ...]
 
 
 class Entry(NamedTuple):
-    """Where a key and its value sit; for a table header both are the header, for a list entry both are the entry."""
+    """Where a key and its value sit; for a table header both are the header, for a list entry both are the entry.
+
+    A table that `[a.b]` makes on the way, here `a`, sits at that header too.
+    """
 
     key: Span
     value: Span
@@ -66,7 +69,10 @@ class _Locator:
         keys = [key for key, _ in self.dotted_key()]
         self.offset += brackets
         path = self.resolve(keys, appends=brackets == 2)
-        self.entries[path] = Entry(self.span(start), self.span(start))
+        entry = Entry(self.span(start), self.span(start))
+        for depth in range(1, len(path)):  # tables that have no header of their own
+            self.entries.setdefault(path[:depth], entry)
+        self.entries[path] = entry
         return path
 
     def resolve(self, keys: list[str], *, appends: bool) -> KeyPath:

@@ -92,7 +92,7 @@ class Data(Section):
     test_fraction: OpenFraction | None = key(
         "Test share", "The share of the training data kept for the final test. Excludes test.", 0.1
     )
-    split: Split | None = key("Split", "What keeps the parts apart: one of its keys.", {"group": "customer"})
+    split: Split | None = key("Split by", "What keeps the parts apart: one of its keys.", {"group": "customer"})
     format: Format | None = key("Format", "How the rows are written.", "chat", default="auto")
     columns: dict[Line, Line] | None = key(
         "Columns", "The names in your files of the conventional columns.", {"prompt": "question"}

@@ -87,16 +87,18 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
     named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
     known = list(keys_of(problem.path[:-1]))
-    return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", _elsewhere(key, known))
+    return _plain(
+        "E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", _elsewhere(key, known, kind)
+    )
 
 
-def _elsewhere(key: str, known: list[str]) -> str:
+def _elsewhere(key: str, known: list[str], kind: str) -> str:
     """Suggest the key that was meant, else the table where this key is at home, else all keys."""
     if near := _near(key, known):
         return f"did you mean `{near}`?"
     if homes := sections_with_key(key):
         return f"`{key}` is a key of {' and '.join(f'[{home}]' for home in homes)}"
-    return f"the keys are {_listed(known)}"
+    return f"the {kind}s are {_listed(known)}"
 
 
 def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:

@@ -37,8 +37,20 @@ def render_call(call: Call, indent: int = 0) -> Raw:
     """Print a call whose first line stands at `indent` columns; each argument's lines are credited to its decisions."""
     if not call.args:
         return Raw(f"{call.target}()")
+    if len(call.args) == 1 and (short := _one_line(call.target, call.args[0], indent)):
+        return short
     lines = "".join(_argument(arg, indent + 4) for arg in call.args)
     return Raw(f"{call.target}(\n{lines}{' ' * indent})")
+
+
+def _one_line(target: str, arg: Arg, indent: int) -> Raw | None:
+    """A call with a single short argument, on one line; None where it needs more."""
+    head = f"{arg.name}=" if arg.name else ""
+    text = _expression(arg.value, indent, len(target) + len(head) + 1)
+    shown = visible(text)
+    if arg.note or "\n" in shown or indent + len(f"{target}({head}{shown}),") > WIDTH:
+        return None
+    return Raw(f"{target}({fragment(head + text, arg.decisions)})")
 
 
 def _argument(arg: Arg, indent: int) -> str:

@@ -24,6 +24,7 @@ def beta() -> Choice:
 @rule(
     "DPO-002",
     decides="dpo_loss",
+    key="alignment.loss",
     watch="loss, rewards/accuracies: loss starts at ln 2 = 0.693 and falls while accuracies leave 0.5",
     source="rule book 001, Step 1 (DPO)",
 )
@@ -46,12 +47,12 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     """Decides what the policy is compared with: itself at the start of the stage.
 
     After supervised fine-tuning that is the fine-tuned policy, never the base model. A fresh adapter needs no second
-    model, since switching it off gives the start ("base"). An adapter that comes from an earlier stage cannot be
-    switched off for that, since that would be the model before the stage; a frozen copy of it is the reference
-    ("adapter"). Full fine-tuning loads a second copy of the starting weights ("copy").
+    model, since switching it off gives the start ("base"). An adapter of an earlier stage is merged into the base
+    first, so that switching the fresh one off gives the fine-tuned policy and not the model before it ("merged").
+    Full fine-tuning loads a second copy of the starting weights ("copy").
     """
     if adaptation == "full":
         return Choice("copy", "full fine-tuning: 2 models in memory, the policy and its frozen start")
     if starts_from_adapter:
-        return Choice("adapter", "the earlier adapter is loaded twice, 1 trained and 1 frozen, on 1 base")
+        return Choice("merged", "the earlier adapter is merged; the fresh one switched off is that policy: 1 model")
     return Choice("base", "the fresh adapter switched off: 1 model in memory")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
 from recipec.sharders.sharder import Run, Sharder, accelerate_head
 
@@ -21,5 +22,5 @@ DDP = Sharder(
     fact="ddp",
     config="configs/accelerate.yaml",
     files=_files,
-    train_arguments={"ddp_find_unused_parameters": False},
+    arguments=lambda run: [Arg("ddp_find_unused_parameters", False, run.ids("strategy"))],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
 from recipec.sharders.sharder import Run, Sharder, accelerate_head
 
@@ -26,12 +27,22 @@ def _files(run: Run) -> dict[str, Mapping[str, Any]]:
     return {"configs/fsdp.yaml": head | {"fsdp_config": fsdp}}
 
 
+def _arguments(run: Run) -> list[Arg]:
+    """Gradients are reduced after every micro step; otherwise each rank would keep whole ones until the last."""
+    if run.layout.accumulation == 1:
+        return []
+    value = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+    note = "keeps gradients sharded while they accumulate"
+    return [Arg("accelerator_config", value, run.ids("strategy", "gradient_accumulation"), note)]
+
+
 FSDP = Sharder(
     "fsdp",
     "fully sharded (FSDP2)",
     fact="fsdp",
     config="configs/fsdp.yaml",
     files=_files,
+    arguments=_arguments,
     checkpoints_itself=True,
     gathers_on_save=True,
 )

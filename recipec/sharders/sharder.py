@@ -26,6 +26,10 @@ def no_files(run: Run) -> dict[str, Mapping[str, Any]]:
     return {}
 
 
+def no_arguments(run: Run) -> list[Arg]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Sharder:
     """One strategy: what it is called, what a run of it looks like, and which files and arguments it needs."""
@@ -36,14 +40,10 @@ class Sharder:
     config: str = ""  # the accelerate configuration that the launch script passes
     deepspeed: str = ""  # the DeepSpeed configuration, likewise
     files: Callable[[Run], dict[str, Mapping[str, Any]]] = no_files
-    train_arguments: Mapping[str, Any] | None = None  # arguments of the trainer's configuration
+    arguments: Callable[[Run], list[Arg]] = no_arguments  # arguments of the trainer's configuration
     keeps_master: bool = False  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
     checkpoints_itself: bool = False  # recomputes activations in its own wrapper
     gathers_on_save: bool = False  # the final save must be told to write one whole model
-
-    def arguments(self, ids: tuple[str, ...]) -> list[Arg]:
-        """The trainer arguments that the strategy adds."""
-        return [Arg(name, value, ids) for name, value in (self.train_arguments or {}).items()]
 
 
 def accelerate_head(run: Run, distributed_type: str) -> dict[str, Any]:

@@ -115,10 +115,10 @@ def test_nothing_is_printed_without_a_literal_filter(write: Write, template: str
 
 def test_code_and_calls_are_printed_as_they_are(write: Write) -> None:
     write(code="{{ dtype }}\n    x = {{ call | call(indent=4) }}\n{{ config | yaml_block }}")
-    call = Call("f", [Arg("a", 1, ("one",))])
+    call = Call("f", [Arg("a", 1, ("one",)), Arg("b", 2)])
 
     rendered = render(Artifact("x", (), "code.j2", {"dtype": Raw("bf16"), "call": call, "config": {"k": "no"}}))
-    assert rendered.text == 'bf16\n    x = f(\n        a=1,\n    )\nk: "no"\n'
+    assert rendered.text == 'bf16\n    x = f(\n        a=1,\n        b=2,\n    )\nk: "no"\n'
     assert rendered.lines == {3: ("one",)}
 
 

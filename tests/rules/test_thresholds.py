@@ -245,5 +245,5 @@ def test_tracking():
 
 def test_reference_is_the_start_of_the_stage():
     assert dpo.reference("lora", False).value == "base"
-    assert dpo.reference("lora", True).value == "adapter"
+    assert dpo.reference("lora", True).value == "merged"
     assert over(dpo.reference, 1, (False, True), "full") == ["copy", "copy"]

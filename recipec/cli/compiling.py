@@ -1,0 +1,51 @@
+"""Compile for a command: diagnostics to stderr, and an end with the right exit code when there are errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from recipec.cli.exit_codes import FINE, FOUND, UNUSABLE
+from recipec.compiler import Compilation, compile_recipe
+from recipec.diagnostics.model import Diagnostic, Severity
+
+_NO_RECIPE = "E0001"
+
+
+def compiled(recipe: Path, format: str, *, only_plan: bool = False) -> Compilation:
+    """The compilation of a recipe without errors; otherwise the command ends here."""
+    compilation = compile_recipe(recipe, only_plan=only_plan)
+    tell(compilation.diagnostics, format)
+    if code := exit_code(compilation.diagnostics):
+        raise click.exceptions.Exit(code)
+    return compilation
+
+
+def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
+    """The exit code of a compilation: warnings are fine, a recipe that is not there is a wrong command line."""
+    errors = {diagnostic.code for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR}
+    if _NO_RECIPE in errors:
+        return UNUSABLE
+    return FOUND if errors else FINE
+
+
+def tell(diagnostics: Sequence[Diagnostic], format: str) -> None:
+    """Print diagnostics to stderr in the format that the user asked for."""
+    if diagnostics:
+        click.echo(_rendered(diagnostics, format), nl=False, err=True)
+
+
+def _rendered(diagnostics: Sequence[Diagnostic], format: str) -> str:
+    if format == "json":
+        from recipec.diagnostics.machine import machine
+
+        return machine(diagnostics)
+    if format == "concise":
+        from recipec.diagnostics.concise import concise
+
+        return concise(diagnostics)
+    from recipec.diagnostics.human import human
+
+    return human(diagnostics, color=True)  # click.echo takes the colours out where they are not wanted

@@ -1,0 +1,119 @@
+"""The group of all commands: finds a command's file by its name, and is the one place where errors end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from recipec import __version__
+from recipec.cli.color import color_option
+from recipec.cli.exit_codes import FINE, INTERRUPTED, PIPE_CLOSED, UNUSABLE
+
+# Command -> what `recipec --help` says of it; the command itself is in the file of that name.
+COMMANDS = {
+    "init": "Write a commented recipe, from questions or flags.",
+    "check": "Compile recipes and write nothing.",
+    "plan": "Show the plan: layout, memory, time, cost and what was rejected.",
+    "build": "Compile a recipe and write its bundle.",
+    "why": "Explain a line of a bundle or a decision.",
+    "explain": "Print the page of a diagnostic or a rule.",
+    "verify": "Check a bundle, by looking at it or by running it small.",
+    "diff": "Compare two recipes or two bundles.",
+    "list": "List models, GPUs, rules, methods or strategies.",
+    "schema": "Print the JSON Schema of the recipe language.",
+}
+
+EPILOG = """\b
+Exit codes:
+  0  fine
+  1  the recipe or something it names is wrong, a check or comparison found
+     something, or conflicts were written
+  2  wrong usage, no such recipe, or the output cannot be written"""
+
+
+class CommandLine(click.Group):
+    """Loads a command when it is used, and turns every way to end into an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"recipec.cli.{cmd_name}").command
+        if not any(parameter.name == "color" for parameter in command.params):
+            color_option(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list from the table, so that `--help` imports no command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
+        """Run a command line and exit with its code; a traceback is shown to nobody who did not ask for it."""
+        _write_what_cannot_be_encoded_as_escapes()
+        try:
+            code = super().main(args, *rest, **options | {"standalone_mode": False}) or FINE
+            sys.stdout.flush()
+        except click.ClickException as error:
+            error.show()
+            code = error.exit_code
+        except click.Abort:
+            code = INTERRUPTED
+        except BrokenPipeError:
+            code = _without_output(PIPE_CLOSED)
+        except Exception as error:
+            code = _failed(error)
+        sys.exit(code)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that closes the pipe is no error, and click must not call it 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _without_output(PIPE_CLOSED)
+
+
+@click.group("recipec", cls=CommandLine, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="recipec", message="%(prog)s %(version)s")
+@color_option
+def recipec() -> None:
+    """Compile a training recipe to training code that you can read, run and keep."""
+
+
+def _write_what_cannot_be_encoded_as_escapes() -> None:
+    with contextlib.suppress(AttributeError):  # a stream that is not a text file
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _failed(error: Exception) -> int:
+    """Say what happened; an OSError that names no file comes from our own output streams."""
+    if isinstance(error, OSError) and error.filename is None and not os.environ.get("RECIPEC_TRACEBACK"):
+        click.echo(f"error: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
+        return _without_output(UNUSABLE)
+    click.echo(f"error: this is a bug in recipec: {type(error).__name__}: {error}".strip(), err=True)
+    if os.environ.get("RECIPEC_TRACEBACK"):
+        import traceback
+
+        click.echo(traceback.format_exc(), err=True)
+    else:
+        click.echo(
+            f"  = help: please report it, with recipec {__version__}, the command and the recipe\n"
+            "  = note: RECIPEC_TRACEBACK=1 shows the traceback",
+            err=True,
+        )
+    return UNUSABLE
+
+
+def _without_output(code: int) -> int:
+    """Let what is still buffered go nowhere, so that Python does not complain at exit; returns `code`."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

@@ -1,0 +1,127 @@
+"""A plan for people, from its JSON document and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from recipec.cli.color import dim, strong
+from recipec.cli.output import stdout_is_unicode, table
+from recipec.cli.words import duration, gib, plural, usd, value_text
+from recipec.methods import METHODS
+from recipec.sharders import SHARDERS
+
+_BAR_COLUMNS = 40  # stand for the usable memory
+_LABEL = 9  # columns of "memory" and its like
+
+Document = dict[str, Any]
+
+
+def plan_text(plan: Document) -> str:
+    """The whole plan: a block for each stage, and the total where there are several."""
+    blocks = [stage_text(stage) for stage in plan["stages"]]
+    if len(blocks) > 1:
+        total = plan["total"]
+        blocks.append(f"{strong('all stages')}  {duration(total['seconds'])}, {usd(total['usd'])}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def stage_text(stage: Document) -> str:
+    """One stage: the plan in five lines, memory by term, time and cost, and the alternatives."""
+    values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
+    title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
+    parts = [_chosen(stage["choice"], values), _memory(stage["memory"]), _time_and_cost(stage), _rejected(stage)]
+    return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
+
+
+def _chosen(choice: Document, values: Document) -> list[str]:
+    machine = f"{choice['world_size']} x {values['gpu']}, {SHARDERS[choice['strategy']].title}, {_offload(choice)}"
+    return [
+        _row("trains", _trained(choice, values)),
+        _row("on", machine),
+        _row("batch", f"{choice['global_batch_size']} sequences = {_split(choice)}, up to {_length(values)}"),
+        _row("learns", _learning(values)),
+        _row("step", _kernels(choice)),
+    ]
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL}}{text}"
+
+
+def _trained(choice: Document, values: Document) -> str:
+    if choice["adaptation"] == "full":
+        what = "all weights"
+    else:
+        name = "QLoRA, 4-bit base" if choice["quantization"] == "nf4" else "LoRA"
+        what = f"{name}, rank {value_text(values.get('lora_rank'))} on {value_text(values.get('lora_targets'))}"
+    return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+
+
+def _offload(choice: Document) -> str:
+    return "nothing offloaded" if choice["offload"] == "none" else f"offload to {choice['offload']}"
+
+
+def _split(choice: Document) -> str:
+    data_parallel = choice["mesh"]["replicate"] * choice["mesh"]["shard"]
+    ranks = plural(data_parallel, "rank")
+    return f"{choice['micro_batch_size']} x {choice['gradient_accumulation']} accumulated x {ranks}"
+
+
+def _length(values: Document) -> str:
+    return f"{value_text(values.get('max_length'))} tokens each"
+
+
+def _learning(values: Document) -> str:
+    capped = (values.get("max_steps") or -1) > 0
+    length = plural(values["max_steps"], "step") if capped else f"{value_text(values.get('epochs'))} epochs"
+    rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
+    return f"{length} over {value_text(values.get('examples'))} examples, learning rate {rate}, {schedule}"
+
+
+def _kernels(choice: Document) -> str:
+    recomputed = "activations recomputed" if choice["checkpointing"] else "activations kept"
+    return f"{choice['attention']} attention, {recomputed}, {'packed' if choice['packing'] else 'not packed'}"
+
+
+def _memory(memory: Document) -> list[str]:
+    peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
+    head = f"{gib(peak)} of {gib(usable)} usable per GPU at the peak ({memory['peak_stage'].replace('_', ' ')})"
+    named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
+    rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
+    lines = [f"    {line}" for line in table(rows, numbers=[1])]
+    lines[-1] = dim(lines[-1])
+    device = f"    {gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])} with what its "
+    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, f"{device}driver and caches take"]
+
+
+def _bar(size: int, usable: int) -> str:
+    return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
+
+
+def _band(low: float, high: float) -> str:
+    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
+
+
+def _time_and_cost(stage: Document) -> list[str]:
+    time, cost = stage["time"], stage["cost"]
+    steps = f"{plural(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
+    rate = f"{time['tokens_per_second_per_gpu']:,} tokens/s per GPU, bound by {time['bound_by']}"
+    return [
+        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
+        _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
+    ]
+
+
+def _rejected(stage: Document) -> list[str]:
+    rows = [_alternative(row) for row in stage["rejected"]]
+    return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if rows else []
+
+
+def _alternative(row: Document) -> tuple[str, str, str, str]:
+    seconds = row["seconds"]
+    return row["family"], gib(row["peak_device_bytes"]), "-" if seconds is None else duration(seconds), row["reason"]
+
+
+def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return table(list(rows), numbers=[1, 2])

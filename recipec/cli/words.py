@@ -1,0 +1,51 @@
+"""Numbers and values as people read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.rules.words import number
+
+GIB = 2**30
+
+
+def value_text(value: Any) -> str:
+    """A decision's value: 3e-4, yes, all-linear, q_proj + v_proj, -."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return " + ".join(value_text(entry) for entry in value) or "none"
+    return str(value)
+
+
+def gib(size_bytes: int) -> str:
+    """A size: "20.9 GiB"."""
+    return f"{size_bytes / GIB:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A time in its two leading units: "44 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.2g} s"
+    if minutes < 100:
+        return f"{minutes} min"
+    if hours < 48:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def usd(amount: float | None) -> str:
+    """An amount of money, or that none is known."""
+    return "unknown" if amount is None else f"${amount:,.2f}"
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: "1 file", "3 files"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

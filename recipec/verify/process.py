@@ -1,0 +1,103 @@
+"""Running a command to its end or its time limit, and leaving nothing of it behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int | None  # None: it was stopped at its time limit
+    seconds: float
+    log: Path
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    def text(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def tail(self, lines: int = 25) -> str:
+        """How it ended, and the last lines of its output."""
+        ending = "stopped at the time limit" if self.code is None else f"exit code {self.code}"
+        return f"{ending} after {self.seconds:.0f} s, output ends with:\n" + "\n".join(self.text().splitlines()[-lines:])
+
+
+def run_command(
+    command: Sequence[str], *, folder: Path, environment: Mapping[str, str], log: Path, limit_seconds: float
+) -> Outcome:
+    """Run `command` with exactly this environment; its output goes to `log`; nothing that it started survives."""
+    started = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        code, family = _wait(process, started + limit_seconds)
+        _end(family)
+        process.wait()
+    return Outcome(code, time.monotonic() - started, log)
+
+
+def _wait(process: subprocess.Popen, deadline: float) -> tuple[int | None, dict]:
+    """The exit code, or None at the deadline; and every process that the command was seen to start."""
+    import psutil
+
+    family = {process.pid: psutil.Process(process.pid)}
+    while True:
+        for parent in list(family.values()):
+            family.update(_children(parent))
+        if process.poll() is not None:
+            return process.returncode, family
+        if time.monotonic() > deadline:
+            return None, family
+        time.sleep(_POLL_SECONDS)
+
+
+def _children(parent) -> dict:
+    import psutil
+
+    try:
+        return {child.pid: child for child in parent.children()}
+    except psutil.Error:
+        return {}
+
+
+def _end(family: Mapping) -> None:
+    """Ask all that still live to stop, then make them; psutil tells a process from a later one with the same id."""
+    import psutil
+
+    living = [process for process in family.values() if process.is_running()]
+    for send in (signal.SIGTERM, signal.SIGKILL):
+        for process in living:
+            try:
+                process.send_signal(send)
+            except psutil.Error:
+                continue
+        _, living = psutil.wait_procs(living, timeout=_GRACE_SECONDS)
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """The few variables that a command needs, nothing else of the caller's; `home` becomes its home folder."""
+    import sys
+
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "CC", "CXX") if name in os.environ}
+    return kept | {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(home)}

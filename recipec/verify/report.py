@@ -1,0 +1,118 @@
+"""What verification found: one JSON document, and the human text made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA_VERSION = 1
+_WIDTH = 100  # of a detail in the human text before it moves below its headline
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried; `detail` says what was seen, or what is wrong."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Substituted:
+    """What this machine could not do as planned, what was done instead, and what the run therefore does not show."""
+
+    what: str
+    planned: str
+    used: str
+    claim_lost: str
+
+    def document(self) -> dict[str, str]:
+        return {"what": self.what, "from": self.planned, "to": self.used, "claim_lost": self.claim_lost}
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """Something that was not tried; never a pass."""
+
+    what: str
+    reason: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """Everything one verification found."""
+
+    level: str
+    checks: list[Check] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  # stage -> what the run was
+    substitutions: list[Substituted] = field(default_factory=list)
+    not_run: list[NotRun] = field(default_factory=list)
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether at least one check was made and none failed."""
+        return bool(self.checks) and all(check.ok for check in self.checks)
+
+    def add(self, name: str, problems: list[str] | str, passed: str = "") -> bool:
+        """Record a check: it failed when there are problems; `passed` is the detail otherwise."""
+        found = [problems] if isinstance(problems, str) and problems else list(problems)
+        self.checks.append(Check(name, not found, "; ".join(found) or passed))
+        return not found
+
+    def skip(self, what: str, reason: str) -> None:
+        self.not_run.append(NotRun(what, reason))
+
+    def document(self) -> dict[str, Any]:
+        """The JSON model."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "level": self.level,
+            "ok": self.ok,
+            "checks": [asdict(check) for check in self.checks],
+            "facts": self.facts,
+            "substitutions": [row.document() for row in self.substitutions],
+            "not_run": [asdict(row) for row in self.not_run],
+            "metrics": self.metrics,
+        }
+
+    def human(self) -> str:
+        """The document as text."""
+        return human(self.document())
+
+
+def human(document: Mapping[str, Any]) -> str:
+    """A verification document for people."""
+    parts = [[_check(check) for check in document["checks"]]]
+    if document["facts"]:
+        parts.append(["facts:", *(f"  {stage}: {_pairs(facts)}" for stage, facts in document["facts"].items())])
+    if document["substitutions"]:
+        parts.append(["substituted on this machine, and what is therefore not shown:"])
+        parts[-1] += [f"  {row['what']}: {row['from']} -> {row['to']} ({row['claim_lost']})" for row in document["substitutions"]]
+    if document["not_run"]:
+        parts.append(["not run:", *(f"  {row['what']}: {row['reason']}" for row in document["not_run"])])
+    if document["metrics"]:
+        parts.append([f"measured: {_pairs(document['metrics'])}"])
+    parts.append([_verdict(document)])
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _check(check: Mapping[str, Any]) -> str:
+    detail = check["detail"]
+    if "\n" in detail or len(detail) > _WIDTH:
+        detail = "\n         ".join(["", *detail.splitlines()])
+    return f"  {'ok  ' if check['ok'] else 'FAIL'}   {check['name']}{': ' if detail else ''}{detail}"
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _verdict(document: Mapping[str, Any]) -> str:
+    failed = sum(not check["ok"] for check in document["checks"])
+    total = len(document["checks"])
+    if document["ok"]:
+        return f"verified at level {document['level']}: {total} checks passed"
+    return f"NOT verified at level {document['level']}: {failed} of {total} checks failed"

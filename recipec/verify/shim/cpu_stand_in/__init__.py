@@ -1,0 +1,29 @@
+"""Changes to the libraries under a bundle, applied as each module is imported. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+
+from cpu_stand_in import accelerate_fsdp, deepspeed_config, devices, learning, models, training_arguments
+from cpu_stand_in.imports import AfterImport, Refused
+
+PATCHES = {
+    **training_arguments.PATCHES,
+    **accelerate_fsdp.PATCHES,
+    **deepspeed_config.PATCHES,
+    **devices.PATCHES,
+    **models.PATCHES,
+    **learning.PATCHES,
+}  # name -> (module, function(module, value))
+
+
+def install(text: str) -> None:
+    """Prepare the patches that `text` names: a JSON object of patch name -> its value."""
+    wanted = defaultdict(list)
+    for name, value in json.loads(text).items():
+        module, patch = PATCHES[name]
+        wanted[module].append((patch, value))
+    sys.meta_path.insert(0, AfterImport(wanted))
+    sys.meta_path.insert(0, Refused("recipec"))

@@ -1,0 +1,20 @@
+"""DeepSpeed: values of the JSON configuration that change with the machine, as accelerate reads them."""
+
+from __future__ import annotations
+
+
+def deepspeed_limits(module, values):
+    """Lower top-level numbers of the configuration that are above these values."""
+    config_class = module.HfDeepSpeedConfig
+    initialise = config_class.__init__
+
+    def __init__(self, source):
+        initialise(self, source)
+        for name, most in values.items():
+            if isinstance(self.config.get(name), int):
+                self.config[name] = min(self.config[name], most)
+
+    config_class.__init__ = __init__
+
+
+PATCHES = {"deepspeed-limits": ("accelerate.utils.deepspeed", deepspeed_limits)}

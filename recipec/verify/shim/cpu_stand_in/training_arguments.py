@@ -1,0 +1,58 @@
+"""transformers.TrainingArguments: the device, and arguments that this machine needs changed."""
+
+from __future__ import annotations
+
+
+def number_formats(module, value):
+    """bf16 and TF32 are accepted without a GPU: bf16 is then computed on the CPU, TF32 is not used at all."""
+    module.is_torch_bf16_gpu_available = lambda: True
+    module.is_torch_tf32_available = lambda: True
+    module.enable_tf32 = lambda on: None
+
+
+def arguments(module, values):
+    """Set arguments to these values before they are checked.
+
+    use_cpu is set here and never through ACCELERATE_USE_CPU, which silently turns a DeepSpeed run into DDP.
+    """
+    _before_checks(module, lambda given: {name: value for name, value in values.items() if hasattr(given, name)})
+
+
+def limits(module, values):
+    """Lower arguments that are above these values."""
+
+    def lowered(given):
+        return {name: most for name, most in values.items() if (getattr(given, name, None) or 0) > most}
+
+    _before_checks(module, lowered)
+
+
+def replacements(module, values):
+    """Replace certain values of arguments: {argument: {value: replacement}}; other values stay."""
+
+    def replaced(given):
+        found = {name: (table, str(getattr(given, name, None))) for name, table in values.items()}
+        return {name: table[value] for name, (table, value) in found.items() if value in table}
+
+    _before_checks(module, replaced)
+
+
+def _before_checks(module, changes):
+    """Apply what `changes` returns for the given arguments before they are checked."""
+    check = module.TrainingArguments.__post_init__
+
+    def __post_init__(self):
+        for name, value in changes(self).items():
+            setattr(self, name, value)
+        check(self)
+
+    module.TrainingArguments.__post_init__ = __post_init__
+
+
+_MODULE = "transformers.training_args"
+PATCHES = {
+    "number-formats": (_MODULE, number_formats),
+    "arguments": (_MODULE, arguments),
+    "limits": (_MODULE, limits),
+    "replacements": (_MODULE, replacements),
+}

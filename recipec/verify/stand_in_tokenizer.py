@@ -1,0 +1,66 @@
+"""A small tokenizer with the chat template and the special tokens of a model's family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from recipec.catalog.models import Model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
+PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
+_MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
+_ADDS_BOS = ("llama", "mistral", "mixtral", "gemma")  # families whose tokenizers put a token before every text
+_END_OF_TEXT = "<|endoftext|>"
+
+
+def template_text(family: str | None) -> str | None:
+    """The chat template of a family as the installed TRL knows it; None for a model without one."""
+    if family is None:
+        return None
+    return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
+
+
+def stand_in_tokenizer(model: Model, texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer trained on `texts`, with `model`'s template, markers and stop token."""
+    from transformers import PreTrainedTokenizerFast
+
+    template = template_text(model.template_family)
+    stop = model.stop_tokens[0] if model.stop_tokens else _END_OF_TEXT
+    markers = sorted(set(_MARKER.findall(template or "")) - {stop})
+    bos = BOS if model.family.startswith(_ADDS_BOS) or "bos_token" in (template or "") else None
+    specials = [*filter(None, (PAD, bos, stop)), *markers]
+    corpus = [*texts, *[template or ""] * 3]  # the template's own words should not cost a token a letter
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_trained(corpus, specials, bos if model.family.startswith(_ADDS_BOS) else None),
+        pad_token=PAD,
+        bos_token=bos,
+        eos_token=stop,
+    )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def _trained(texts: Iterable[str], specials: list[str], leading: str | None):
+    """A byte-pair model; `leading` is put before every text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token=None))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=specials, initial_alphabet=alphabet)
+    )
+    if leading:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{leading} $A",
+            pair=f"{leading} $A {leading} $B",
+            special_tokens=[(leading, tokenizer.token_to_id(leading))],
+        )
+    return tokenizer

@@ -1,0 +1,205 @@
+"""The table of substitutions: what this machine cannot do as planned, and what a run here therefore does not show.
+
+One row each. A row that a bundle does not need returns None; a row that it needs says how it is applied: through the
+launch (the model, the data, the number of processes), or by patches of the shim. What has no row is run as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from recipec.verify.bundle import Bundle
+from recipec.verify.report import Substituted
+
+STEPS = 6
+MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
+MAX_PACKED_TOKENS = 256
+_EAGER_OPTIMIZER = "adamw_torch_fused"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A bundle, and what it will be run with."""
+
+    bundle: Bundle
+    ranks: int
+    model: str  # what the stand-in is
+    data: str  # what the rows are
+    hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
+
+    def given(self, argument: str) -> list[Any]:
+        """The values of a trainer argument over the stages, without None."""
+        values = [stage.arguments.get(argument) for stage in self.bundle.stages]
+        return [value for value in values if value is not None]
+
+    def chosen(self, name: str) -> list[Any]:
+        return [stage.choice[name] for stage in self.bundle.stages]
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.bundle.last.decisions["gpu"] == "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a row applies to a bundle."""
+
+    planned: str
+    used: str
+    patches: Mapping[str, Any] = field(default_factory=dict)  # names and values for the shim
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One substitution."""
+
+    what: str
+    claim_lost: str
+    needed: Callable[[Situation], Change | None]
+
+
+def _model(given: Situation) -> Change:
+    facts = given.bundle.last.decisions
+    return Change(f"{facts['model']} with {facts['params']:,} parameters", given.model)
+
+
+def _data(given: Situation) -> Change:
+    return Change(f"{given.bundle.last.decisions['examples']:,} rows", given.data)
+
+
+def _hub_data(given: Situation) -> Change | None:
+    if not given.hub_data:
+        return None
+    return Change(", ".join(given.hub_data), "a local file with the same columns", {"hub-data": dict(given.hub_data)})
+
+
+def _world_size(given: Situation) -> Change | None:
+    planned = max(given.chosen("world_size"))
+    return Change(f"{planned} processes", str(given.ranks)) if planned != given.ranks else None
+
+
+def _steps(given: Situation) -> Change:
+    return Change("the whole training", f"--max-steps {STEPS}")
+
+
+def _device(given: Situation) -> Change | None:
+    gpu = given.bundle.last.decisions["gpu"]
+    return None if given.on_cpu else Change(gpu, "this CPU", {"arguments": {"use_cpu": True}})
+
+
+def _number_formats(given: Situation) -> Change | None:
+    formats = [name for name in ("bf16", "tf32") if any(given.given(name))]
+    if given.on_cpu or not formats:
+        return None
+    return Change(" and ".join(formats), "bf16 computed on the CPU, TF32 left out", {"number-formats": True})
+
+
+def _fsdp(given: Situation) -> Change | None:
+    if "fsdp" not in given.chosen("strategy"):
+        return None
+    return Change("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
+
+
+def _fsdp_offload(given: Situation) -> Change | None:
+    if "fsdp" not in given.chosen("strategy") or "cpu" not in given.chosen("offload"):
+        return None
+    return Change("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
+
+
+def _memory_statistics(given: Situation) -> Change | None:
+    return None if given.on_cpu else Change("peak memory read from the device", "0", {"memory-statistics": True})
+
+
+def _attention(given: Situation) -> Change | None:
+    kernels = [kernel for kernel in given.chosen("attention") if "flash" in kernel]
+    return Change(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
+
+
+def _optimizer(given: Situation) -> Change | None:
+    special = sorted({name for name in given.given("optim") if "8bit" in name or "paged" in name})
+    if not special:
+        return None
+    table = {name: _EAGER_OPTIMIZER for name in special}
+    return Change(", ".join(special), _EAGER_OPTIMIZER, {"replacements": {"optim": table}})
+
+
+def _compiler(given: Situation) -> Change | None:
+    if not any(given.given("torch_compile")):
+        return None
+    return Change("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
+
+
+def _loader(given: Situation) -> Change | None:
+    workers = max(given.given("dataloader_num_workers"), default=0)
+    if not workers:
+        return None
+    inside = {"dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False}
+    inside["dataloader_pin_memory"] = False
+    return Change(f"{workers} loader processes", "loading in the training process", {"arguments": inside})
+
+
+def _accumulation(given: Situation) -> Change | None:
+    micro, planned = max(given.chosen("micro_batch_size")), max(given.chosen("gradient_accumulation"))
+    most = max(1, MAX_SEQUENCES_PER_STEP // micro)
+    if planned <= most:
+        return None
+    limit = {"gradient_accumulation_steps": most}
+    return Change(f"accumulation {planned}", str(most), {"limits": limit, "deepspeed-limits": limit})
+
+
+def _packed_length(given: Situation) -> Change | None:
+    longest = max(given.given("max_length"), default=0)
+    if not any(given.chosen("packing")) or longest <= MAX_PACKED_TOKENS:
+        return None
+    return Change(f"{longest} tokens", str(MAX_PACKED_TOKENS), {"limits": {"max_length": MAX_PACKED_TOKENS}})
+
+
+def _tracker(given: Situation) -> Change | None:
+    missing = sorted({name for name in _names(given.given("report_to")) if name != "none" and not find_spec(name)})
+    if not missing:
+        return None
+    return Change(", ".join(missing), "none, it is not installed here", {"arguments": {"report_to": "none"}})
+
+
+def _names(values: list[Any]) -> list[str]:
+    return [name for value in values for name in ([value] if isinstance(value, str) else value)]
+
+
+TABLE = (
+    Row("model", "what the real weights do, and how well they learn", _model),
+    Row("data", "how long and how varied the real rows are", _data),
+    Row("hub data", "that the data set exists and has these columns", _hub_data),
+    Row("steps", "where the training ends up", _steps),
+    Row("world size", "behaviour at the planned size", _world_size),
+    Row("device", "speed, GPU kernels, placement on the GPU", _device),
+    Row("number formats", "TF32 rounding; bf16 kernels of the GPU", _number_formats),
+    Row("sharding", "NCCL and overlap of communication", _fsdp),
+    Row("offload", "speed of the transfers", _fsdp_offload),
+    Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
+    Row("attention", "the flash kernel", _attention),
+    Row("optimizer", "8-bit rounding and paging of the optimizer states", _optimizer),
+    Row("compiler", "inductor's kernels", _compiler),
+    Row("data loading", "loader processes and pinned memory", _loader),
+    Row("accumulation", "the planned global batch", _accumulation),
+    Row("packed length", "memory and speed at the planned length", _packed_length),
+    Row("tracker", "that the tracker receives the run", _tracker),
+)
+
+
+def substitutions(given: Situation) -> tuple[list[Substituted], dict[str, Any]]:
+    """The rows that apply, and the patches that the shim must make for them."""
+    applied = [(row, change) for row in TABLE if (change := row.needed(given)) is not None]
+    listed = [Substituted(row.what, change.planned, change.used, row.claim_lost) for row, change in applied]
+    return listed, merged(change.patches for _, change in applied)
+
+
+def merged(patches: Any) -> dict[str, Any]:
+    """One set of patches from several; values that are mappings are united."""
+    united: dict[str, Any] = {}
+    for part in patches:
+        for name, value in part.items():
+            united[name] = united.get(name, {}) | value if isinstance(value, dict) else value
+    return united

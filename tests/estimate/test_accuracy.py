@@ -1,0 +1,46 @@
+"""The accuracy that the README may claim, on the published runs that ship with the benchmarks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
+
+from benchmarks import memory_accuracy, throughput_accuracy
+from benchmarks.published import rows
+from benchmarks.report import percentiles
+
+
+@pytest.fixture(scope="module")
+def memory():
+    scores, _ = memory_accuracy.score(rows("published_memory.csv"))
+    return [score for score in scores if score.kind == "allocated"]
+
+
+def test_allocated_memory_of_described_runs(memory):
+    median, _, p95, _, bias = percentiles(memory)
+    assert len(memory) >= 100
+    assert median <= 0.02
+    assert p95 <= 0.10
+    assert abs(bias) <= 0.015
+
+
+def test_every_way_of_training_is_within_a_few_percent(memory):
+    for method, strategy in {(score.method, score.strategy) for score in memory}:
+        group = [score for score in memory if (score.method, score.strategy) == (method, strategy)]
+        assert percentiles(group)[0] <= 0.05, (method, strategy)
+
+
+def test_runs_that_ended_out_of_memory_are_refused():
+    refused, modelled, _ = memory_accuracy.verdict(rows("published_oom.csv"))
+    assert modelled >= 50
+    assert refused / modelled >= 0.95
+
+
+def test_tokens_per_second():
+    scores, _ = throughput_accuracy.score(rows("published_throughput.csv"))
+    assert len(scores) >= 100
+    assert percentiles(scores)[0] <= 0.20

@@ -1,0 +1,57 @@
+"""Money, disk, host memory, and what of a card may be used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from estimate_shapes import GIB, LLAMA_8B, layout
+
+from recipec.catalog.gpus import gpu
+from recipec.estimate.cost import run_cost
+from recipec.estimate.device import usable, usable_bytes
+from recipec.estimate.storage import export_bytes, host_memory, run_storage
+from recipec.estimate.work import LoraShape, Work
+
+FULL, LORA = Work(), Work(lora=LoraShape(16))
+
+
+def test_the_recipes_price_wins_over_the_catalogs():
+    card = replace(gpu("a100-80gb"), price_usd_per_hour=3.0)
+    assert run_cost(7200, 4, card).usd == pytest.approx(24)
+    assert run_cost(7200, 4, card, 1.5).usd == pytest.approx(12)
+
+
+def test_no_price_is_said_and_not_guessed():
+    cost = run_cost(3600, 2, replace(gpu("a100-80gb"), price_usd_per_hour=None))
+    assert cost.usd is None
+    assert cost.gpu_hours == pytest.approx(2)
+    assert "price_per_gpu_hour" in cost.because
+
+
+def test_an_adapter_checkpoint_is_small_and_a_full_one_is_not():
+    adapter, full = export_bytes(LLAMA_8B, layout(), LORA), export_bytes(LLAMA_8B, layout("full"), FULL)
+    assert adapter < 0.2 * GIB
+    assert full == pytest.approx(4 * LLAMA_8B.params, rel=0.01)
+
+
+def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
+    two, three = (run_storage(LLAMA_8B, layout("full"), FULL, keep, 10**6) for keep in (2, 3))
+    assert three.checkpoints_bytes - two.checkpoints_bytes == two.checkpoint_bytes
+    assert two.checkpoint_bytes == pytest.approx(12 * LLAMA_8B.params, rel=0.01)
+    assert two.hub_cache_bytes == 2 * LLAMA_8B.params
+
+
+def test_offload_asks_for_host_memory():
+    shape = layout("full", 1, 8, "zero3")
+    plain, moved = (host_memory(LLAMA_8B, replace(shape, offload=o), FULL, 8) for o in ("none", "cpu"))
+    assert moved.needed_bytes > plain.needed_bytes + 100 * GIB
+    assert "rule of thumb" in moved.because
+
+
+def test_usable_memory_names_each_reserve():
+    alone, together = usable(80, 1), usable(80, 8)
+    assert alone.usable_bytes + sum(alone.reserve.values()) == 80 * GIB
+    assert together.usable_bytes < alone.usable_bytes < 80 * GIB
+    assert any("NCCL" in reason for reason in together.reserve)
+    assert usable_bytes(0.1, 1) == 0

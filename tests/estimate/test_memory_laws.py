@@ -1,0 +1,85 @@
+"""Laws that published measurements obey to a fraction of a percent."""
+
+from __future__ import annotations
+
+import pytest
+from estimate_shapes import GIB, LLAMA_8B, MISTRAL_7B, layout
+
+from recipec.estimate.memory import step_memory
+from recipec.estimate.work import LoraShape, Work
+
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+PUBLISHED = {
+    "reentrant": True,
+    "foreach": True,
+    "fsdp": 1,
+    "seq_len_tokens": 4096,
+}  # HF Trainer of 2024, flash attention
+
+
+def peak(architecture, shape, work) -> int:
+    return step_memory(architecture, shape, work).peak_allocated_bytes
+
+
+@pytest.mark.parametrize("architecture", [LLAMA_8B, MISTRAL_7B])
+def test_full_fine_tuning_of_bf16_weights_peaks_at_ten_bytes_per_parameter(architecture):
+    work = Work(head="fused", full_weights="bf16", **PUBLISHED)
+    assert peak(architecture, layout("full", 4), work) / architecture.params == pytest.approx(10, abs=0.01)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_full_fine_tuning_under_fsdp_peaks_at_twenty_bytes_per_parameter_and_rank(ranks):
+    shape = layout("full", 4, ranks, "fsdp")
+    work = Work(head="fused", fused_kernels=True, **PUBLISHED)
+    assert peak(MISTRAL_7B, shape, work) * ranks / MISTRAL_7B.params == pytest.approx(20, abs=0.02)
+
+
+def test_a_fused_optimizer_needs_no_temporaries():
+    with_foreach = step_memory(LLAMA_8B, layout("full"), Work(foreach=True, full_weights="bf16"))
+    fused = step_memory(LLAMA_8B, layout("full"), Work(full_weights="bf16"))
+    saved = with_foreach.stages["optimizer_step"] - fused.stages["optimizer_step"]
+    assert saved == pytest.approx(2 * LLAMA_8B.params)
+
+
+AFFINE = [  # architecture, quantisation, work, published intercept in GiB, published slope in kB per token
+    ("Mistral LoRA, HF loss", MISTRAL_7B, "none", {"head": "hf-fp32-copy"}, 13.66, 734.8),
+    ("Mistral LoRA, fused loss", MISTRAL_7B, "none", {"head": "fused", "fused_kernels": True}, 13.66, 541.0),
+    ("Mistral QLoRA, HF loss", MISTRAL_7B, "nf4", {"head": "hf-fp32-copy"}, 4.04, 734.8),
+    ("Mistral QLoRA, kbit", MISTRAL_7B, "nf4", {"head": "hf-fp32-copy", "kbit_fp32_residual": True}, 4.04, 996.9),
+    ("Mistral QLoRA, fused loss", MISTRAL_7B, "nf4", {"head": "fused", "fused_kernels": True}, 4.01, 532.6),
+    ("Llama LoRA, in place", LLAMA_8B, "none", {"head": "inplace", "fused_kernels": True}, 15.15, 1304.5),
+    ("Llama LoRA, fused loss", LLAMA_8B, "none", {"head": "fused", "fused_kernels": True}, 15.13, 528.7),
+    ("Llama QLoRA, in place", LLAMA_8B, "nf4", {"head": "inplace", "fused_kernels": True}, 5.48, 1304.5),
+    ("Llama QLoRA, fused loss", LLAMA_8B, "nf4", {"head": "fused", "fused_kernels": True}, 5.48, 520.4),
+]
+
+
+@pytest.mark.parametrize(
+    "name, architecture, quantization, changes, intercept_gib, slope_kb", AFFINE, ids=[a[0] for a in AFFINE]
+)
+def test_adapter_runs_are_affine_in_tokens(name, architecture, quantization, changes, intercept_gib, slope_kb):
+    work = Work(
+        lora=LoraShape(16, ATTENTION),
+        adapters="fp32",
+        repeated_kv=architecture is MISTRAL_7B,
+        **{**PUBLISHED, **changes},
+    )
+    tokens = (4 * 4096, 32 * 4096)
+    low, high = (peak(architecture, layout(batch=batch, quantization=quantization), work) for batch in (4, 32))
+    slope = (high - low) / (tokens[1] - tokens[0])
+    assert slope / 1000 == pytest.approx(slope_kb, rel=0.035)
+    assert (low - slope * tokens[0]) / GIB == pytest.approx(intercept_gib, rel=0.06)
+
+
+def test_frozen_fsdp1_units_hold_their_inputs():
+    """Llama-3-8B LoRA on 2 GPUs: 774.4 kB per token, where one GPU has 528.7."""
+    work = Work(lora=LoraShape(16, ATTENTION), head="fused", fused_kernels=True, **PUBLISHED)
+    low, high = (peak(LLAMA_8B, layout("lora", batch, 2, "fsdp"), work) for batch in (8, 16))
+    assert (high - low) / (8 * 4096) / 1000 == pytest.approx(774.4, rel=0.015)
+
+
+def test_zero3_steady_and_peak_of_a_published_run():
+    """DeepSpeedExamples: 6.86 B parameters, 4 GPUs: 31.38 GiB at the peak (20 bytes per parameter and rank)."""
+    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero3"), Work(seq_len_tokens=512))
+    per_param = estimate.stages["optimizer_step"] * 4 / LLAMA_8B.params
+    assert per_param * 6.86e9 / 4 / GIB == pytest.approx(31.38, rel=0.03)

@@ -1,0 +1,141 @@
+"""What holds for every layout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from estimate_shapes import LLAMA_8B, QWEN_HALF_B, layout
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recipec.catalog.architecture import Experts
+from recipec.estimate.memory import largest_micro_batch, step_memory
+from recipec.estimate.work import LoraShape, Work
+from recipec.layout import Mesh
+
+MIXTRAL = replace(LLAMA_8B, model_type="mixtral", moe=Experts(8, 2, 14336, "MixtralSparseMoeBlock"))
+STAGES = {
+    "load",
+    "forward_end",
+    "loss",
+    "layer_backward",
+    "end_of_backward",
+    "optimizer_step",
+    "evaluation",
+    "save",
+}
+ARCHITECTURES = st.sampled_from([LLAMA_8B, QWEN_HALF_B, MIXTRAL])
+
+
+@st.composite
+def runs(draw):
+    """Any architecture, layout and work that go together."""
+    strategy = draw(st.sampled_from(["single", "ddp", "fsdp", "zero2", "zero3"]))
+    adaptation = draw(st.sampled_from(["full", "lora"]))
+    sharded = strategy in ("fsdp", "zero2", "zero3")
+    shape = layout(
+        adaptation,
+        draw(st.integers(1, 16)),
+        1 if strategy == "single" else draw(st.sampled_from([2, 8])),
+        strategy,
+        checkpointing=draw(st.booleans()),
+        accumulation=draw(st.sampled_from([1, 4])),
+        offload=draw(st.sampled_from(["none", "cpu"])) if sharded else "none",
+        optimizer=draw(st.sampled_from(["adamw", "adamw-8bit", "paged-adamw-8bit"])),
+        quantization="nf4" if adaptation == "lora" and not sharded and draw(st.booleans()) else "none",
+        precision=draw(st.sampled_from(["bf16", "fp16", "fp32"])),
+        attention=draw(st.sampled_from(["sdpa", "eager", "flash_attention_2"])),
+    )
+    lora = None if adaptation == "full" else LoraShape(draw(st.sampled_from([8, 64])), dropout=draw(st.booleans()))
+    work = Work(
+        objective=draw(st.sampled_from(["sft", "dpo", "continue-pretrain"])),
+        seq_len_tokens=draw(st.sampled_from([128, 2048, 8192])),
+        lora=lora,
+        head=draw(st.sampled_from(["trl", "hf"])),
+        padded=draw(st.booleans()),
+    )
+    return draw(ARCHITECTURES), shape, work
+
+
+@settings(max_examples=150, deadline=None)
+@given(runs())
+def test_the_terms_sum_to_the_peak_and_the_peak_is_the_largest_stage(run):
+    estimate = step_memory(*run)
+    assert sum(estimate.terms.values()) == estimate.peak_allocated_bytes
+    assert estimate.peak_allocated_bytes == pytest.approx(max(estimate.stages.values()), abs=16)
+    assert set(estimate.stages) == STAGES
+    assert all(size >= 0 for size in (*estimate.terms.values(), *estimate.stages.values()))
+    assert estimate.peak_allocated_bytes <= estimate.peak_reserved_bytes <= estimate.peak_device_bytes
+
+
+@settings(max_examples=150, deadline=None)
+@given(runs())
+def test_more_of_anything_never_takes_less(run):
+    architecture, shape, work = run
+    peak = step_memory(architecture, shape, work).peak_allocated_bytes
+    larger = replace(shape, micro_batch=shape.micro_batch + 1)
+    longer = replace(work, seq_len_tokens=2 * work.seq_len_tokens)
+    assert step_memory(architecture, larger, work).peak_allocated_bytes >= peak
+    assert step_memory(architecture, shape, longer).peak_allocated_bytes >= peak
+    if work.lora:
+        wider = replace(work, lora=replace(work.lora, rank=2 * work.lora.rank))
+        assert step_memory(architecture, shape, wider).peak_allocated_bytes >= peak
+
+
+@settings(max_examples=100, deadline=None)
+@given(runs(), st.integers(1, 200))
+def test_the_largest_micro_batch_fits_and_the_next_does_not(run, limit_gib):
+    architecture, shape, work = run
+    limit = limit_gib << 30
+    batch = largest_micro_batch(architecture, shape, work, limit)
+
+    def peak(rows):
+        return step_memory(architecture, replace(shape, micro_batch=rows), work).peak_allocated_bytes
+
+    assert batch == 0 or peak(batch) <= limit
+    assert batch == 4096 or peak(batch + 1) > limit
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "zero2", "zero3"])
+def test_more_ranks_never_take_more(strategy):
+    peaks = [
+        step_memory(
+            LLAMA_8B, replace(layout("full", 1, 2, strategy), mesh=Mesh(shard=ranks)), Work()
+        ).peak_allocated_bytes
+        for ranks in (2, 4, 8, 64)
+    ]
+    assert peaks == sorted(peaks, reverse=True)
+
+
+def test_checkpointing_saves_memory_and_costs_none():
+    kept = step_memory(LLAMA_8B, layout(batch=4, checkpointing=False), Work(lora=LoraShape(16)))
+    recomputed = step_memory(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16)))
+    assert recomputed.peak_allocated_bytes < kept.peak_allocated_bytes / 2
+
+
+def test_all_experts_are_resident_and_only_the_chosen_compute():
+    dense, sparse = (step_memory(model, layout(), Work(lora=LoraShape(16))) for model in (LLAMA_8B, MIXTRAL))
+    assert sparse.terms["weights"] == 2 * MIXTRAL.params
+    assert sparse.terms["working_set"] < 4 * dense.terms["working_set"]
+
+
+def test_ddp_keeps_a_second_copy_of_the_gradients():
+    alone, together = (
+        step_memory(QWEN_HALF_B, layout("full", 1, n, s), Work()) for n, s in ((1, "single"), (2, "ddp"))
+    )
+    extra = together.stages["optimizer_step"] - alone.stages["optimizer_step"]
+    assert extra == pytest.approx(4 * QWEN_HALF_B.params)
+
+
+def test_fsdp_accumulation_keeps_whole_gradients_unless_each_batch_is_reduced():
+    shape = layout("full", 1, 8, "fsdp", accumulation=4)
+    kept, reduced = (step_memory(LLAMA_8B, shape, Work(sync_each_batch=each)).stages["loss"] for each in (False, True))
+    assert kept - reduced == pytest.approx(2 * LLAMA_8B.params - 4 * LLAMA_8B.params / 8)
+
+
+def test_offload_moves_state_to_the_host():
+    shape = layout("full", 1, 8, "zero3")
+    on_gpu, on_host = (step_memory(LLAMA_8B, replace(shape, offload=where), Work()) for where in ("none", "cpu"))
+    assert on_host.peak_allocated_bytes < on_gpu.peak_allocated_bytes / 2
+    assert on_host.host_bytes > 16 * LLAMA_8B.params / 8 > on_gpu.host_bytes == 0

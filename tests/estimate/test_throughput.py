@@ -1,0 +1,98 @@
+"""Operations, links and step time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
+
+from recipec.catalog.gpus import gpu
+from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
+from recipec.estimate.links import link_of, traffic, transfer_seconds
+from recipec.estimate.throughput import step_time
+from recipec.estimate.work import LoraShape, Work
+from recipec.layout import Mesh
+
+A100 = gpu("a100-80gb")
+NVLINK = link_of(A100, gpus_per_node=8)
+
+
+def seconds(shape, work, card=A100, link=NVLINK) -> float:
+    return step_time(LLAMA_8B, shape, work, card, link).seconds_per_step
+
+
+def test_a_forward_is_two_operations_per_active_weight():
+    flops = forward_flops(LLAMA_7B, 2048)
+    assert flops.layers + flops.head == pytest.approx(
+        2 * (LLAMA_7B.params - LLAMA_7B.vocab_size * LLAMA_7B.hidden_size)
+    )
+
+
+@pytest.mark.parametrize("length, window, attended", [(4096, None, 2048), (4096, 8192, 2048), (4096, 1024, 896)])
+def test_a_window_bounds_what_is_attended(length, window, attended):
+    assert attended_tokens(length, window) == attended
+
+
+def test_training_multiplies_a_forward():
+    full, lora = Work(head="hf"), Work(head="hf", lora=LoraShape(16))
+    forward = forward_flops(LLAMA_8B, 2048)
+    products = forward.layers + forward.head
+    attention = 3.5 * forward.attention
+    assert step_flops(LLAMA_8B, layout("full", checkpointing=False), full).hardware == pytest.approx(
+        3 * products + attention
+    )
+    assert step_flops(LLAMA_8B, layout(checkpointing=False), lora).hardware == pytest.approx(2 * products + attention)
+    repeated = step_flops(LLAMA_8B, layout("full"), full)
+    assert repeated.hardware - repeated.model == pytest.approx(forward.layers + forward.attention)
+
+
+def test_each_strategy_sends_what_its_law_says():
+    params = 1_000_000
+    assert traffic(layout("full", 1, 8, "ddp"), params, params).per_step == 8 * params
+    assert traffic(layout("full", 1, 8, "fsdp"), params, params).per_micro_step == 6 * params
+    assert traffic(layout("full"), params, params).per_step == 0
+
+
+def test_leaving_the_node_costs_the_network():
+    inside, outside = (transfer_seconds(1e9, layout("full", 1, ranks, "fsdp"), NVLINK) for ranks in (8, 16))
+    assert outside > 2 * inside
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", "zero3"])
+def test_more_gpus_at_a_fixed_global_batch_are_never_slower(strategy):
+    times = []
+    for ranks in (2, 4, 8):
+        mesh = Mesh(replicate=ranks) if strategy == "ddp" else Mesh(shard=ranks)
+        shape = replace(layout("full", 2, 2, strategy, accumulation=32 // ranks), mesh=mesh)
+        times.append(seconds(shape, Work()))
+    assert times == sorted(times, reverse=True)
+
+
+def test_the_terms_sum_to_the_step_and_name_the_bound():
+    estimate = step_time(LLAMA_8B, layout("full", 1, 8, "zero3", offload="cpu"), Work(), A100, NVLINK)
+    assert sum(estimate.terms.values()) == pytest.approx(estimate.seconds_per_step)
+    assert estimate.bound_by == max(estimate.terms, key=estimate.terms.__getitem__) == "offload"
+    assert 0 < estimate.mfu < 0.7
+
+
+def test_work_that_is_not_done_takes_no_time():
+    full, lora = Work(), Work(lora=LoraShape(16))
+    assert seconds(layout(batch=4), lora) < seconds(layout("full", 4), full)
+    assert seconds(layout(batch=4, checkpointing=False), lora) < seconds(layout(batch=4), lora)
+    shared = replace(lora, adapters="bf16")
+    assert seconds(layout(batch=4), shared) < seconds(layout(batch=4, quantization="nf4"), shared)
+
+
+def test_small_batches_are_launch_bound():
+    tiny, large = (
+        step_time(LLAMA_8B, layout(batch=b), Work(seq_len_tokens=128, lora=LoraShape(8)), A100, NVLINK) for b in (1, 32)
+    )
+    assert large.tokens_per_second_per_gpu > 4 * tiny.tokens_per_second_per_gpu
+
+
+def test_a_published_run():
+    """Mistral-7B, full fine-tuning, packed 4 x 4096, checkpointing, A100: 3420 tokens/s (fms-acceleration)."""
+    work = Work(seq_len_tokens=4096, head="inplace", full_weights="bf16", foreach=True, fused_kernels=True)
+    rate = step_time(MISTRAL_7B, layout("full", 4), work, A100, NVLINK).tokens_per_second_per_gpu
+    assert rate == pytest.approx(3420, rel=0.1)

@@ -1,0 +1,55 @@
+"""Recipes that hold together: nothing is found in them. What is found in others is shown in tests/errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipes import BASE, codes, load
+
+ALIGN = BASE.replace("instruct", "align")
+GOOD = {
+    "all strategies on two GPUs": BASE + '[train]\nstrategy = "zero3"\noffload = "cpu"\n',
+    "qlora with nf4": BASE + '[train]\nadaptation = "qlora"\nquantization = "nf4"\nlora.rank = 8\n',
+    "batches that divide": BASE + "[train]\nglobal_batch_size = 64\nmicro_batch_size = 8\n",
+    "preference pairs only": ALIGN.replace("train =", "preferences ="),
+    "preference pairs as training data": ALIGN + "[alignment]\nbeta = 0.1\n",
+    "bf16 on a CPU": BASE.replace("h100", "cpu") + '[train]\nprecision = "bf16"\nstrategy = "ddp"\n',
+    "single on a CPU": BASE.replace("h100", "cpu").replace("= 2", "= 1") + '[train]\nstrategy = "single"\n',
+    "raw text split": BASE.replace("[data]", '[data]\nformat = "text"\noverflow = "split"'),
+    "a split of a share": BASE.replace("[data]", '[data]\ntest_fraction = 0.1\nsplit = {group = "user"}'),
+    "steps of one stage, epochs of the other": ALIGN + "[train]\nepochs = 1\n[train.sft]\nmax_steps = 5\n",
+    "arguments of every kind": BASE + '[train.arguments]\na = 1\nb = "x"\nc = [1, 2]\nd = {e = true}\n',
+    "variables that are not secret": BASE + '[launch.env]\nNCCL_DEBUG = "INFO"\nTOKENIZERS_PARALLELISM = "false"\n',
+}
+
+
+@pytest.mark.parametrize("recipe", GOOD.values(), ids=GOOD.keys())
+def test_a_recipe_that_holds_together_is_accepted(tmp_path: Path, recipe: str) -> None:
+    load(tmp_path, recipe=recipe)
+
+
+def test_a_policy_allows_what_it_names(tmp_path: Path) -> None:
+    team = '[policy]\nmodels = ["Qwen/*"]\nmax_gpus = 2\n'
+    recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
+    assert load(tmp_path, team=team, recipe=recipe).recipe.policy.max_gpus == 2
+
+
+def test_a_policy_is_narrowed_on_the_way(tmp_path: Path) -> None:
+    files = {"org": "[policy]\nmax_gpus = 4\n", "team": '[recipe]\nextends = "org.toml"\n[policy]\nmax_gpus = 1\n'}
+    recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
+    assert codes(tmp_path, recipe=recipe, **files) == ["E0404"]
+
+
+SECRETS = ["HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "hf_token"]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    assert codes(tmp_path, recipe=BASE + f'[launch.env]\n{name} = "x"\n') == ["E0406"]
+
+
+def test_a_secret_is_refused_by_its_form(tmp_path: Path) -> None:
+    recipe = BASE + f'[launch.env]\nHUB = "hf_{"a" * 34}"\n'
+    assert codes(tmp_path, recipe=recipe) == ["E0406"]

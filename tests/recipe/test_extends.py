@@ -1,0 +1,94 @@
+"""Recipes laid over others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipec.recipe import extends
+from recipes import BASE, codes, findings, load
+
+NAMED = '[recipe]\nname = "case"\nextends = "team.toml"\n'
+WHOLE = BASE.replace('name = "case"', 'description = "shared"', 1)
+
+
+def test_tables_merge_key_by_key_and_the_rest_is_replaced(tmp_path: Path) -> None:
+    team = WHOLE + '[train]\nepochs = 3\nwarmup = 0.1\n[launch]\nsetup = ["a", "b"]\n'
+    loaded = load(tmp_path, team=team, recipe=NAMED + '[train]\nwarmup = 0.2\n[launch]\nsetup = ["c"]\n')
+    train = loaded.recipe.train
+    assert (train.epochs, train.warmup, loaded.recipe.launch.setup) == (3, 0.2, ["c"])
+    assert loaded.recipe.recipe.description == "shared"
+
+
+def test_a_value_points_into_the_file_that_wrote_it(tmp_path: Path) -> None:
+    loaded = load(tmp_path, base__team=WHOLE, recipe=NAMED.replace("team", "base/team") + "[train]\nepochs = 2\n")
+    assert loaded.where("goal", "task") == "base/team.toml:4"
+    assert loaded.where("train", "epochs") == "recipe.toml:5"
+    assert [path.name for path in loaded.files] == ["recipe.toml", "team.toml"]
+
+
+def test_the_name_is_never_inherited(tmp_path: Path) -> None:
+    assert codes(tmp_path, team=BASE, recipe='[recipe]\nextends = "team.toml"\n') == ["E0201"]
+
+
+def test_later_recipes_of_a_list_win(tmp_path: Path) -> None:
+    recipe = NAMED.replace('"team.toml"', '["team.toml", "./fast.toml"]')
+    loaded = load(tmp_path, team=WHOLE + "[train]\nepochs = 3\n", fast="[train]\nepochs = 1\n", recipe=recipe)
+    assert loaded.recipe.train.epochs == 1
+
+
+PATHS = {
+    "file": ('train = "a.jsonl"', "shared/a.jsonl"),
+    "up": ('train = "../a.jsonl"', "a.jsonl"),
+    "absolute": ('train = "/data/a.jsonl"', "/data/a.jsonl"),
+    "table": ('train = {path = "./a.jsonl", weight = 2}', "shared/a.jsonl"),
+    "glob in a list": ('train = ["d/*.jsonl"]', "shared/d/*.jsonl"),
+}
+
+
+@pytest.mark.parametrize(("written", "seen"), PATHS.values(), ids=PATHS.keys())
+def test_inherited_data_is_found_from_the_recipes_folder(tmp_path: Path, written: str, seen: str) -> None:
+    team = WHOLE.replace('train = "train.jsonl"', written)
+    loaded = load(tmp_path, shared__team=team, recipe=NAMED.replace("team", "shared/team"))
+    assert [source.path for source in loaded.recipe.data.train] == [seen]
+
+
+def test_inherited_names_stay_and_paths_stay_paths(tmp_path: Path) -> None:
+    shared = WHOLE.replace("Qwen/Qwen3-8B", "../model").replace("[data]", '[data]\ntemplate = "./chat.jinja"')
+    loaded = load(tmp_path, shared__team=shared, recipe=NAMED.replace("team", "shared/team"))
+    assert (loaded.recipe.model.name, loaded.recipe.data.template) == ("./model", "./shared/chat.jinja")
+
+
+EXCLUDED = [
+    ("[hardware]\nvram_gib = 24\n", ("hardware", "gpu")),
+    ("[train]\nmax_steps = 9\n", ("train", "epochs")),
+    ('[data]\neval = "e.jsonl"\n', ("data", "eval_fraction")),
+    ('[data]\ntrain = {hub = "org/set"}\n', ("data", "train", "path")),
+]
+
+
+@pytest.mark.parametrize(("over", "replaced"), EXCLUDED)
+def test_a_key_takes_the_place_of_those_it_excludes(tmp_path: Path, over: str, replaced: tuple[str, ...]) -> None:
+    team = WHOLE.replace("[data]", "[data]\neval_fraction = 0.1") + "[train]\nepochs = 3\n"
+    team = team.replace('"train.jsonl"', '{path = "train.jsonl"}')
+    loaded = load(tmp_path, team=team, recipe=NAMED + over)
+    assert not loaded.is_set(*replaced)
+
+
+def test_a_shipped_recipe_is_named_without_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped" / "base.toml").write_text(WHOLE)
+    monkeypatch.setattr(extends, "shipped_recipes", lambda: {"base": tmp_path / "shipped" / "base.toml"})
+    loaded = load(tmp_path / "mine", recipe=NAMED.replace("team.toml", "base"))
+    assert loaded.where("goal", "task") == "shipped/base.toml:4"
+    assert loaded.recipe.data.train[0].path == "train.jsonl"
+
+
+def test_an_error_in_an_extended_recipe_is_shown_there(tmp_path: Path) -> None:
+    (diagnostic,) = findings(tmp_path, team=WHOLE + "[train]\nepoks = 1\n", recipe=NAMED).diagnostics
+    assert (diagnostic.code, Path(diagnostic.labels[0].place.file).name) == ("E0203", "team.toml")
+
+
+def test_a_recipe_that_extends_itself_is_refused(tmp_path: Path) -> None:
+    assert codes(tmp_path, recipe=NAMED.replace("team", "recipe"))[0] == "E0008"

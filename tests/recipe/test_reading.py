@@ -1,0 +1,62 @@
+"""Files that cannot be read, and files that must not bring the compiler down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipec.recipe.source import MAX_BYTES
+from recipes import BASE, codes, findings
+
+HOSTILE = {
+    "lists in lists": ("x = " + "[" * 100_000, "E0102"),
+    "closed lists in lists": ("x = " + "[" * 200 + "]" * 200, "E0102"),
+    "tables in tables": ("x = " + "{a=" * 60_000, "E0102"),
+    "long dotted key": ("a." * 100_000 + "a = 1", "E0102"),
+    "long quoted header": ("[" + '"a".' * 50_000 + "a]", "E0102"),
+    "deep dotted key": (".".join("a" * 33) + " = 1", "E0102"),
+    "digits": ("x = " + "9" * 5000, "E0103"),
+    "65 bits": ("x = 18446744073709551616", "E0103"),
+    "large file": ("#" * (MAX_BYTES + 1), "E0005"),
+    "raw NUL": ("x = '\0'", "E0101"),
+    "nothing but a quote": ('"', "E0101"),
+    "surrogate": ("x = '\\ud800'".replace("'", '"'), "E0101"),
+    "binary": (b"\x7fELF\x02\x01\xff", "E0003"),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_file_is_refused(tmp_path: Path, text: str | bytes, code: str) -> None:
+    assert codes(tmp_path, recipe=text) == [code]
+
+
+@pytest.mark.parametrize("number", [0, 0x1B, 0x7F, 0x85, 0x2028, 0x202E, 0xFEFF, 0xE000, 0xF8FF, 0xFDD0, 0x10FFFF])
+def test_a_forbidden_character_is_refused_wherever_it_stands(tmp_path: Path, number: int) -> None:
+    escape = f"\\U{number:08x}"
+    value = f'[recipe]\nname = "x"\ndescription = "a{escape}b"\n'
+    key = f'[launch.env]\n"A{escape}" = "x"\n'
+    assert codes(tmp_path, recipe=value + key) == ["E0006", "E0006"]
+
+
+def test_line_breaks_tabs_and_emoji_are_text(tmp_path: Path) -> None:
+    from recipes import load
+
+    text = BASE.replace('name = "case"', 'name = "case"\ndescription = """\na\tb\nc \U0001f600"""')
+    assert load(tmp_path, recipe=text.replace("\n", "\r\n")).recipe.recipe.description == "a\tb\nc \U0001f600"
+
+
+def test_a_syntax_error_points_at_its_column(tmp_path: Path) -> None:
+    (diagnostic,) = findings(tmp_path, recipe="[recipe]\nname = 'é' oops\n").diagnostics
+    assert diagnostic.code == "E0101"
+    assert diagnostic.labels[0].place.span[:2] == (2, 12)
+
+
+def test_an_unreadable_file_is_an_error_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").symlink_to("recipe.toml")
+    from recipec.diagnostics.model import Report
+    from recipec.recipe import load_recipe
+
+    report = Report()
+    assert load_recipe(tmp_path / "recipe.toml", report) is None
+    assert [diagnostic.code for diagnostic in report.diagnostics] == ["E0002"]
