@@ -49,8 +49,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     loaded = load_recipe(path, report)
     facts = gather(loaded, report) if loaded else None
     plan = plan_recipe(loaded, facts, report) if loaded and facts else None
-    if plan and loaded:
-        check_limits(loaded, plan, report)
+    if plan and facts and loaded:
+        check_limits(loaded, facts.model.licence, plan, report)
     diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})
     if report.has_errors or plan is None or loaded is None or facts is None:
         return Compilation(diagnostics, loaded, facts)

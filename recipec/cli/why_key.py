@@ -87,5 +87,7 @@ def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:
 
     names = sorted({name for id, decision in decisions.items() for name in _names(id, decision["key"])})
     near = get_close_matches(key, names, n=3)
-    help = f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else "`recipec plan --json` has them all"
+    help = (
+        f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else "`recipec plan --json` has them all"
+    )
     return Failure(f"no decision is called `{key}`", help)

@@ -1,4 +1,4 @@
-"""What is given before anything is decided: the model, the hardware and the data, each as a decision with its origin."""
+"""What is given before anything is decided: the model, the hardware and the data, each with its origin."""
 
 from recipec.facts.gather import Facts, gather
 

@@ -52,7 +52,7 @@ def _unknown(loaded: LoadedRecipe, key: str, name: str) -> Diagnostic:
         (Label(loaded.place("model", key, part="value"), "not in the catalog"),),
         (
             f"the nearest in the catalog: {', '.join(close)}",
-            'another model of a known architecture: add `like = "NAME"` with a catalog name or a folder with its config.json',
+            "a model of a known architecture: add `like` with a catalog name or a folder that has its config.json",
         ),
     )
 

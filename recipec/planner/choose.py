@@ -20,13 +20,14 @@ TIE = 0.15  # predicted times closer than this count as equal (the estimates err
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a candidate must respect."""
+    """What a candidate must respect, and what it is measured by."""
 
     usable_bytes: int  # of a device
     host_bytes: int | None  # CPU memory of the node; None: not stated, not checked
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
+    typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +66,18 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     obstacle = ""
     if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
         obstacle = f"needs {host_needed / GIB:.0f} GiB of CPU memory, the node has {bounds.host_bytes / GIB:.0f}"
-    time = step_time(shape, layout, work, gpu, bounds.link) if over <= 0 and not obstacle else None
+    time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
     return Candidate(layout, memory, time, over, obstacle)
 
 
 def _micro_batch(layout: Layout, shape: Architecture, work: Work, bounds: Bounds) -> int:
     """The largest power of two that fits and gives every rank a whole share of the global batch; at least 1."""
-    fits = largest_micro_batch(shape, layout, work, bounds.usable_bytes)
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    limit = max(1, min(fits, share))
-    return max(size for size in (2**power for power in range(13)) if size <= limit and (share % size == 0 or size == 1))
+    if largest_micro_batch(shape, layout, work, bounds.usable_bytes) >= share:
+        return share  # the whole share at once: no gradients are kept between micro steps
+    fits = largest_micro_batch(shape, replace(layout, accumulation=2), work, bounds.usable_bytes)
+    sizes = [size for size in (2**power for power in range(13)) if size <= min(fits, share) and share % size == 0]
+    return max(sizes, default=1)
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:

@@ -8,9 +8,10 @@ from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 
 
-def check_limits(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report what the plan breaks of [budget], and warn about values outside their rule's range and idle GPUs."""
+def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
+    """Report what the plan breaks of [budget] and [policy] (`licence` is the model's), and warn about values outside their rule's range and idle GPUs."""
     _budget(loaded, plan, report)
+    _policy(loaded, licence, plan, report)
     for stage in plan.stages:
         _dissent(loaded, stage, report)
         _idle(loaded, stage, report)
@@ -21,7 +22,12 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
-        _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours, {hours / budget.max_hours:.1f} times the budget", report)
+        _over(
+            loaded,
+            "max_hours",
+            f"the plan takes {hours:.1f} hours, {hours / budget.max_hours:.1f} times the budget",
+            report,
+        )
     if budget.max_cost_usd is not None and usd is None:
         _over(loaded, "max_cost_usd", "no price is known for this GPU: set budget.price_per_gpu_hour", report)
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
@@ -30,8 +36,25 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 
 def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    help = ("fewer epochs, fewer examples, a smaller model or LoRA take less; `recipec plan` shows where the time goes",)
+    help = (
+        "fewer epochs, fewer examples, a smaller model or LoRA take less; `recipec plan` shows where the time goes",
+    )
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), help))
+
+
+def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
+    policy = loaded.recipe.policy
+    if policy.licences is not None and licence not in policy.licences:
+        found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
+        _broken(loaded, ("model", "name"), found, "licences", report)
+    if policy.max_usd is not None and plan.cost_usd is not None and plan.cost_usd > policy.max_usd:
+        _broken(loaded, ("hardware",), f"the plan costs ${plan.cost_usd:,.2f}", "max_usd", report)
+
+
+def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
+    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit is here"))
+    help = ("keep to the limit, or ask whoever owns the policy",)
+    report.add(Diagnostic("E0404", f"the policy's `{limit}` is broken: {found}", labels, help))
 
 
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

@@ -55,7 +55,9 @@ class Bundle:
     def files(self) -> list[Path]:
         """Every emitted file, sorted; not the records, and nothing that a run produced."""
         found = (path for path in self.root.rglob("*") if path.is_file())
-        return sorted(path for path in found if path.relative_to(self.root).parts[0] not in PRODUCED and not _cached(path))
+        return sorted(
+            path for path in found if path.relative_to(self.root).parts[0] not in PRODUCED and not _cached(path)
+        )
 
     def ending(self, *suffixes: str) -> list[Path]:
         return [path for path in self.files if path.suffix in suffixes]

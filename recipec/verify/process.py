@@ -32,7 +32,9 @@ class Outcome:
     def tail(self, lines: int = 25) -> str:
         """How it ended, and the last lines of its output."""
         ending = "stopped at the time limit" if self.code is None else f"exit code {self.code}"
-        return f"{ending} after {self.seconds:.0f} s, output ends with:\n" + "\n".join(self.text().splitlines()[-lines:])
+        return f"{ending} after {self.seconds:.0f} s, output ends with:\n" + "\n".join(
+            self.text().splitlines()[-lines:]
+        )
 
 
 def run_command(

@@ -90,7 +90,9 @@ def human(document: Mapping[str, Any]) -> str:
         parts.append(["facts:", *(f"  {stage}: {_pairs(facts)}" for stage, facts in document["facts"].items())])
     if document["substitutions"]:
         parts.append(["substituted on this machine, and what is therefore not shown:"])
-        parts[-1] += [f"  {row['what']}: {row['from']} -> {row['to']} ({row['claim_lost']})" for row in document["substitutions"]]
+        parts[-1] += [
+            f"  {row['what']}: {row['from']} -> {row['to']} ({row['claim_lost']})" for row in document["substitutions"]
+        ]
     if document["not_run"]:
         parts.append(["not run:", *(f"  {row['what']}: {row['reason']}" for row in document["not_run"])])
     if document["metrics"]:

@@ -8,10 +8,49 @@ from typing import Any
 from recipec.verify.data_shape import Split, StageData
 
 Row = dict[str, Any]
-_SUBJECTS = "apple boat candle door engine forest garden harbour island jacket kettle lamp".split()
-_VERBS = "opens closes carries follows finds leaves lifts moves paints repairs sells washes".split()
-_OBJECTS = "bridge castle drum elephant feather glass hammer ink jar key ladder mirror".split()
-_GOOD, _BAD = "certainly gladly warmly clearly kindly".split(), "never badly coldly vaguely rudely".split()
+_SUBJECTS = [
+    "apple",
+    "boat",
+    "candle",
+    "door",
+    "engine",
+    "forest",
+    "garden",
+    "harbour",
+    "island",
+    "jacket",
+    "kettle",
+    "lamp",
+]
+_VERBS = [
+    "opens",
+    "closes",
+    "carries",
+    "follows",
+    "finds",
+    "leaves",
+    "lifts",
+    "moves",
+    "paints",
+    "repairs",
+    "sells",
+    "washes",
+]
+_OBJECTS = [
+    "bridge",
+    "castle",
+    "drum",
+    "elephant",
+    "feather",
+    "glass",
+    "hammer",
+    "ink",
+    "jar",
+    "key",
+    "ladder",
+    "mirror",
+]
+_GOOD, _BAD = ["certainly", "gladly", "warmly", "clearly", "kindly"], ["never", "badly", "coldly", "vaguely", "rudely"]
 _TOKENS_PER_SENTENCE = 16  # with the stand-in's small vocabulary, chat markers not counted
 
 

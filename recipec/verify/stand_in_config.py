@@ -53,7 +53,11 @@ def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:
     """Four experts of which two are used, and the shared expert and dense layers of the real model."""
     if shape.moe is None or row.moe is None:
         return {}
-    config: dict[str, Any] = {row.moe.count: EXPERTS, "num_experts_per_tok": PER_TOKEN, row.moe.intermediate: INNER // 2}
+    config: dict[str, Any] = {
+        row.moe.count: EXPERTS,
+        "num_experts_per_tok": PER_TOKEN,
+        row.moe.intermediate: INNER // 2,
+    }
     if row.moe.shared:
         config[row.moe.shared] = INNER // 2
     if shape.moe.dense_layers:

@@ -122,7 +122,7 @@ def _optimizer(given: Situation) -> Change | None:
     special = sorted({name for name in given.given("optim") if "8bit" in name or "paged" in name})
     if not special:
         return None
-    table = {name: _EAGER_OPTIMIZER for name in special}
+    table = dict.fromkeys(special, _EAGER_OPTIMIZER)
     return Change(", ".join(special), _EAGER_OPTIMIZER, {"replacements": {"optim": table}})
 
 

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# full-finetune (sft): data, baseline, training and evaluation on this machine. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+if [[ -z "${HF_TOKEN:-}" && ! -f "${HF_HOME:-$HOME/.cache/huggingface}/token" && -z "${HF_HUB_OFFLINE:-}" ]]; then
+  echo 'meta-llama/Llama-3.1-8B is gated: accept its licence on the hub and set HF_TOKEN' >&2
+  exit 1
+fi
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+
+PROCESSES=$((${NPROC_PER_NODE:-8} * ${NNODES:-1}))
+
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/evaluate.py" before
+accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \
+  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/train.py" "$@"
+python "$BUNDLE/evaluate.py" after

@@ -1,0 +1,110 @@
+"""Evaluate sft-then-dpo before and after training: the same rows, the same loss, the same questions.
+
+    python evaluate.py before     the model that training starts from
+    python evaluate.py after      the trained model, and what changed
+
+Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from datasets import Dataset, load_dataset
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen2.5-7B"
+TRAINED = BUNDLE / "outputs" / "dpo"
+ROWS = BUNDLE / "data" / "dpo" / "eval.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation"
+MAX_ROWS = 500
+MAX_LENGTH = 2048
+SAMPLES = 5
+NEW_TOKENS = 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=("before", "after"))
+    when = parser.parse_args().when
+    model, tokenizer = load(when)
+    rows = load_dataset("json", data_files=str(ROWS), split="train")
+    rows = rows.select(range(min(MAX_ROWS, len(rows))))
+    result = {"metrics": measure(model, tokenizer, rows), "samples": answer(model, tokenizer, rows)}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
+    before = RESULTS / "before.json"
+    if when == "after" and before.is_file():
+        for name, old in json.loads(before.read_text())["metrics"].items():
+            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training, and its tokenizer with the chat template of the training."""
+    source = BASE if when == "before" else str(TRAINED)
+    loader = AutoModelForCausalLM if when == "before" else AutoPeftModelForCausalLM
+    model = loader.from_pretrained(
+        source,
+        dtype=torch.bfloat16,
+        device_map="auto",
+        attn_implementation="sdpa",
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
+    return model.eval(), tokenizer
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """The share of pairs where the chosen answer is the likelier one, and the loss on the chosen answers."""
+    wins, loss, tokens = 0, 0.0, 0
+    for row in rows:
+        chosen_loss, chosen_tokens = summed_loss(model, *encode(row, tokenizer, "chosen"))
+        rejected_loss, _ = summed_loss(model, *encode(row, tokenizer, "rejected"))
+        wins += chosen_loss < rejected_loss
+        loss, tokens = loss + chosen_loss, tokens + chosen_tokens
+    return {"preference_accuracy": wins / len(rows), "chosen_loss": loss / tokens}
+
+
+def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[float, int]:
+    """Summed loss of the learned tokens, and how many there are."""
+    ids = torch.tensor([tokens[:MAX_LENGTH]], device=model.device)
+    mask = torch.tensor(learned[1:MAX_LENGTH], dtype=torch.bool, device=model.device)
+    logits = model(input_ids=ids).logits[0, :-1][mask].float()
+    loss = torch.nn.functional.cross_entropy(logits, ids[0, 1:][mask], reduction="sum")
+    return loss.item(), int(mask.sum())
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str = "chosen") -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: those after the prompt."""
+    prompt = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
+    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The prompt, ready for an answer."""
+    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
+
+
+@torch.no_grad()
+def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
+    """Greedy answers to the first questions."""
+    samples = []
+    for row in rows.select(range(min(SAMPLES, len(rows)))):
+        question = opening(row, tokenizer)
+        inputs = tokenizer(question, return_tensors="pt", add_special_tokens=False).to(model.device)
+        output = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
+        samples.append({"question": question, "answer": tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])})
+    return samples
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Merge the adapter of stage sft into its base, as the model that the next stage starts from and stays close to.
+
+    python stages/1-sft/merge_adapter.py
+
+The merge is done in bfloat16, also when training used a quantised base: the adapter corrects the unquantised weights.
+"""
+
+import os
+from pathlib import Path
+
+import torch
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+OUTPUT = Path(__file__).resolve().parents[2] / "outputs" / "sft"
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16, low_cpu_mem_usage=True)
+model.merge_and_unload().save_pretrained(OUTPUT / "merged")
+AutoTokenizer.from_pretrained(OUTPUT).save_pretrained(OUTPUT / "merged")
+print(f"merged into {OUTPUT / 'merged'}")

@@ -1,0 +1,159 @@
+"""Checks around training: what the model learns from, whether this is the planned run, whether it can be resumed."""
+
+import json
+import math
+import os
+import shutil
+import time
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from transformers import Trainer, TrainerCallback
+
+PLANNED = {"distributed": "ddp", "world_size": 2, "global_batch_size": 32}
+MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
+
+
+def checkpoint_to_resume(output_dir: Path, resume: str, plan: str) -> str | None:
+    """The checkpoint to continue from: only a complete one, and only of this plan."""
+    found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
+    if resume == "none" and found:
+        raise SystemExit(f"{output_dir} has checkpoints of an earlier run: give a fresh --output-dir, or --resume auto")
+    if resume not in ("auto", "none"):
+        found = [Path(resume)]
+    for path in found:
+        marker = path / "plan.txt"  # written last, so a checkpoint without it was cut off while saving
+        if not marker.is_file():
+            print(f"skipping {path}: it is incomplete")
+            continue
+        if marker.read_text() != plan:
+            raise SystemExit(f"{path} belongs to plan {marker.read_text()}, this is plan {plan}: not resuming from it")
+        return str(path)
+    if resume not in ("auto", "none"):
+        raise SystemExit(f"{resume} is not a complete checkpoint")
+    return None
+
+
+def check_rows(trainer: Trainer, report_file: Path) -> None:
+    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
+    rows, tokenizer = trainer.train_dataset, trainer.processing_class
+    for row in rows.select(range(min(3, len(rows)))):
+        print("-" * 100)
+        print(trained_text(row, tokenizer))
+    print("-" * 100)
+    empty = sum(all(label == -100 for label in row["labels"]) for row in rows)
+    if empty:
+        raise SystemExit(f"{empty} of {len(rows)} rows have no trained token")
+    if not any(ends_with_stop(row, tokenizer) for row in rows.select(range(min(100, len(rows))))):
+        raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
+    report = json.loads(report_file.read_text())["train"]
+    lost = report["too_long"] / report["read"]
+    if lost > MAX_DROPPED:
+        raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
+
+
+def trained_text(row: dict, tokenizer) -> str:
+    """The row as text, with every trained stretch between [[ and ]]."""
+    text, span, trained = "", [], False
+    for token, label in zip([*row["input_ids"], None], [*row["labels"], None], strict=True):
+        if span and (token is None or (label != -100) != trained):
+            text += f"[[{tokenizer.decode(span)}]]" if trained else tokenizer.decode(span)
+            span = []
+        span.append(token)
+        trained = label != -100
+    return text
+
+
+def ends_with_stop(row: dict, tokenizer) -> bool:
+    """Whether the last trained token, white space aside, is one that ends a turn."""
+    tokens = [label for label in row["labels"] if label != -100]
+    while tokens and not tokenizer.decode(tokens[-1]).strip():
+        tokens.pop()
+    return bool(tokens) and (tokens[-1] == tokenizer.eos_token_id or tokens[-1] in tokenizer.added_tokens_decoder)
+
+
+class RunGuard(TrainerCallback):
+    """Compares the run with its plan, tries a save before step one, stops on NaN, marks complete checkpoints."""
+
+    def __init__(self, trainer: Trainer, plan: str) -> None:
+        self.trainer, self.plan = trainer, plan
+        self.train_loss = math.nan
+        self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        facts = run_facts(self.trainer)
+        if args.should_save:
+            Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
+            print("facts:", json.dumps(facts))
+        compare_with_plan(facts)
+        try_save(self.trainer)
+
+    def on_log(self, args, state, control, logs, **kwargs) -> None:
+        bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
+        if bad:
+            raise RuntimeError(
+                f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}: halve the learning rate, "
+                "prefer bf16 to fp16, and look for empty or broken rows in the data"
+            )
+        logs |= self.measure(logs)
+
+    def measure(self, logs: dict) -> dict:
+        """What the trainer does not log itself."""
+        measured = {}
+        if "loss" in logs:
+            self.train_loss = logs["loss"]
+            now, tokens = time.monotonic(), logs["num_tokens"]
+            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
+            self.seen = (now, tokens)
+            measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
+        if "eval_loss" in logs:
+            measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
+            measured["perplexity"] = math.exp(min(logs["eval_loss"], 100.0))
+        return measured
+
+    def on_save(self, args, state, control, **kwargs) -> None:
+        if args.should_save:
+            Path(args.output_dir, f"checkpoint-{state.global_step}", "plan.txt").write_text(self.plan)
+
+
+def run_facts(trainer: Trainer) -> dict:
+    """What this process group really is; the libraries fall back silently, so nothing is taken for granted."""
+    args, parameters = trainer.args, list(trainer.model.parameters())
+    sharded = sum(hasattr(p, "device_mesh") or hasattr(p, "ds_tensor") for p in parameters)
+    kind = trainer.accelerator.distributed_type.value  # NO, MULTI_GPU, FSDP, DEEPSPEED
+    return {
+        "distributed": "none" if kind == "NO" else "ddp" if kind.startswith("MULTI_") else kind.lower(),
+        "wrapper": type(trainer.model_wrapped).__name__,
+        "world_size": args.world_size,
+        "global_batch_size": args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size,
+        "sharded_parameters": f"{sharded} of {len(parameters)}",
+        "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "rows": len(trainer.train_dataset),
+    }
+
+
+def compare_with_plan(facts: dict) -> None:
+    """Stop when the run is not the planned one; a world size that the launcher was asked to change is only said."""
+    asked = "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ
+    for name, planned in PLANNED.items():
+        if facts[name] == planned:
+            continue
+        message = f"{name} is {facts[name]}, planned: {planned}"
+        if not (asked and name in ("world_size", "global_batch_size")):
+            raise SystemExit(f"{message}. Start with the launch script; NPROC_PER_NODE=N runs on fewer devices")
+        print(f"note: {message} (NPROC_PER_NODE or NNODES is set)")
+
+
+def try_save(trainer: Trainer) -> None:
+    """Save the untrained model once and open what was written: a full disk should cost a minute, not a day."""
+    folder = Path(trainer.args.output_dir, "save-test")
+    trainer.save_model(str(folder), _internal_call=True)
+    if trainer.args.should_save:
+        tensors = 0
+        for file in folder.glob("*.safetensors"):
+            with safe_open(file, framework="pt") as saved:
+                tensors += len(saved.keys())
+        if not tensors:
+            raise SystemExit(f"saving wrote no weights into {folder}")
+        shutil.rmtree(folder)

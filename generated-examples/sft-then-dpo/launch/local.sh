@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# sft-then-dpo (sft, dpo): data, baseline, training and evaluation on this machine. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+
+PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
+
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/evaluate.py" before
+accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
+  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/stages/1-sft/train.py" "$@"
+python "$BUNDLE/stages/1-sft/merge_adapter.py"
+accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
+  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/stages/2-dpo/train.py" "$@"
+python "$BUNDLE/evaluate.py" after
