@@ -16,7 +16,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from datasets import Dataset, load_dataset
-from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -50,7 +49,7 @@ def main() -> None:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training, and its tokenizer with the chat template of the training."""
     source = BASE if when == "before" else str(TRAINED)
-    loader = AutoModelForCausalLM if when == "before" else AutoPeftModelForCausalLM
+    loader = AutoModelForCausalLM
     model = loader.from_pretrained(
         source,
         dtype=torch.bfloat16,

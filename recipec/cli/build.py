@@ -8,7 +8,7 @@ import click
 
 from recipec.bundle.build import write_bundle
 from recipec.bundle.changes import OnConflict
-from recipec.cli.build_view import build_document, build_text
+from recipec.cli.build_view import build_document, build_text, was_written
 from recipec.cli.bundles import plan_if_any
 from recipec.cli.compiling import compiled, tell
 from recipec.cli.output import formats, print_json
@@ -44,7 +44,8 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         dry_run=dry_run,
         check=check,
     )
-    document = build_document(recipe, out, compilation.plan_json, before, result, writes=not (check or dry_run))
+    written = not (check or dry_run) and was_written(result, conflict)
+    document = build_document(recipe, out, compilation.plan_json, before, result, written=written)
     if format == "json":
         print_json(document)
     elif document["changes"]:

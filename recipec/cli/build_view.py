@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from recipec.bundle.build import UNUSABLE, WriteResult
-from recipec.bundle.changes import Action, Change
+from recipec.bundle.build import FINE, UNUSABLE, WriteResult
+from recipec.bundle.changes import Action, Change, OnConflict
 from recipec.cli.color import dim, strong, tone
 from recipec.cli.decisions import changed_decisions
 from recipec.cli.words import plural, value_text
@@ -35,11 +35,17 @@ _WORDS = {
 Document = dict[str, Any]
 
 
+def was_written(result: WriteResult, conflict: str) -> bool:
+    """Whether a build that may write did: not when nothing changed, or when conflicts hold everything up."""
+    conflicts = [change for change in result.changes if change.action is Action.CONFLICT]
+    held_up = conflicts and (conflict == OnConflict.FAIL or any(change.unresolved for change in conflicts))
+    return result.stale and result.exit_code != UNUSABLE and not held_up
+
+
 def build_document(
-    recipe: Path, out: Path, plan_json: bytes, before: Document | None, result: WriteResult, *, writes: bool
+    recipe: Path, out: Path, plan_json: bytes, before: Document | None, result: WriteResult, *, written: bool
 ) -> Document:
     """The JSON model: each file with its action, the decisions that changed since the last build, what to do next."""
-    written = writes and result.exit_code != UNUSABLE and result.stale
     return {
         "schema_version": SCHEMA_VERSION,
         "recipe": str(recipe),
@@ -48,7 +54,7 @@ def build_document(
         "stale": result.stale,
         "changes": [_change(change) for change in result.changes],
         "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
-        "next": _next(out, result) if writes and not result.exit_code else [],
+        "next": _next(out, result) if result.exit_code == FINE and (written or not result.stale) else [],
     }
 
 

@@ -13,7 +13,10 @@ from recipec.diagnostics.codes import CODES, explain
 @click.argument("code")
 @formats("human", "json")
 def command(code: str, format: str) -> None:
-    """Print the page of a diagnostic (E0203), a rule (OPT-001), a known-bad combination (BAD-002) or a gap (NOT-001)."""
+    """Print the page of a diagnostic or a rule.
+
+    Codes of diagnostics (E0203), rules (OPT-001), known-bad combinations (BAD-002) and what is not built (NOT-001).
+    """
     page = _page(code)
     if page is None:
         raise _unknown(code)

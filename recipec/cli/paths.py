@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import click
@@ -17,8 +19,13 @@ class AnyPath(click.Path):
         text = str(value)
         if not text:
             self.fail("the path is empty", param, ctx)
-        if "\0" in text:
+        try:
+            os.lstat(text)
+        except ValueError:
             self.fail("the path holds a NUL character", param, ctx)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                self.fail("the path is too long", param, ctx)
         return Path(text)
 
 

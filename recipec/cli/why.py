@@ -11,7 +11,7 @@ import click
 
 from recipec.cli.bundles import is_bundle, open_bundle
 from recipec.cli.output import Failure, formats, print_json
-from recipec.cli.paths import AnyPath
+from recipec.cli.paths import AnyPath, RecipePath
 from recipec.cli.why_key import Emitted, explain_key
 from recipec.cli.why_line import explain_line
 from recipec.cli.why_view import key_text, line_text
@@ -33,7 +33,7 @@ def command(target: Path, key: str | None, format: str) -> None:
       recipec why out learning_rate     a decision of a bundle
       recipec why recipe.toml dpo.beta  a decision of a recipe, here of its stage dpo
     """
-    document, text = _of_line(target) if key is None else _of_key(target, key)
+    document, text = _of_line(target) if key is None else _of_key(target, key, format)
     if format == "json":
         print_json(document)
     else:
@@ -58,12 +58,12 @@ def _bundle_around(file: Path) -> tuple[Path, str]:
     raise Failure(f"`{file}` is not in a bundle", "name a file of a folder that `recipec build` wrote", exit_code=2)
 
 
-def _of_key(target: Path, key: str) -> tuple[Document, str]:
-    document = explain_key(key, _emitted(target))
+def _of_key(target: Path, key: str, format: str) -> tuple[Document, str]:
+    document = explain_key(key, _emitted(target, format))
     return document, key_text(document)
 
 
-def _emitted(target: Path) -> Emitted:
+def _emitted(target: Path, format: str) -> Emitted:
     """What a bundle holds, or what a recipe would build."""
     if target.is_dir():
         return Emitted.in_bundle(open_bundle(target))
@@ -71,5 +71,5 @@ def _emitted(target: Path) -> Emitted:
 
     from recipec.cli.compiling import compiled
 
-    compilation = compiled(target, "human")
+    compilation = compiled(RecipePath().convert(target, None, None), format)
     return Emitted(json.loads(compilation.plan_json), compilation.source_map)

@@ -27,7 +27,7 @@ class Emitted:
 
     @classmethod
     def in_bundle(cls, bundle: Bundle) -> Emitted:
-        """The lines as they are numbered now, after the user's edits; lines that were edited away are gone."""
+        """The lines as they are numbered now, after the user's edits; lines that were taken out are gone."""
         texts = files_on_disk(bundle)
         now = {path: _moved(bundle.lines.get(path, {}), bundle.built[path], text) for path, text in texts.items()}
         return cls(bundle.plan, now)
@@ -73,12 +73,14 @@ def _reached(id: str, lines: Lines) -> list[Document]:
 
 
 def _moved(marks: Mapping[int, tuple[str, ...]], built: str, now: str) -> dict[int, tuple[str, ...]]:
+    """The marks on the lines where they are now; a changed line keeps its marks, as in `source_map.ids_at`."""
     from difflib import SequenceMatcher
 
     if built == now:
         return dict(marks)
-    blocks = SequenceMatcher(None, lines_of(built), lines_of(now), autojunk=False).get_matching_blocks()
-    shifts = ((before + i, after + i) for before, after, size in blocks for i in range(1, size + 1))
+    matcher = SequenceMatcher(None, lines_of(built), lines_of(now), autojunk=False)
+    kept = [(a, b, end_a - a) for _, a, end_a, b, end_b in matcher.get_opcodes() if end_a - a == end_b - b]
+    shifts = ((before + i, after + i) for before, after, size in kept for i in range(1, size + 1))
     return {after: marks[before] for before, after in shifts if before in marks}
 
 

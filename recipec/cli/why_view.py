@@ -62,7 +62,8 @@ def _tree(inputs: list[Document], margin: str) -> list[str]:
     lines = []
     for decision in inputs:
         source = f" [{decision['source']}]" if decision["origin"] == "catalog" and decision["source"] else ""
-        lines.append(f"{margin}{printable(f'{_assignment(decision)}: {decision["because"]}')}{dim(printable(source))}")
+        line = printable(f"{_assignment(decision)}: {decision['because']}")
+        lines.append(f"{margin}{line}{dim(printable(source))}")
         lines += _tree(decision["from"], margin + "  ")
     return lines
 

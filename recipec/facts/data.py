@@ -96,7 +96,7 @@ def _sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
 def _measured(samples: list[Sample]) -> tuple[int, int, int | None, str]:
     """Rows, mean and 99th-percentile tokens, rounded so that small changes of the data do not change the plan."""
     if not samples:
-        how = f"assumed: {ASSUMED_ROWS:,} rows of {ASSUMED_TOKENS} tokens; data.examples and data.tokens_per_example state them"
+        how = f"assumed: {ASSUMED_ROWS:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
         return ASSUMED_ROWS, ASSUMED_TOKENS, None, how
     lengths = sorted(_tokens(row) for sample in samples for row in sample.rows)
     total = sum(sample.total_rows or 1 for sample in samples)

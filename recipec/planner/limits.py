@@ -9,7 +9,7 @@ from recipec.recipe import LoadedRecipe
 
 
 def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
-    """Report what the plan breaks of [budget] and [policy] (`licence` is the model's), and warn about values outside their rule's range and idle GPUs."""
+    """Report what breaks [budget] and [policy], and warn about risky values and idle GPUs; `licence` is the model's."""
     _budget(loaded, plan, report)
     _policy(loaded, licence, plan, report)
     for stage in plan.stages:
@@ -22,12 +22,7 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
-        _over(
-            loaded,
-            "max_hours",
-            f"the plan takes {hours:.1f} hours, {hours / budget.max_hours:.1f} times the budget",
-            report,
-        )
+        _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", report)
     if budget.max_cost_usd is not None and usd is None:
         _over(loaded, "max_cost_usd", "no price is known for this GPU: set budget.price_per_gpu_hour", report)
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
@@ -36,9 +31,7 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 
 def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    help = (
-        "fewer epochs, fewer examples, a smaller model or LoRA take less; `recipec plan` shows where the time goes",
-    )
+    help = ("fewer epochs or examples, a smaller model or LoRA take less; `recipec plan` shows where time goes",)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), help))
 
 

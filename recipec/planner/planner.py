@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
-from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
-from recipec.estimate.device import usable_bytes
-from recipec.estimate.links import link_of
 from recipec.facts import Facts
-from recipec.planner.choose import GIB, Bounds, Candidate, best, candidates, seconds_per_sequence
+from recipec.planner.bounds import bounds_of, planned_bytes
+from recipec.planner.choose import GIB, Candidate, best, candidates
 from recipec.planner.known_bad import refused
 from recipec.planner.layouts import layouts
 from recipec.planner.outcome import record_layout
-from recipec.planner.plan import Plan, Rejected, Stage, StagePlan
+from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle, settle_steps, work_of
+from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules import goal
 from recipec.rules.combinations import BadCombination
 from recipec.rules.core import Ledger
-
-HEADROOM = (
-    0.95  # of what is usable: the memory law was more than 5 % too low in few published runs (benchmarks/results)
-)
-
-
-def planned_bytes(gpu_memory_gib: float, world_size: int) -> int:
-    """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * usable_bytes(gpu_memory_gib, world_size))
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
@@ -65,7 +55,7 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
         tried += found
         if chosen is not None:
             return _stage_plan(context, ledger, chosen, tried, loaded)
-    report.add(_does_not_fit(context, loaded, tried) if tried else _known_to_fail(loaded, bad))
+    report.add(does_not_fit(context, loaded, tried) if tried else known_to_fail(loaded, bad))
     return None
 
 
@@ -85,24 +75,11 @@ def _adaptations(context: Context) -> list[tuple[str, str, str]]:
 
 def _fit(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[BadCombination]) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
-    facts, value = context.facts, ledger.decisions
-    host = loaded.recipe.hardware.host_memory_gib
-    work = work_of(ledger)
-    bounds = Bounds(
-        planned_bytes(facts.gpu.memory_gib, value["gpus"].value),
-        None if host is None else int(host * GIB),
-        value["global_batch_size"].value,
-        getattr(context.wishes.get("train.micro_batch_size"), "value", None),
-        link_of(facts.gpu, loaded.recipe.hardware.gpu_link or "auto", facts.gpus),
-        work
-        if value["packing"].value
-        else replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value)),
-    )
-    judged = [(layout, refused(layout, value)) for layout in layouts(ledger)]
+    judged = [(layout, refused(layout, ledger.decisions)) for layout in layouts(ledger)]
     bad += [row for _, row in judged if row is not None]
-    return candidates(
-        [layout for layout, row in judged if row is None], facts.model.architecture, work, facts.gpu, bounds
-    )
+    allowed = [layout for layout, row in judged if row is None]
+    facts, bounds = context.facts, bounds_of(context, ledger, loaded)
+    return candidates(allowed, facts.model.architecture, work_of(ledger), facts.gpu, bounds)
 
 
 def _stage_plan(
@@ -129,7 +106,7 @@ def _stage_plan(
         cost_usd=cost.usd,
         cost_because=cost.because,
         verbatim={} if verbatim is None else verbatim.value,
-        rejected=tuple(_rejected(chosen, tried, steps)),
+        rejected=tuple(rejected(chosen, tried, steps)),
     )
 
 
@@ -142,50 +119,3 @@ def _total_steps(ledger: Ledger, chosen: Candidate) -> int:
     if value["packing"]:
         rows = rows * value["tokens_per_example"] / value["max_length"]
     return max(1, ceil(rows * value["epochs"] / chosen.layout.global_batch))
-
-
-def _rejected(chosen: Candidate, tried: list[Candidate], steps: int) -> list[Rejected]:
-    """The best candidate of every other family."""
-    families: dict[str, list[Candidate]] = {}
-    for candidate in tried:
-        families.setdefault(candidate.family, []).append(candidate)
-    families.pop(chosen.family)
-    return [_reason(_closest(family), chosen, steps) for family in families.values()]
-
-
-def _closest(family: list[Candidate]) -> Candidate:
-    return best(family) or min(family, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
-
-
-def _reason(candidate: Candidate, chosen: Candidate, steps: int) -> Rejected:
-    peak = candidate.memory.peak_device_bytes
-    if not candidate.fits:
-        over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
-        return Rejected(candidate.family, candidate.obstacle or over, peak)
-    ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
-    assert candidate.time is not None
-    reason = f"fits, {ratio:.1f}x slower" if ratio > 1.05 else "fits, as fast, and is less simple"
-    return Rejected(candidate.family, reason, peak, steps * candidate.time.seconds_per_step)
-
-
-def _does_not_fit(context: Context, loaded: LoadedRecipe, tried: list[Candidate]) -> Diagnostic:
-    """Nothing fits: say by how much, and what comes closest."""
-    gpu, stage = context.facts.gpu, context.stage.name
-    key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
-    label = Label(loaded.place("hardware", key, part="value"), f"{context.facts.gpus} x {gpu.memory_gib:g} GiB")
-    closest = sorted(tried, key=lambda candidate: candidate.over_bytes)[:3]
-    notes = tuple(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = ("a smaller model, a shorter data.max_length, more GPUs, or GPUs with more memory",)
-    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
-
-
-def _known_to_fail(loaded: LoadedRecipe, bad: list[BadCombination]) -> Diagnostic:
-    """Every layout that the recipe allows is known to fail."""
-    label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
-    if not bad:
-        return Diagnostic(
-            "E0405", "no strategy is left", (label,), ("let recipec decide train.strategy or train.offload",)
-        )
-    rows = list({row.id: row for row in bad}.values())
-    help = tuple(f"{row.id}: {row.instead}" for row in rows)
-    return Diagnostic("E0405", rows[0].title, (label,), help, tuple(f"{row.why} ({row.citation})" for row in rows))

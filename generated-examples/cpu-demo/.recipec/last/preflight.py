@@ -10,7 +10,7 @@ from pathlib import Path
 from safetensors import safe_open
 from transformers import Trainer, TrainerCallback
 
-PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 64}
+PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 
 

@@ -1,0 +1,51 @@
+"""`recipec verify`: check a bundle by looking at it, or by running it small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from recipec.cli.bundles import open_bundle
+from recipec.cli.exit_codes import FINE, FOUND, UNUSABLE
+from recipec.cli.output import Failure, formats, print_json
+from recipec.cli.paths import AnyPath
+
+
+@click.command("verify")
+@click.argument("out", type=AnyPath())
+@click.option(
+    "--level",
+    type=click.Choice(["static", "run", "learn"]),
+    default="static",
+    show_default=True,
+    help="static: load every file as its framework does; run: execute it with a tiny model; learn: watch it learn.",
+)
+@click.option("--ranks", type=click.IntRange(1, 8), help="Processes to run with; absent: what the plan allows here.")
+@formats("human", "json")
+def command(out: Path, level: str, ranks: int | None, format: str) -> int:
+    """Check a bundle; run and learn execute it unmodified, on this machine's CPU where it has no GPU."""
+    open_bundle(out)
+    try:
+        from recipec.verify import verify_bundle
+        from recipec.verify.report import human
+
+        report = verify_bundle(out, level, ranks)
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    if format == "json":
+        print_json(report.document())
+    else:
+        click.echo(human(report.document()), nl=False)
+    return FINE if report.ok else FOUND
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    """The message for a package of the extra that is not installed; a module of our own is a bug."""
+    if (error.name or "recipec").startswith("recipec"):
+        return error
+    return Failure(
+        f"verify needs the package `{error.name}`, which is not installed",
+        "pip install recipec[verify]",
+        exit_code=UNUSABLE,
+    )

@@ -1,0 +1,57 @@
+"""Why the others were not taken, and what to say when nothing can be."""
+
+from __future__ import annotations
+
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.planner.choose import GIB, Candidate, best, seconds_per_sequence
+from recipec.planner.plan import Rejected
+from recipec.planner.settle import Context
+from recipec.recipe import LoadedRecipe
+from recipec.rules.combinations import BadCombination
+
+
+def rejected(chosen: Candidate, tried: list[Candidate], steps: int) -> list[Rejected]:
+    """The best candidate of every other family."""
+    families: dict[str, list[Candidate]] = {}
+    for candidate in tried:
+        families.setdefault(candidate.family, []).append(candidate)
+    families.pop(chosen.family)
+    return [_reason(_closest(family), chosen, steps) for family in families.values()]
+
+
+def _closest(family: list[Candidate]) -> Candidate:
+    return best(family) or min(family, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
+
+
+def _reason(candidate: Candidate, chosen: Candidate, steps: int) -> Rejected:
+    peak = candidate.memory.peak_device_bytes
+    if not candidate.fits:
+        over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
+        return Rejected(candidate.family, candidate.obstacle or over, peak)
+    ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
+    assert candidate.time is not None
+    reason = f"fits, {ratio:.1f}x slower" if ratio > 1.05 else "fits, as fast, and is less simple"
+    return Rejected(candidate.family, reason, peak, steps * candidate.time.seconds_per_step)
+
+
+def does_not_fit(context: Context, loaded: LoadedRecipe, tried: list[Candidate]) -> Diagnostic:
+    """Nothing fits: say by how much, and what comes closest."""
+    gpu, stage = context.facts.gpu, context.stage.name
+    key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
+    label = Label(loaded.place("hardware", key, part="value"), f"{context.facts.gpus} x {gpu.memory_gib:g} GiB")
+    closest = sorted(tried, key=lambda candidate: candidate.over_bytes)[:3]
+    notes = tuple(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
+    help = ("a smaller model, a shorter data.max_length, more GPUs, or GPUs with more memory",)
+    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
+
+
+def known_to_fail(loaded: LoadedRecipe, bad: list[BadCombination]) -> Diagnostic:
+    """Every layout that the recipe allows is known to fail."""
+    label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
+    if not bad:
+        return Diagnostic(
+            "E0405", "no strategy is left", (label,), ("let recipec decide train.strategy or train.offload",)
+        )
+    rows = list({row.id: row for row in bad}.values())
+    help = tuple(f"{row.id}: {row.instead}" for row in rows)
+    return Diagnostic("E0405", rows[0].title, (label,), help, tuple(f"{row.why} ({row.citation})" for row in rows))

@@ -1,0 +1,79 @@
+"""The run level: execute the bundle through its own launch script and look at what really happened."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recipec.verify.extensions import drop_stale_locks
+from recipec.verify.outcome_checks import check_outcome
+from recipec.verify.process import Outcome
+from recipec.verify.report import VerifyReport
+from recipec.verify.sandbox import Sandbox, extensions_folder
+from recipec.verify.substitutions import STEPS, Situation, merged, substitutions
+
+LAUNCHER = "launch/local.sh"
+LIMIT_SECONDS = 900.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
+ROWS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One way of starting the bundle: the shim's patches, and how many processes."""
+
+    sandbox: Sandbox
+    patches: Mapping[str, Any]
+    ranks: int
+
+    def start(self, name: str, script: str, *arguments: str, **patches: Any) -> Outcome:
+        """Run a launch script of the copy with further patches; `_` in their names stands for `-`."""
+        extra = {patch.replace("_", "-"): value for patch, value in patches.items()}
+        environment = self.sandbox.environment(merged([self.patches, extra]), self.ranks)
+        return self.sandbox.run(name, ["bash", script, *arguments], environment, LIMIT_SECONDS)
+
+
+def ranks_for(planned: int, asked: int | None) -> int:
+    """Processes of a run here: the plan's, but at most `asked` (2)."""
+    return max(1, min(planned, asked or 2))
+
+
+def prepare_launch(sandbox: Sandbox, ranks: int | None, report: VerifyReport) -> Launch:
+    """Decide the substitutions of a run and list them in the report."""
+    world = max(stage.choice["world_size"] for stage in sandbox.bundle.stages)
+    launch_ranks = ranks_for(world, ranks)
+    situation = Situation(sandbox.bundle, launch_ranks, sandbox.model, sandbox.data, sandbox.hub_data)
+    listed, patches = substitutions(situation)
+    report.substitutions.extend(listed)
+    return Launch(sandbox, patches, launch_ranks)
+
+
+def run_bundle(launch: Launch, report: VerifyReport, steps: int = STEPS, **patches: Any) -> bool:
+    """Execute the whole bundle and check what it left; whether it ran to its end."""
+    drop_stale_locks(extensions_folder())
+    started = time.monotonic()
+    outcome = launch.start("run", LAUNCHER, "--max-steps", str(steps), **patches)
+    if not outcome.ok and _died_in_teardown(launch, outcome):
+        shutil.rmtree(launch.sandbox.outputs, ignore_errors=True)
+        outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(steps), **patches)
+        report.skip("a second launch was needed", "the first died in the known teardown fault of FSDP on a CPU")
+    report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
+    script = "prepare, evaluate, train, evaluate"
+    if report.add("launch/local.sh runs to its end", "" if outcome.ok else outcome.tail(), script):
+        check_outcome(launch.sandbox, launch.ranks, outcome, report)
+    return outcome.ok
+
+
+def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
+    """Whether a sharded training had finished its work: facts told, peak printed, weights saved."""
+    fsdp = any(stage.choice["strategy"] == "fsdp" for stage in launch.sandbox.bundle.stages)
+    text = outcome.text()
+    return fsdp and outcome.code is not None and "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)
+
+
+def _saved(sandbox: Sandbox) -> bool:
+    folder: Path = sandbox.outputs / sandbox.bundle.last.name
+    return any(folder.glob("*.safetensors"))

@@ -1,0 +1,101 @@
+"""A private folder in which a bundle runs: an untouched copy, a stand-in model, sample data, a clean environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recipec.facts.model import is_path
+from recipec.verify.bundle import PRODUCED, Bundle, read_bundle
+from recipec.verify.process import Outcome, clean_environment, run_command
+from recipec.verify.sandbox_data import place_data
+from recipec.verify.stand_in import hub_folder, known_model, write_stand_in
+
+SHIM = Path(__file__).parent / "shim"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Where everything of one verification is."""
+
+    root: Path
+    bundle: Bundle  # the copy
+    model: str  # what the stand-in is
+    data: str  # what the rows are
+    hub_data: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> Path:
+        return self.bundle.root / "outputs"
+
+    def environment(self, patches: Mapping[str, Any], ranks: int) -> dict[str, str]:
+        """The environment of a launch: offline, private caches, the shim and nothing else of this process."""
+        return clean_environment(self.root / "home") | {
+            "PYTHONPATH": str(SHIM),
+            "CPU_STAND_IN": json.dumps(patches),
+            "DATA_ROOT": str(self.root / "data"),
+            "HF_HOME": str(self.root / "hf"),
+            "HF_HUB_CACHE": str(self.root / "hub"),
+            "HF_HUB_OFFLINE": "1",
+            "NPROC_PER_NODE": str(ranks),
+            "OMP_NUM_THREADS": "1",
+            "DS_ACCELERATOR": "cpu",
+            "PYTHONHASHSEED": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TORCH_EXTENSIONS_DIR": str(extensions_folder()),
+        }
+
+    def run(self, name: str, command: list[str], environment: Mapping[str, str], limit_seconds: float) -> Outcome:
+        """Run a command in the copy; its output is kept as NAME.log."""
+        log = self.root / f"{name}.log"
+        return run_command(
+            command, folder=self.bundle.root, environment=environment, log=log, limit_seconds=limit_seconds
+        )
+
+
+def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
+    """Fill `root` for one verification; raises NoStandIn or NoSample where model or data cannot be stood in for."""
+    copy = root / "bundle"
+    shutil.copytree(bundle.root, copy, ignore=_not_emitted(bundle.root))
+    shutil.copytree(bundle.root / ".recipec", copy / ".recipec", ignore=shutil.ignore_patterns("last"))
+    (root / "home").mkdir()
+    data = place_data(bundle, root / "data", root / "hub_data", rows)
+    return Sandbox(root, read_bundle(copy), _place_model(bundle, root, data.texts), data.description, data.hub)
+
+
+def _not_emitted(top: Path):
+    """Ignore, at the top of the bundle only, what a run produced and the records."""
+    return lambda folder, names: [name for name in names if Path(folder) == top and name in PRODUCED]
+
+
+def _place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
+    """Put the stand-in where the bundle's loaders look; what it is."""
+    name = bundle.stages[0].decisions["model"]
+    if not is_path(name):
+        known = known_model(bundle, None)
+        folder = hub_folder(root / "hub", name, _revision(bundle))
+    else:
+        real = Path(os.environ.get("DATA_ROOT", ".")) / name
+        known = known_model(bundle, real)
+        folder = root / "data" / name
+    count = write_stand_in(known, texts, folder)
+    shape = known.architecture
+    return f"a random {shape.model_type} of {count:,} parameters with the same {shape.decoder_layer} structure"
+
+
+def _revision(bundle: Bundle) -> str | None:
+    return (bundle.stages[0].arguments.get("model_init_kwargs") or {}).get("revision")
+
+
+def extensions_folder() -> Path:
+    """Where DeepSpeed keeps the operators that it compiles on first use: kept between verifications."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "recipec" / f"torch_extensions_py{sys.version_info.major}{sys.version_info.minor}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

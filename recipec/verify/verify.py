@@ -1,0 +1,57 @@
+"""The levels of verification, in order: read this first."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from recipec.verify.bundle import Bundle, NotABundle, read_bundle
+from recipec.verify.report import VerifyReport
+
+
+def verify(out: Path, level: str, ranks: int | None = None) -> VerifyReport:
+    """Verify the bundle in `out` up to `level`; what was tried and what was not is in the report."""
+    report, started = VerifyReport(level), time.monotonic()
+    try:
+        bundle = read_bundle(out)
+    except NotABundle as error:
+        report.add("the folder is a bundle", str(error))
+        return report
+    check_statically(bundle, report)
+    if level != "static":
+        execute(bundle, level, ranks, report)
+    report.metrics["seconds"] = round(time.monotonic() - started, 1)
+    return report
+
+
+def check_statically(bundle: Bundle, report: VerifyReport) -> None:
+    """Every file by the loader that will read it, and what the files say about each other."""
+    from recipec.verify.static import STATIC_CHECKS
+
+    for check in STATIC_CHECKS:
+        check(bundle, report)
+
+
+def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
+    """Run the bundle in a private folder, and let it learn where that is asked for."""
+    from recipec.verify.learn import learn_bundle
+    from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, run_bundle
+    from recipec.verify.sandbox import make_sandbox
+    from recipec.verify.sandbox_data import NoSample
+    from recipec.verify.stand_in import NoStandIn
+
+    if not (bundle.root / LAUNCHER).is_file():
+        report.skip(level, f"the bundle has no {LAUNCHER}: its owner launches it some other way")
+        return
+    with TemporaryDirectory(prefix="recipec-verify-") as folder:
+        try:
+            sandbox = make_sandbox(bundle, Path(folder), ROWS)
+        except (NoStandIn, NoSample) as error:
+            report.skip(level, str(error))
+            return
+        launch = prepare_launch(sandbox, ranks, report)
+        if level == "run":
+            run_bundle(launch, report)
+        else:
+            learn_bundle(launch, report)

@@ -1,0 +1,72 @@
+"""A folder with a small recipe and its data, and the command line as a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from recipec.cli.group import recipec
+
+RECIPE = """\
+[recipe]
+name = "support"
+
+[goal]
+task = "instruct"
+
+[model]
+name = "Qwen/Qwen3-0.6B"
+
+[data]
+train = "rows.jsonl"
+
+[hardware]
+gpu = "rtx-4090"
+
+[train]
+learning_rate = 2e-4
+"""
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: recipe.toml, faster.toml with another learning rate, broken.toml, and rows."""
+    rows = [{"instruction": f"Count to {number}.", "output": "one, two " * number} for number in range(1, 60)]
+    texts = {
+        "recipe.toml": RECIPE,
+        "faster.toml": RECIPE.replace("2e-4", "4e-4"),
+        "risky.toml": RECIPE.replace("2e-4", "9e-1"),
+        "broken.toml": RECIPE.replace("learning_rate", "learning_rte"),
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    for variable in ("NO_COLOR", "FORCE_COLOR", "RECIPEC_TRACEBACK"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Run a command line in the working folder; a result has its exit code, stdout and stderr."""
+    return lambda *arguments: CliRunner().invoke(recipec, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def out(folder: Path, run: Run) -> Path:
+    """The bundle of recipe.toml, in `out`."""
+    result = run("build", "recipe.toml", "-o", "out")
+    assert result.exit_code == 0, result.output
+    return folder / "out"
+
+
+def line_of(file: Path, part: str) -> int:
+    """The number of the first line of `file` that holds `part`."""
+    return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if part in line)

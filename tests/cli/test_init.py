@@ -1,0 +1,134 @@
+"""init: flags, questions and proposals; what it writes compiles."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from types import SimpleNamespace
+from typing import get_args
+
+import pytest
+
+from recipec.cli import init, init_proposals
+from recipec.cli.init_answers import TASKS
+from recipec.recipe.schema import Task
+
+DATA = {
+    "instruct": {"prompt": "Who?", "completion": "Me."},
+    "align": {"prompt": "Who?", "chosen": "Me.", "rejected": "No."},
+    "continue-pretrain": {"text": "Once upon a time."},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch, tmp_path):
+    """The proposals must not depend on this machine."""
+    monkeypatch.setattr(init_proposals, "_DRIVER", tmp_path / "driver")
+
+
+def read(path):
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def test_tasks_are_those_of_the_language():
+    assert tuple(TASKS) == get_args(get_args(Task)[0])
+
+
+@pytest.mark.parametrize("task", DATA)
+def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
+    (folder / "data.jsonl").write_text((json.dumps(DATA[task]) + "\n") * 50)
+
+    result = run("init", "My Bot", "--data", "data.jsonl", "--gpu", "rtx-4090", "--yes")
+
+    assert result.exit_code == 0, result.output
+    recipe = read(folder / "My Bot" / "recipe.toml")
+    assert (recipe["goal"]["task"], recipe["recipe"]["name"]) == (task, "my-bot")
+    assert "Next:\n  recipec plan 'My Bot/recipe.toml'\n" in result.stdout
+    assert run("check", "My Bot/recipe.toml").exit_code == 0
+    text = (folder / "My Bot" / "recipe.toml").read_text()
+    assert text.startswith("#:schema recipe.schema.json\n")
+    assert "50 of 50 sampled rows have" in text
+    assert json.loads((folder / "My Bot" / "recipe.schema.json").read_text())["$schema"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "model"), [("rtx-4090", "Qwen/Qwen3-8B"), ("t4", "Qwen/Qwen3-4B"), ("cpu", "Qwen/Qwen3-0.6B")]
+)
+def test_the_model_is_proposed_for_the_gpu(run, folder, gpu, model):
+    run("init", "new", "--data", "rows.jsonl", "--gpu", gpu, "--yes")
+
+    assert read(folder / "new" / "recipe.toml")["model"]["name"] == model
+
+
+def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
+    for device in ("0", "1"):
+        (tmp_path / "driver" / device).mkdir(parents=True)
+        (tmp_path / "driver" / device / "information").write_text("Model: \t\t NVIDIA GeForce RTX 4090\nIRQ: 1\n")
+
+    run("init", "new", "--data", "rows.jsonl", "--yes")
+
+    assert read(folder / "new" / "recipe.toml")["hardware"] == {"gpu": "rtx-4090", "gpus_per_node": 2}
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ([], "missing --data, --task, --gpu, --gpus, --model, --name"),
+        (["--data", "rows.jsonl", "--gpu", "h100"], "missing --task, --gpus, --model, --name"),
+        (["--yes"], "missing --data, --gpu: nothing can be proposed"),
+        (["--yes", "--gpu", "h100", "--data", "none.jsonl"], "--data: no file `none.jsonl`"),
+        (["--yes", "--gpu", "h100", "--data", "recipe.toml"], "--data: recipe.toml: its ending `.toml`"),
+        (["--yes", "--gpu", "h1000", "--data", "rows.jsonl"], "--gpu: no GPU `h1000` in the catalog; near it: h100"),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: a machine has 1 to 8"),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: a name has"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named_and_nothing_is_written(run, folder, flags, says):
+    result = run("init", "new", *flags)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert not (folder / "new").exists()
+
+
+def test_nothing_is_overwritten(run, folder):
+    before = (folder / "recipe.toml").read_bytes()
+
+    result = run("init", "--data", "rows.jsonl", "--gpu", "h100", "--yes")
+
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        2,
+        "error: `recipe.toml` exists and is not overwritten",
+    )
+    assert (folder / "recipe.toml").read_bytes() == before
+
+
+def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, monkeypatch):
+    from click.testing import CliRunner
+
+    from recipec.cli.group import recipec
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(init, "sys", SimpleNamespace(stdin=Terminal()))
+
+    answers = ["none.jsonl", "rows.jsonl", "", "rtx-9999", "rtx-4090", "9", "2", "", "bot"]
+    result = CliRunner().invoke(recipec, ["init", "new"], input="\n".join(answers) + "\n")
+
+    assert result.exit_code == 0, result.output
+    recipe = read(folder / "new" / "recipe.toml")
+    assert recipe["hardware"] == {"gpu": "rtx-4090", "gpus_per_node": 2}
+    assert (recipe["recipe"]["name"], recipe["goal"]["task"]) == ("bot", "instruct")
+    assert "instruct: instruction data: 59 of 59 sampled rows" in result.stdout
+    assert "no GPU `rtx-9999` in the catalog; near it: " in result.output
+
+
+def test_strings_of_the_user_are_data(run, folder):
+    (folder / 'a"b # c.jsonl').write_text((folder / "rows.jsonl").read_text())
+
+    run("init", "new", "--data", 'a"b # c.jsonl', "--gpu", "h100", "--model", 'x"y', "--yes")
+
+    recipe = read(folder / "new" / "recipe.toml")
+    assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', 'x"y')

@@ -1,0 +1,127 @@
+"""explain, list, schema, diff and verify."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from recipec.catalog.gpus import gpu_names
+from recipec.catalog.models import model_names
+from recipec.diagnostics.codes import CODES
+from recipec.methods import METHODS
+from recipec.recipe.json_schema import schema_text
+from recipec.rules import RULES
+from recipec.rules.combinations import COMBINATIONS
+from recipec.rules.unbuilt import UNBUILT
+from recipec.sharders import SHARDERS
+
+PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT)]
+
+
+def test_everything_with_a_code_has_its_page(run):
+    for code in PAGES:
+        assert run("explain", code.lower()).stdout.startswith(f"# {code}"), code
+
+
+@pytest.mark.parametrize(("code", "near"), [("E0230", "E0203"), ("OPT-01", "OPT-001"), ("bad-02", "BAD-002")])
+def test_an_unknown_code_gets_its_nearest(run, code, near):
+    assert near in run("explain", code).stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("models", model_names()),
+        ("gpus", gpu_names()),
+        ("rules", sorted(RULES)),
+        ("methods", list(METHODS)),
+        ("strategies", list(SHARDERS)),
+    ],
+)
+def test_lists_are_complete_and_the_same_in_both_formats(run, what, names):
+    rows = json.loads(run("list", what, "--json").stdout)[what]
+    lines = run("list", what).stdout.splitlines()[1:]
+
+    assert [row.get("name", row.get("id")) for row in rows] == list(names)
+    assert [line.split()[0] for line in lines] == list(names)
+
+
+def test_schema_is_the_language(run):
+    assert run("schema").stdout == schema_text()
+
+
+def test_diff_of_recipes(run):
+    document = json.loads(run("diff", "recipe.toml", "faster.toml", "--json").stdout)
+
+    assert [row["id"] for row in document["decisions"]] == ["sft.learning_rate"]
+    assert (document["decisions"][0]["a"]["value"], document["decisions"][0]["b"]["value"]) == (2e-4, 4e-4)
+    train = next(file for file in document["files"] if file["path"] == "train.py")
+    assert "-        learning_rate=2e-4," in train["diff"] and "+        learning_rate=4e-4," in train["diff"]
+
+
+def test_diff_of_bundles_sees_decisions_figures_and_edits(run, out):
+    assert run("diff", "out", "recipe.toml").exit_code == 0
+    run("build", "faster.toml", "-o", "other")
+    (out / "train.py").write_text("# mine\n")
+    (out / "evaluate.py").unlink()
+
+    document = json.loads(run("diff", "out", "other", "--json").stdout)
+
+    changes = {file["path"]: file["change"] for file in document["files"]}
+    assert (changes["train.py"], changes["evaluate.py"]) == ("changed", "added")
+    assert run("diff", "out", "other").stdout.startswith("sft.learning_rate: 2e-4 -> 4e-4\n    - set in recipe.toml:17")
+
+
+def test_diff_shows_another_figure(run, folder):
+    recipe = (folder / "recipe.toml").read_text()
+    (folder / "other.toml").write_text(recipe.replace("rtx-4090", "h100"))
+
+    text = run("diff", "recipe.toml", "other.toml").stdout
+
+    assert "stage" in text and "sft    -" in text and "sft    +" in text
+
+
+def verifier(monkeypatch: pytest.MonkeyPatch, verify: object) -> None:
+    """Put a verifier in the place of recipec.verify."""
+    package, report = ModuleType("recipec.verify"), ModuleType("recipec.verify.report")
+    package.verify_bundle = verify  # type: ignore[attr-defined]
+    report.human = lambda document: f"{document}\n"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "recipec.verify", package)
+    monkeypatch.setitem(sys.modules, "recipec.verify.report", report)
+
+
+@pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
+def test_verify_passes_on_what_it_is_asked_and_what_is_found(run, out, monkeypatch, ok, code):
+    asked = []
+
+    def verify(*arguments: object) -> SimpleNamespace:
+        asked.append(arguments)
+        return SimpleNamespace(ok=ok, document=lambda: {"schema_version": 1, "ok": ok})
+
+    verifier(monkeypatch, verify)
+
+    result = run("verify", "out", "--level", "run", "--ranks", "2", "--json")
+
+    assert result.exit_code == code
+    assert json.loads(result.stdout)["ok"] is ok
+    assert [(path.name, level, ranks) for path, level, ranks in asked] == [("out", "run", 2)]
+    assert run("verify", "out").stdout.startswith("{'schema_version'")
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [("torch", "pip install recipec[verify]"), ("recipec.verify.runner", "this is a bug in recipec")],
+)
+def test_verify_without_its_packages(run, out, monkeypatch, missing, says):
+    def verify(*_: object) -> None:
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    verifier(monkeypatch, verify)
+
+    result = run("verify", "out")
+
+    assert result.exit_code == 2
+    assert says in result.stderr

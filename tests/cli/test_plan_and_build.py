@@ -1,0 +1,142 @@
+"""check, plan and build: human text comes from the JSON model, and a second build finds nothing to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import RECIPE, line_of
+
+from recipec.cli.bundles import PLAN_VERSION
+from recipec.cli.plan_view import plan_text
+from recipec.compiler import compile_recipe
+from recipec.planner.document import SCHEMA_VERSION
+
+
+def test_plan_json_is_what_the_bundle_holds(run, out):
+    printed = run("plan", "recipe.toml", "--format", "json").stdout_bytes
+
+    assert printed == compile_recipe(Path("recipe.toml")).plan_json
+    assert printed == (out / ".recipec" / "plan.json").read_bytes()
+    assert PLAN_VERSION == SCHEMA_VERSION
+
+
+def test_human_plan_is_made_from_the_document_alone(run):
+    document = json.loads(run("plan", "recipe.toml", "--json").stdout)
+    stage = document["stages"][0]
+    stage["memory"]["terms"]["weights"] = 7 * 2**30
+    stage["cost"] = {"usd": 12.5, "because": "made up"}
+    rejected = {"family": "LoRA, ddp", "reason": "1.3x slower", "peak_device_bytes": 3 * 2**30, "seconds": 7200}
+    stage["rejected"] = [rejected, rejected | {"family": "LoRA, zero3", "seconds": None}]
+
+    text = plan_text(document)
+
+    assert "weights" in text and "7.0 GiB" in text
+    assert "$12.50: made up" in text
+    assert "LoRA, ddp    3.0 GiB  120 min  1.3x slower" in text.replace("2 h 0 min", "120 min")
+    assert "LoRA, zero3  3.0 GiB" in text
+
+
+def test_two_stages_have_a_total(run, folder):
+    pairs = [{"prompt": "Hi", "chosen": "Good day.", "rejected": "No."}] * 40
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    text = RECIPE.replace('"instruct"', '"align"').replace("[hardware]", 'preferences = "pairs.jsonl"\n\n[hardware]')
+    (folder / "two.toml").write_text(text)
+
+    assert "all stages  " in run("plan", "two.toml").stdout
+    assert run("check", "two.toml").stdout == "two.toml: fine, sft (single) then dpo (single)\n"
+
+    found = json.loads(run("why", "two.toml", "train.learning_rate", "--json").stdout)["decisions"]
+    assert [decision["id"] for decision in found] == ["sft.learning_rate", "dpo.learning_rate"]
+    assert [decision["origin"] for decision in found] == ["rule", "recipe"]
+    one = json.loads(run("why", "two.toml", "dpo.learning_rate", "--json").stdout)["decisions"]
+    assert [decision["id"] for decision in one] == ["dpo.learning_rate"]
+
+
+def test_check_as_json_names_the_recipe_of_each_diagnostic(run):
+    document = json.loads(run("check", "recipe.toml", "broken.toml", "none.toml", "--json").stdout)
+
+    assert [(found["recipe"], found["code"]) for found in document["diagnostics"]] == [
+        ("broken.toml", "E0203"),
+        ("none.toml", "E0001"),
+    ]
+    assert document["summary"] == {"errors": 2, "warnings": 0}
+    assert [row["errors"] for row in document["recipes"]] == [0, 1, 1]
+
+
+def test_build_says_what_it_made_and_what_to_do_next(run):
+    text = run("build", "recipe.toml", "-o", "out").stdout
+
+    assert "  + train.py\n" in text
+    assert text.endswith(
+        "The bundle is in out.\n\nNext:\n  recipec verify out\n  bash out/launch/local.sh --max-steps 20\n"
+    )
+
+
+def test_building_twice_changes_nothing(run, out):
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+
+    result = run("build", "recipe.toml", "-o", "out", "--json")
+
+    document = json.loads(result.stdout)
+    assert {change["mark"] for change in document["changes"]} == {"="}
+    assert (document["written"], document["stale"], document["decisions"]) == (False, False, [])
+    assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert "The bundle in out was up to date." in run("build", "recipe.toml", "-o", "out").stdout
+
+
+@pytest.mark.parametrize(("recipe", "code"), [("recipe.toml", 0), ("faster.toml", 1)])
+def test_check_finds_a_stale_bundle_and_writes_nothing(run, out, recipe, code):
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    result = run("build", recipe, "-o", "out", "--check")
+
+    assert result.exit_code == code
+    assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_dry_run_prints_the_changes_and_writes_nothing(run, folder):
+    dry = json.loads(run("build", "recipe.toml", "-o", "new", "--dry-run", "--json").stdout)
+    assert not (folder / "new").exists()
+    assert not dry["written"]
+    assert "Nothing was written." in run("build", "recipe.toml", "-o", "new", "--dry-run").stdout
+
+    wet = json.loads(run("build", "recipe.toml", "-o", "new", "--json").stdout)
+
+    assert dry["changes"] == wet["changes"]
+
+
+def test_a_rebuild_names_the_decisions_behind_its_changes(run, out):
+    text = run("build", "faster.toml", "-o", "out").stdout
+
+    assert "  ~ train.py\n" in text
+    assert "sft.learning_rate: 2e-4 -> 4e-4  (set in faster.toml:17" in text
+
+
+def test_conflicts(run, out):
+    train = out / "train.py"
+    number = line_of(train, "learning_rate=")
+    train.write_text(train.read_text().replace("learning_rate=2e-4", "learning_rate=3e-3"))
+
+    fails = run("build", "faster.toml", "-o", "out", "--conflict", "fail")
+    assert (fails.exit_code, "Nothing was written." in fails.stdout) == (1, True)
+    assert fails.stderr.startswith("warning[W0701]")
+    marks = run("build", "faster.toml", "-o", "out")
+    assert (marks.exit_code, "  ! train.py  " in marks.stdout) == (1, True)
+    assert "<<<<<<<" in train.read_text().splitlines()[number - 1]
+    again = run("build", "faster.toml", "-o", "out")
+    assert (again.exit_code, "Nothing was written." in again.stdout) == (1, True)
+    forced = run("build", "faster.toml", "-o", "out", "--force")
+    assert (forced.exit_code, "learning_rate=4e-4" in train.read_text()) == (0, True)
+
+
+def test_files_of_others_are_not_touched(run, folder):
+    (folder / "full").mkdir()
+    (folder / "full" / "train.py").write_text("mine")
+
+    result = run("build", "recipe.toml", "-o", "full")
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[E0701]")
+    assert (folder / "full" / "train.py").read_text() == "mine"

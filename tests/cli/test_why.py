@@ -1,0 +1,143 @@
+"""why: from lines of a bundle, edited or not, and from keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import line_of
+
+from recipec.cli.reasons import reason, reasons
+
+
+def ask(run, *arguments):
+    result = run("why", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def ids(tree):
+    return [tree["id"], *(id for each in tree["from"] for id in ids(each))]
+
+
+def test_a_line_has_its_decision_with_the_chain_down_to_the_recipe(run, out):
+    line = line_of(out / "train.py", "num_train_epochs=")
+
+    document = ask(run, f"out/train.py:{line}")
+
+    assert document["kind"] == "decided"
+    assert [decision["id"] for decision in document["decisions"]] == ["sft.epochs"]
+    chain = ids(document["decisions"][0])
+    assert {"sft.adaptation", "sft.examples", "sft.gpu"} <= set(chain)
+    assert len(chain) == len(set(chain))
+    text = run("why", f"out/train.py:{line}").stdout
+    assert text.startswith(f"train.py:{line}\n  num_train_epochs=")
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in text
+    assert "rule     SCHED-003 (recipec explain SCHED-003)" in text
+
+
+def test_the_line_is_found_from_every_folder(run, out, monkeypatch):
+    absolute = ask(run, f"{out}/train.py:1")
+    monkeypatch.chdir(out / "launch")
+
+    assert ask(run, "../train.py:1") == absolute
+    assert ask(run, "local.sh:1")["file"] == "launch/local.sh"
+
+
+def test_fixed_text_names_what_chose_the_file(run, out):
+    line = line_of(out / "train.py", "import argparse")
+
+    document = ask(run, f"out/train.py:{line}")
+
+    assert document["kind"] == "fixed"
+    assert "fixed text of the template, chosen by sft.stage = sft" in run("why", f"out/train.py:{line}").stdout
+    pins = run("why", "out/requirements.txt:1").stdout
+    assert "fixed text of the template" in pins
+
+
+def test_edited_lines(run, out):
+    train = out / "train.py"
+    lines = train.read_text().splitlines(keepends=True)
+    line = line_of(train, "num_train_epochs=")
+    built = lines[line - 1].strip()
+    lines[line - 1] = "        num_train_epochs=9,\n"
+    train.write_text("# mine\n" + "".join(lines))
+
+    changed, added = ask(run, f"out/train.py:{line + 1}"), ask(run, "out/train.py:1")
+
+    assert (changed["edited"], changed["text"].strip()) == (True, "num_train_epochs=9,")
+    assert changed["built"]["text"].strip() == built
+    assert [decision["id"] for decision in changed["decisions"]] == ["sft.epochs"]
+    assert f"it was built as: {built}" in run("why", f"out/train.py:{line + 1}").stdout
+    assert (added["kind"], added["decisions"]) == ("yours", [])
+    assert "you added this line" in run("why", "out/train.py:1").stdout
+    reached = ask(run, "out", "epochs")["decisions"][0]["lines"]
+    assert {"file": "train.py", "first": line + 1, "last": line + 1} in reached
+
+
+@pytest.mark.parametrize(
+    "key", ["learning_rate", "sft.learning_rate", "train.learning_rate", "train.sft.learning_rate"]
+)
+@pytest.mark.parametrize("target", ["out", "recipe.toml"])
+def test_a_decision_answers_to_its_names(run, out, key, target):
+    decision = ask(run, target, key)["decisions"][0]
+
+    assert (decision["id"], decision["value"], decision["where"]) == ("sft.learning_rate", 2e-4, "recipe.toml:17")
+    line = line_of(out / "train.py", "learning_rate=")
+    assert {"file": "train.py", "first": line, "last": line} in decision["lines"]
+    text = run("why", target, key).stdout
+    assert f"train.py:{line}" in text
+    assert "`train.learning_rate` in the recipe, set at recipe.toml:17" in text
+
+
+def test_a_fact_says_what_it_leads_to(run, out):
+    assert "sft.learning_rate" in ask(run, "out", "examples")["decisions"][0]["leads_to"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["out/train.py:9999"], "`train.py` has "),
+        (["out/train.py:0"], "`train.py` has "),
+        (["out/nothing.py:1"], "`nothing.py` is not a file that recipec built"),
+        (["out/evaluate.py:1"], "`evaluate.py` is no longer there"),
+        (["out", "learning_rte"], "did you mean `learning_rate`"),
+    ],
+)
+def test_what_is_not_there(run, out, arguments, says):
+    (out / "evaluate.py").unlink()
+
+    result = run("why", *arguments)
+
+    assert result.exit_code == 1
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"schema_version": 99}'])
+@pytest.mark.parametrize("file", ["plan.json", "source_map.json"])
+def test_a_damaged_bundle_is_said_to_be_one(run, out: Path, file, damage):
+    (out / ".recipec" / file).write_text(damage)
+
+    result = run("why", "out/train.py:1")
+
+    assert result.exit_code == 1
+    assert "damaged" in result.stderr
+
+
+def test_an_interrupted_build_is_not_read(run, out):
+    (out / ".recipec" / "next").mkdir()
+
+    assert "was interrupted" in run("why", "out", "epochs").stderr
+
+
+def test_a_tree_names_each_decision_once_and_as_near_to_the_top_as_it_can():
+    decisions = {
+        f"s.{id}": {"inputs": inputs} for id, inputs in {"a": ["b", "c"], "b": ["c", "d"], "c": ["d"], "d": []}.items()
+    }
+
+    assert reason("s.a", decisions)["from"] == [
+        {"id": "s.b", "inputs": ["c", "d"], "from": [{"id": "s.d", "inputs": [], "from": []}]},
+        {"id": "s.c", "inputs": ["d"], "from": []},
+    ]
+    assert [each["id"] for each in reasons(["s.b", "s.d", "s.b", "s.unknown"], decisions)] == ["s.b", "s.d"]

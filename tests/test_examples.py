@@ -1,0 +1,34 @@
+"""The shipped recipes compile to the committed bundles, file for file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipec.bundle.build import write_bundle
+from recipec.compiler import compile_recipe
+
+ROOT = Path(__file__).parent.parent
+PRESETS = {"team"}  # extended by others, not a recipe by itself
+RECIPES = sorted(path for path in (ROOT / "recipes").glob("*.toml") if path.stem not in PRESETS)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_the_committed_bundle_is_what_the_recipe_compiles_to(recipe: Path, request: pytest.FixtureRequest) -> None:
+    out = ROOT / "generated-examples" / recipe.stem
+    compilation = compile_recipe(recipe)
+    assert not compilation.diagnostics
+    update = request.config.getoption("--update-golden")
+
+    result = write_bundle(
+        out, compilation.files, compilation.plan_json, compilation.lock, force=update, check=not update
+    )
+
+    accept = "python -m pytest tests/test_examples.py --update-golden"
+    changed = [f"{change.action} {change.path}" for change in result.changes if change.action != "unchanged"]
+    assert update or result.exit_code == 0, f"{changed}; to accept: {accept}"
+
+
+def test_every_example_has_its_recipe() -> None:
+    assert {path.name for path in (ROOT / "generated-examples").iterdir()} == {path.stem for path in RECIPES}
