@@ -80,6 +80,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "launches": launches,
+        "distributed": any(stage.sharder.config for stage in job.stages),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checklist": _checks(job),

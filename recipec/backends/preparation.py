@@ -65,7 +65,8 @@ def _names(job: Job) -> dict[str, Any]:
         "name": job.name,
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
-        "tokenizer": tokenizer_call(first, base_model(first)),
+        "local_model": is_path(job.facts.model.name),
+        "tokenizer": tokenizer_call(first, base_model(first, "root")),
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "split_column": (split and (split.time or split.group or split.stratify)) or None,
         "converters": Raw(

@@ -58,6 +58,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "stage": stage.traced("stage"),
         "plan_digest": job.plan_digest,
         "predicted_peak_gib": round(stage.plan.memory.peak_allocated_bytes / GIB, 1),
+        "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "training_config": training_config(stage),
         "lora_config": lora_config(stage) if stage.lora else None,
@@ -92,8 +93,8 @@ def model_expression(stage: StageJob) -> Raw:
     return base_model(stage)
 
 
-def base_model(stage: StageJob) -> Raw:
-    """The recipe's model, as code: a hub id, or a folder below the data root."""
+def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
+    """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
     from recipec.render.literals import py
 
     name = stage.job.facts.model.name
@@ -129,7 +130,7 @@ def _trainer(stage: StageJob, patience: int) -> Call:
         Arg("model", Raw("MODEL"), stage.ids("model")),
         Arg("args", Raw("training_config(args)")),
         Arg("train_dataset", Raw('rows["train"]')),
-        Arg("eval_dataset", Raw('rows["eval"]')),
+        Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
     ]
     if needs_tokenizer(stage):
         args.append(Arg("processing_class", tokenizer_call(stage, Raw("MODEL"))))

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from recipec.cli.bundles import files_on_disk, open_bundle
-from recipec.cli.compiling import compiled
 from recipec.cli.diff_view import Side, diff_document, diff_text
 from recipec.cli.exit_codes import FINE, FOUND
 from recipec.cli.output import formats, print_json
@@ -36,5 +35,7 @@ def _side(path: Path, format: str) -> Side:
     if path.is_dir():
         bundle = open_bundle(path)
         return Side(str(path), bundle.plan, files_on_disk(bundle))
+    from recipec.cli.compiling import compiled  # bundles are compared without the compiler
+
     compilation = compiled(RecipePath().convert(path, None, None), format)
     return Side(str(path), json.loads(compilation.plan_json), {file.path: file.text for file in compilation.files})

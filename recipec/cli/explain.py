@@ -47,6 +47,8 @@ def known_codes() -> list[str]:
 def _unknown(code: str) -> Failure:
     from difflib import get_close_matches
 
-    near = get_close_matches(code.upper(), known_codes(), n=3)
+    codes, wanted = known_codes(), code.upper()
+    swapped = [known for known in codes if sorted(known) == sorted(wanted)]
+    near = list(dict.fromkeys([*swapped, *get_close_matches(wanted, codes, n=3)]))[:3]
     help = f"did you mean {' or '.join(near)}?" if near else "`recipec list rules` has the rules"
     return Failure(f"nothing is called `{code}`", help, exit_code=UNUSABLE)

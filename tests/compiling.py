@@ -1,0 +1,142 @@
+"""Recipes as dictionaries: what tests write, change key by key, and compile."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from recipec.compiler import Compilation, compile_recipe
+
+Tables = dict[str, Any]
+
+CHAT = [{"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]} for n in range(8)]  # fmt: skip
+PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
+INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
+DATA = {"chat.jsonl": CHAT, "pairs.jsonl": PAIRS, "instructions.jsonl": INSTRUCTIONS}
+
+_KNOWN = {"examples": 5_000, "tokens_per_example": 400, "max_length": 1024}
+
+
+def _recipe(task: str, model: str, data: Tables, hardware: Tables, **more: Tables) -> Tables:
+    return {
+        "recipe": {"name": "case"},
+        "goal": {"task": task},
+        "model": {"name": model},
+        "data": data,
+        "hardware": hardware,
+        **more,
+    }
+
+
+# One recipe for every shape that a bundle can have.
+BASES: dict[str, Tables] = {
+    "lora-single": _recipe("instruct", "Qwen/Qwen3-8B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "a100-80gb"}),
+    "qlora": _recipe("instruct", "Qwen/Qwen3-14B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}),
+    "lora-ddp": _recipe("instruct", "Qwen/Qwen2.5-7B", {"train": "instructions.jsonl"}, {"gpu": "h100", "gpus_per_node": 2}),
+    "full-fsdp": _recipe(
+        "instruct",
+        "meta-llama/Llama-3.1-8B",
+        {"train": "chat.jsonl"} | _KNOWN | {"examples": 250_000},
+        {"gpu": "h100", "gpus_per_node": 8},
+    ),
+    "zero3-offload": _recipe(
+        "instruct",
+        "Qwen/Qwen2.5-7B-Instruct",
+        {"train": "instructions.jsonl"} | _KNOWN,
+        {"gpu": "rtx-4090", "gpus_per_node": 4, "host_memory_gib": 256, "cpu_cores": 64},
+        train={"adaptation": "full", "strategy": "zero3", "offload": "cpu"},
+    ),
+    "sft-dpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-7B",
+        {"train": "chat.jsonl", "preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "a100-80gb", "gpus_per_node": 2},
+    ),
+    "dpo-full": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        train={"adaptation": "full"},
+    ),
+    "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
+    "cpu": _recipe("instruct", "EleutherAI/pythia-70m", {"train": "chat.jsonl"}, {"gpu": "cpu", "cpu_cores": 2}),
+}  # fmt: skip
+
+
+def with_key(recipe: Tables, key: str, value: Any) -> Tables:
+    """A copy of the recipe with one dotted key set; None removes it."""
+    changed = copy.deepcopy(recipe)
+    *path, last = key.split(".")
+    table = changed
+    for name in path:
+        table = table.setdefault(name, {})
+    table[last] = value
+    if value is None:
+        del table[last]
+    return changed
+
+
+def without(recipe: Tables, *keys: str) -> Tables:
+    """A copy of the recipe without the dotted keys."""
+    for key in keys:
+        recipe = with_key(recipe, key, None)
+    return recipe
+
+
+def toml(recipe: Mapping[str, Any]) -> str:
+    """The recipe as TOML: a header for every section, inline tables below."""
+    return "\n".join(
+        f"[{section}]\n" + "".join(f"{_string(key)} = {_value(value)}\n" for key, value in table.items())
+        for section, table in recipe.items()
+    )
+
+
+def write_data(folder: Path) -> None:
+    """The data files that BASES name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in DATA.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
+
+
+def compiled(folder: Path, recipe: Tables) -> Compilation:
+    """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics."""
+    if not (folder / "chat.jsonl").exists():
+        write_data(folder)
+    path = folder / "recipe.toml"
+    path.write_text(toml(recipe), encoding="utf-8")
+    return compile_recipe(path)
+
+
+def texts(compilation: Compilation) -> dict[str, str]:
+    """Path -> text of every emitted file."""
+    return {file.path: file.text for file in compilation.files}
+
+
+def good(folder: Path, recipe: Tables) -> Compilation:
+    """Compile a recipe that must be without errors."""
+    compilation = compiled(folder, recipe)
+    assert compilation.files, [str(finding) for finding in compilation.diagnostics]
+    return compilation
+
+
+def codes(compilation: Compilation) -> list[str]:
+    """The codes of the diagnostics in the order reported."""
+    return [diagnostic.code for diagnostic in compilation.diagnostics]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_string(key)} = {_value(part)}" for key, part in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return _string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _string(text: str) -> str:
+    """A basic TOML string; what JSON escapes TOML does too, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
