@@ -49,14 +49,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     root = parser.parse_args().data_root
-    tokenizer = load_tokenizer()
+    tokenizer = load_tokenizer(root)
     for stage in STAGES:
         prepare(stage, root, tokenizer)
 
 
-def load_tokenizer() -> PreTrainedTokenizerBase:
+def load_tokenizer(root: Path) -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    tokenizer = AutoTokenizer.from_pretrained(str(DATA_ROOT / "demo-model"))
+    tokenizer = AutoTokenizer.from_pretrained(str(root / "demo-model"))
     tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
     return tokenizer
 
@@ -137,7 +137,7 @@ def digest(value: object) -> bytes:
 
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
-    return digest(row.get("prompt", row.get("text")))
+    return digest(row["prompt"])
 
 
 def drop_leaks(splits: dict[str, Dataset], report: dict) -> Dataset:

@@ -25,6 +25,7 @@ DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
 PLAN = "3482a9b7c9579559"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.0
 
 
@@ -91,7 +92,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),
         ],

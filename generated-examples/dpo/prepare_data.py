@@ -136,7 +136,7 @@ def digest(value: object) -> bytes:
 
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
-    return digest(row.get("prompt", row.get("text")))
+    return digest(row["prompt"])
 
 
 def drop_leaks(splits: dict[str, Dataset], report: dict) -> Dataset:

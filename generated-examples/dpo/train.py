@@ -25,6 +25,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
 PLAN = "95d03e2e2fa81ff8"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 35.8
 
 
@@ -103,7 +104,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),

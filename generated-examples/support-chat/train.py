@@ -25,6 +25,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
 PLAN = "7fa30be4318ddb16"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.5
 
 
@@ -111,7 +112,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         quantization_config=nf4_config(),
         callbacks=[

@@ -25,6 +25,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "sft"
 PLAN = "2908a8f802e9908c"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 
 
@@ -103,7 +104,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),

@@ -8,6 +8,7 @@ from recipec.backends.arguments import has_template_file
 from recipec.backends.job import Job, StageJob
 from recipec.backends.training import base_model, tokenizer_call
 from recipec.dataset import DataShape
+from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw

@@ -99,7 +99,7 @@ def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
 
     name = stage.job.facts.model.name
     if is_path(name) and not name.startswith("/"):
-        return _code(stage, f"str(DATA_ROOT / {py(name.removeprefix('./'))})", "model")
+        return _code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
     return py(stage.traced("model", name))
 
 

@@ -156,7 +156,7 @@ def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
     if "messages" in row:
         return digest([message for message in row["messages"] if message["role"] != "assistant"])
-    return digest(row.get("prompt", row.get("text")))
+    return digest(row["prompt"])
 
 
 def drop_leaks(splits: dict[str, Dataset], report: dict) -> Dataset:

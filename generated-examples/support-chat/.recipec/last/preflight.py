@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 
 import torch
+from datasets import Dataset
 from safetensors import safe_open
-from transformers import Trainer, TrainerCallback
+from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
@@ -38,14 +39,12 @@ def checkpoint_to_resume(output_dir: Path, resume: str, plan: str) -> str | None
 def check_rows(trainer: Trainer, report_file: Path) -> None:
     """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
-    for row in rows.select(range(min(3, len(rows)))):
-        print("-" * 100)
-        print(trained_text(row, tokenizer))
-    print("-" * 100)
-    empty = sum(all(label == -100 for label in row["labels"]) for row in rows)
-    if empty:
-        raise SystemExit(f"{empty} of {len(rows)} rows have no trained token")
-    if not any(ends_with_stop(row, tokenizer) for row in rows.select(range(min(100, len(rows))))):
+    if trainer.is_world_process_zero():
+        for row in rows.select(range(min(3, len(rows)))):
+            print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
+    if not trained_tokens(rows):
+        raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
+    if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
     report = json.loads(report_file.read_text())["train"]
     lost = report["too_long"] / report["read"]
@@ -53,7 +52,17 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
         raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
 
 
-def trained_text(row: dict, tokenizer) -> str:
+def first(rows: Dataset) -> Dataset:
+    """Enough rows to judge by."""
+    return rows.select(range(min(100, len(rows))))
+
+
+def trained_tokens(rows: Dataset) -> int:
+    """How many tokens the first rows teach."""
+    return sum(label != -100 for row in first(rows) for label in row["labels"])
+
+
+def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
     """The row as text, with every trained stretch between [[ and ]]."""
     text, span, trained = "", [], False
     for token, label in zip([*row["input_ids"], None], [*row["labels"], None], strict=True):
@@ -65,7 +74,7 @@ def trained_text(row: dict, tokenizer) -> str:
     return text
 
 
-def ends_with_stop(row: dict, tokenizer) -> bool:
+def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether the last trained token, white space aside, is one that ends a turn."""
     tokens = [label for label in row["labels"] if label != -100]
     while tokens and not tokenizer.decode(tokens[-1]).strip():
@@ -78,7 +87,7 @@ class RunGuard(TrainerCallback):
 
     def __init__(self, trainer: Trainer, plan: str) -> None:
         self.trainer, self.plan = trainer, plan
-        self.train_loss = math.nan
+        self.train_loss = 0.0
         self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
@@ -107,8 +116,9 @@ class RunGuard(TrainerCallback):
             measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
             self.seen = (now, tokens)
             measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
-        if "eval_loss" in logs:
+        if "eval_loss" in logs and self.train_loss > 0:
             measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
+        if "eval_loss" in logs:
             measured["perplexity"] = math.exp(min(logs["eval_loss"], 100.0))
         return measured
 
@@ -130,6 +140,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "rows": len(trainer.train_dataset),
+        "trained_tokens": trained_tokens(trainer.train_dataset),
     }
 
 

@@ -24,6 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
 PLAN = "e6fe488e3c2ffda1"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 
 
@@ -90,7 +91,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),
         ],

@@ -11,7 +11,7 @@ export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # le
 PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/evaluate.py" before
+[[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/stages/1-sft/train.py" "$@"
 python "$BUNDLE/stages/1-sft/merge_adapter.py"

@@ -11,7 +11,7 @@ export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # le
 PROCESSES=$((${NPROC_PER_NODE:-4} * ${NNODES:-1}))
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/evaluate.py" before
+[[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" --deepspeed_config_file "$BUNDLE/configs/deepspeed.json" \
   --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after

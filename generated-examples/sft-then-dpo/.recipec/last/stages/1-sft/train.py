@@ -25,6 +25,7 @@ BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
 PLAN = "83d0bf13f2a077ff"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.5
 
 
@@ -104,7 +105,7 @@ def main() -> None:
         model=MODEL,
         args=training_config(args),
         train_dataset=rows["train"],
-        eval_dataset=rows["eval"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),
