@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recipec.compiler import Compilation, compile_recipe
+from recipec.recipe.schema import Recipe
 
 Tables = dict[str, Any]
 
@@ -88,11 +89,10 @@ def without(recipe: Tables, *keys: str) -> Tables:
 
 
 def toml(recipe: Mapping[str, Any]) -> str:
-    """The recipe as TOML: a header for every section, inline tables below."""
-    return "\n".join(
-        f"[{section}]\n" + "".join(f"{_string(key)} = {_value(value)}\n" for key, value in table.items())
-        for section, table in recipe.items()
-    )
+    """The recipe as TOML, every section on a line of its own, so that a changed key moves no other."""
+    lines = [f"{name} = {_value(recipe[name])}" if name in recipe else "" for name in Recipe.model_fields]
+    assert recipe.keys() <= Recipe.model_fields.keys()
+    return "\n".join(lines) + "\n"
 
 
 def write_data(folder: Path) -> None:

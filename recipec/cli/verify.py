@@ -30,7 +30,7 @@ def command(out: Path, level: str, ranks: int | None, format: str) -> int:
         from recipec.verify import verify_bundle
         from recipec.verify.report import human
 
-        report = verify_bundle(out, level, ranks)
+        report = verify_bundle(out.absolute(), level, ranks)  # its processes run in other folders
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     if format == "json":

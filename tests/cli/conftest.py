@@ -8,28 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from small_recipe import RECIPE
 
 from recipec.cli.group import recipec
-
-RECIPE = """\
-[recipe]
-name = "support"
-
-[goal]
-task = "instruct"
-
-[model]
-name = "Qwen/Qwen3-0.6B"
-
-[data]
-train = "rows.jsonl"
-
-[hardware]
-gpu = "rtx-4090"
-
-[train]
-learning_rate = 2e-4
-"""
 
 Run = Callable[..., Result]
 
@@ -65,8 +46,3 @@ def out(folder: Path, run: Run) -> Path:
     result = run("build", "recipe.toml", "-o", "out")
     assert result.exit_code == 0, result.output
     return folder / "out"
-
-
-def line_of(file: Path, part: str) -> int:
-    """The number of the first line of `file` that holds `part`."""
-    return next(number for number, line in enumerate(file.read_text().splitlines(), 1) if part in line)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import RECIPE, line_of
+from small_recipe import RECIPE, line_of
 
 from recipec.cli.bundles import PLAN_VERSION
 from recipec.cli.plan_view import plan_text

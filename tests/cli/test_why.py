@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import line_of
+from small_recipe import line_of
 
 from recipec.cli.reasons import reason, reasons
 

@@ -1,1 +1,0 @@
-STATIC_CHECKS = ()

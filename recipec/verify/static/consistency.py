@@ -1,0 +1,96 @@
+"""What the emitted files say about each other and about the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recipec.catalog.model_types import MODEL_TYPES
+from recipec.sharders import SHARDERS
+from recipec.verify.bundle import Bundle, Stage
+from recipec.verify.report import VerifyReport
+from recipec.verify.stand_in import NoStandIn, known_model
+
+_TYPES = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+
+
+def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
+    """Only where the files could be read: what cannot be parsed has been reported already."""
+    try:
+        problems = consistency_problems(bundle)
+    except (OSError, ValueError, SyntaxError) as error:
+        problems = [f"a file cannot be read: {error}"]
+    report.add("files agree with each other and with the plan", problems)
+
+
+def consistency_problems(bundle: Bundle) -> list[str]:
+    """Every disagreement between plan, train.py and the configuration files."""
+    return [f"{stage.name}: {problem}" for stage in bundle.stages for problem in _stage_problems(bundle, stage)]
+
+
+def _stage_problems(bundle: Bundle, stage: Stage) -> Iterator[str]:
+    yield from _differences("train.py", stage.arguments, _trainer_arguments(stage))
+    sharder = SHARDERS[stage.choice["strategy"]]
+    if sharder.config:
+        yield from _accelerate_problems(bundle, stage, _config(bundle, stage, sharder.config))
+    if sharder.deepspeed:
+        path = _config(bundle, stage, sharder.deepspeed)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        yield from _differences(bundle.name_of(path), found, _deepspeed(stage))
+        if "train_batch_size" in found:
+            yield f"{bundle.name_of(path)}: train_batch_size pins the world size"
+
+
+def _config(bundle: Bundle, stage: Stage, path: str) -> Path:
+    return bundle.root / (path.replace("configs/", f"configs/{stage.name}/", 1) if stage.folder else path)
+
+
+def _trainer_arguments(stage: Stage) -> dict[str, Any]:
+    choice = stage.choice
+    return {
+        "per_device_train_batch_size": choice["micro_batch_size"],
+        "gradient_accumulation_steps": choice["gradient_accumulation"],
+        "learning_rate": stage.decisions["learning_rate"],
+        "max_length": stage.decisions["max_length"],
+        "seed": stage.decisions["seed"],
+        "bf16": choice["precision"] == "bf16",
+    }
+
+
+def _deepspeed(stage: Stage) -> dict[str, Any]:
+    choice = stage.choice
+    return {
+        "train_micro_batch_size_per_gpu": choice["micro_batch_size"],
+        "gradient_accumulation_steps": choice["gradient_accumulation"],
+        "gradient_clipping": stage.decisions["max_grad_norm"],
+    }
+
+
+def _differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in planned.items():
+        if found.get(key) != value:
+            yield f"{name}: {key} is {found.get(key)}, the plan says {value}"
+
+
+def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[str]:
+    import yaml
+
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    planned = {"distributed_type": _TYPES[stage.choice["strategy"]], "num_processes": stage.choice["world_size"]}
+    yield from _differences(bundle.name_of(path), found, planned)
+    wrapped = (found.get("fsdp_config") or {}).get("fsdp_transformer_layer_cls_to_wrap")
+    if wrapped is not None and wrapped not in (layers := _decoder_layers(bundle)):
+        yield f"{bundle.name_of(path)}: wraps {wrapped}, the model's layers are {' or '.join(sorted(layers))}"
+    file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
+    if file is not None and not (bundle.root / file).is_file():
+        yield f"{bundle.name_of(path)}: {file} does not exist"
+
+
+def _decoder_layers(bundle: Bundle) -> set[str]:
+    """The layer class of the bundle's model; of every supported model type where the model is not known here."""
+    try:
+        return {known_model(bundle, None).architecture.decoder_layer}
+    except NoStandIn:
+        return {row.decoder_layer for row in MODEL_TYPES.values()}

@@ -1,0 +1,108 @@
+"""The emitted Python: it compiles, it is clean, and it depends on nothing that it should not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from recipec.catalog.stack import stack
+from recipec.verify.bundle import Bundle
+from recipec.verify.report import VerifyReport
+
+RULES = "E,F,W,I,B,UP,SIM,C4,PIE"
+LINE_LENGTH = 140  # of a comment with its reason; the formatter keeps the code itself shorter
+_DEVICE = re.compile(r"\b(cuda|nccl)\b", re.IGNORECASE)
+_COMES_WITH = {"safetensors": "transformers", "numpy": "torch"}  # imported, but pinned through another package
+
+
+def check_python(bundle: Bundle, report: VerifyReport) -> None:
+    """Syntax first; the rest only where it can be parsed."""
+    files = bundle.ending(".py")
+    broken = syntax_problems(bundle)
+    if not report.add("Python compiles", broken, f"{len(files)} files"):
+        return
+    report.add(f"ruff check {RULES}", ruff_problems(bundle, "check", "--select", RULES))
+    report.add("ruff format", ruff_problems(bundle, "format", "--check"))
+    report.add("no device is named in Python", device_problems(bundle))
+    report.add("imports are in requirements.txt", import_problems(bundle))
+
+
+def syntax_problems(bundle: Bundle) -> list[str]:
+    """Python files that do not compile."""
+    problems = []
+    for path in bundle.ending(".py"):
+        try:
+            compile(path.read_text(encoding="utf-8"), bundle.name_of(path), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            problems.append(f"{bundle.name_of(path)}: {error}")
+    return problems
+
+
+def ruff_problems(bundle: Bundle, command: str, *options: str) -> list[str]:
+    """What ruff says about the Python files, with the bundle's own ruff.toml where it has one."""
+    files = [str(path) for path in bundle.ending(".py")]
+    ruff = [sys.executable, "-m", "ruff", command, "--no-cache", "--quiet", *options]
+    own = bundle.root / "ruff.toml"
+    ruff += ["--config", str(own)] if own.is_file() else ["--isolated", "--line-length", str(LINE_LENGTH)]
+    ruff += ["--output-format", "concise"] if command == "check" else []
+    done = subprocess.run([*ruff, *files], capture_output=True, text=True, cwd=bundle.root)
+    said = (done.stdout + done.stderr).replace(f"{bundle.root}/", "").strip()
+    return said.splitlines() or [f"ruff {command} ended with {done.returncode}"] if done.returncode else []
+
+
+def device_problems(bundle: Bundle) -> list[str]:
+    """Lines that name a device: it comes from the trainer, accelerate or torch.accelerator."""
+    return [
+        f"{bundle.name_of(path)}:{number}: {line.strip()}"
+        for path in bundle.ending(".py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if _DEVICE.search(line.partition("#")[0])
+    ]
+
+
+def import_problems(bundle: Bundle) -> list[str]:
+    """Imports of recipec, and of packages that requirements.txt does not pin."""
+    pinned = pins(bundle.root / "requirements.txt")
+    problems = []
+    for path in bundle.ending(".py"):
+        for name in sorted(_imported(path) - _own_modules(path) - set(sys.stdlib_module_names)):
+            if name == "recipec":
+                problems.append(f"{bundle.name_of(path)} imports recipec: a bundle must run without it")
+            elif _COMES_WITH.get(name, name) not in pinned:
+                problems.append(f"{bundle.name_of(path)} imports {name}, which requirements.txt does not pin")
+    return problems
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Package -> version of the exact pins in a requirements file; other lines have an empty version."""
+    if not path.is_file():
+        return {}
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return {name: version for name, _, version in (line.partition("==") for line in lines if line)}
+
+
+def pin_problems(bundle: Bundle) -> list[str]:
+    """Pins that are not those of the stack this compiler verifies."""
+    found = pins(bundle.root / "requirements.txt")
+    if not found:
+        return ["requirements.txt is missing or empty"]
+    wrong = {name: version for name, version in found.items() if stack().get(name) != version}
+    return [f"{name}=={version} is not the stack's {stack().get(name)}" for name, version in wrong.items()]
+
+
+def _imported(path: Path) -> set[str]:
+    """Top-level names of everything that a file imports."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names}
+
+
+def _own_modules(path: Path) -> set[str]:
+    return {neighbour.stem for neighbour in path.parent.glob("*.py")}

@@ -1,0 +1,45 @@
+"""What no emitted file may hold: traces of the machine it was compiled on, and secrets."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from recipec.verify.bundle import Bundle
+from recipec.verify.report import VerifyReport
+
+_MOMENT = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d")
+_SECRET = re.compile(r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16})\b")
+_SHORTEST = 5  # characters: a shorter host name or home folder could be any word
+
+
+def check_text(bundle: Bundle, report: VerifyReport) -> None:
+    report.add("no trace of this machine, no secret", trace_problems(bundle))
+
+
+def trace_problems(bundle: Bundle) -> list[str]:
+    """Lines with a path, host or moment of this machine, or something that looks like a token."""
+    return [f"{place}: {reason}" for path in bundle.files for place, reason in _traces(bundle, path)]
+
+
+def _traces(bundle: Bundle, path: Path) -> Iterator[tuple[str, str]]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        for reason, pattern in _patterns(bundle):
+            if pattern.search(line):
+                yield f"{bundle.name_of(path)}:{number}", reason
+
+
+def _patterns(bundle: Bundle) -> list[tuple[str, re.Pattern[str]]]:
+    """What must not be found, with what to say about it."""
+    here = {str(Path.home()), str(Path.cwd()), str(bundle.root.resolve()), str(bundle.root.resolve().parent)}
+    folders = [(f"names the folder {name}", _word(name)) for name in sorted(here) if len(name) >= _SHORTEST]
+    host = socket.gethostname()
+    hosts = [(f"names the host {host}", _word(host))] if len(host) >= _SHORTEST else []
+    return [*folders, *hosts, ("names a moment", _MOMENT), ("holds something like a token", _SECRET)]
+
+
+def _word(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(text)}(?![\w-])")

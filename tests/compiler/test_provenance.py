@@ -1,0 +1,188 @@
+"""Flip every decision that a recipe can fix: each line that changes must lead back to it.
+
+In two steps: a changed line names a decision that changed, and a changed decision was made from one that changed, back to
+the flipped key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiling import BASES, compiled, good, texts, with_key
+from recipec.compiler import Compilation
+from recipec.render.artifact import Rendered
+from recipec.rules import RULES
+from recipec.rules.core import Decision
+
+# Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
+FLIPS: dict[str, tuple[Any, ...]] = {
+    "alignment.beta": (0.3,),
+    "alignment.loss": ("ipo",),
+    "alignment.method": ("none",),
+    "data.eval_fraction": (0.2,),
+    "data.examples": (700, 30_000),
+    "data.max_length": (512,),
+    "data.overflow": ("truncate",),
+    "data.template": ("chatml", "model"),
+    "data.test_fraction": (0.2,),
+    "data.tokens_per_example": (900, 100),
+    "goal.first_time": (True,),
+    "goal.new_domain": (True,),
+    "goal.priority": ("memory", "speed"),
+    "goal.task": ("align", "instruct", "continue-pretrain"),
+    "hardware.cpu_cores": (12,),
+    "hardware.gpu": ("h200", "rtx-4090"),
+    "hardware.gpus_per_node": (2, 4),
+    "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
+    "recipe.seed": (7,),
+    "track.to": ("wandb",),
+    "train.activation_checkpointing": (True, False),
+    "train.adaptation": ("full", "lora"),
+    "train.attention": ("eager",),
+    "train.compile": (True,),
+    "train.epochs": (2, 5),
+    "train.eval_every": (0.25,),
+    "train.global_batch_size": (64, 128),
+    "train.keep_checkpoints": (5,),
+    "train.learning_rate": (3e-4,),
+    "train.lora.alpha": (48,),
+    "train.lora.dropout": (0.2,),
+    "train.lora.rank": (4,),
+    "train.lora.targets": (["q_proj", "v_proj"],),
+    "train.max_grad_norm": (0.5,),
+    "train.max_steps": (321,),
+    "train.micro_batch_size": (2, 4),
+    "train.offload": ("cpu", "none"),
+    "train.optimizer": ("adamw-8bit",),
+    "train.packing": (True, False),
+    "train.precision": ("fp16", "fp32", "bf16"),
+    "train.quantization": ("nf4", "none"),
+    "train.save_every": (0.5,),
+    "train.schedule": ("linear",),
+    "train.strategy": ("zero2", "fsdp", "ddp", "zero3"),
+    "train.warmup": (0.2,),
+    "train.weight_decay": (0.05,),
+}  # fmt: skip
+
+# Lines that no single decision is behind, and why.
+EXCEPTIONS = {
+    "PLAN = ": "the digest of the whole plan: everything is behind it",
+    '"plan_digest": ': "the same digest, in the registry entry",
+}
+# Chosen by the planner at once, so that each may change because another did.
+JOINT = (
+    *("adaptation", "quantization", "strategy", "offload", "world_size"),
+    *("checkpointing", "micro_batch_size", "gradient_accumulation"),
+)
+# Decisions that some stages do not have, and what decides that.
+CONDITIONAL = {
+    **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"), "adaptation"),
+    **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter"), "stage"),
+}
+
+Found = dict[str, Decision]  # "sft.learning_rate" -> the decision
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recipes")
+
+
+def test_every_overridable_key_is_flipped(folder: Path) -> None:
+    named = {rule.key for rule in RULES.values()} | {d.key for name in BASES for d in _found(_base(folder, name)).values()}
+    assert named - {""} == FLIPS.keys()
+
+
+@pytest.mark.parametrize("key", FLIPS)
+def test_a_changed_line_names_a_decision_that_changed(folder: Path, key: str) -> None:
+    strays = []
+    for name, old, new in _flips(folder, key):
+        changed = _changed(_found(old), _found(new))
+        strays += [f"{name} {where}: {ids}" for where, ids in _changed_lines(old, new) if changed.isdisjoint(ids)]
+    assert not strays, "\n".join(strays)
+
+
+@pytest.mark.parametrize("key", FLIPS)
+def test_a_changed_decision_leads_back_to_the_flipped_key(folder: Path, key: str) -> None:
+    strays = []
+    for name, old, new in _flips(folder, key):
+        changed = _changed(_found(old), _found(new))
+        lost = changed - _reached(changed, [_found(old), _found(new)], key)
+        strays += [f"{name}: {id}" for id in sorted(lost)]
+    assert not strays, "\n".join(strays)
+
+
+@cache
+def _base(folder: Path, name: str) -> Compilation:
+    return good(folder, BASES[name])
+
+
+@cache
+def _flips(folder: Path, key: str) -> list[tuple[str, Compilation, Compilation]]:
+    """Every base in which a value of the key is legal and changes something, as it was and as it is then."""
+    tried = [(name, _base(folder, name), _flipped(folder, name, key)) for name in BASES]
+    found = [(name, old, new) for name, old, new in tried if new is not None]
+    assert found, f"{key} changes nothing anywhere"
+    return found
+
+
+def _flipped(folder: Path, name: str, key: str) -> Compilation | None:
+    for value in FLIPS[key]:
+        found = compiled(folder, with_key(BASES[name], key, value))
+        if found.files and texts(found) != texts(_base(folder, name)):
+            return found
+    return None
+
+
+def _found(compilation: Compilation) -> Found:
+    assert compilation.plan
+    return {f"{part.stage.name}.{id}": found for part in compilation.plan.stages for id, found in part.decisions.items()}
+
+
+def _changed(old: Found, new: Found) -> set[str]:
+    """The decisions with another value or reason, or that only one side has."""
+    pairs = {id: (old.get(id), new.get(id)) for id in old.keys() | new.keys()}
+    return {id for id, (a, b) in pairs.items() if not a or not b or (a.value, a.because) != (b.value, b.because)}
+
+
+def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:
+    """The changed decisions to which a chain of changed decisions leads from those that `key` overrides."""
+    decisions = [(id, side[id]) for side in sides for id in changed & side.keys()]
+    stages = [{id.split(".")[0] for id in side} for side in sides]
+    parents: dict[str, set[str]] = {}
+    for id, decision in decisions:
+        parents.setdefault(id, set()).update(_parents(id, decision, stages))
+    reached = {id for id, decision in decisions if decision.key == key}
+    while more := {id for id in changed - reached if parents[id] & reached}:
+        reached |= more
+    return reached
+
+
+def _parents(id: str, decision: Decision, stages: list[set[str]]) -> set[str]:
+    stage, _, name = id.partition(".")
+    inputs = {*decision.inputs, CONDITIONAL.get(name, name), *JOINT * (name in JOINT)}
+    alone = () if all(stage in side for side in stages) else ("stage",)  # the whole stage came or went
+    return {f"{stage}.{parent}" for parent in (*inputs, *alone)}
+
+
+def _changed_lines(old: Compilation, new: Compilation) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every line that only one side has, with the decisions that its own compilation names for it."""
+    before, after = ({file.path: file for file in side.files} for side in (old, new))
+    for path in sorted(before.keys() | after.keys()):
+        for text, ids in _difference(before.get(path), after.get(path)):
+            if not text.lstrip().startswith(tuple(EXCEPTIONS)):
+                yield f"{path} {text!r}", ids
+
+
+def _difference(*files: Rendered | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    sides = [file.text.splitlines() if file else [] for file in files]
+    for tag, *bounds in SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+        for file, lines, start, end in zip(files, sides, bounds[::2], bounds[1::2], strict=True):
+            if tag != "equal" and file:
+                yield from ((lines[at], file.lines.get(at + 1, ())) for at in range(start, end))
