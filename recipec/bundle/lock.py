@@ -18,7 +18,6 @@ class LockInputs:
     """What a bundle was compiled from; paths are relative to the recipe's folder, digests are hexadecimal SHA-256."""
 
     recipes: Mapping[str, str] = field(default_factory=dict)  # the recipe and what it extends
-    data: Mapping[str, str] = field(default_factory=dict)
     stack: Mapping[str, str] = field(default_factory=dict)  # package -> exact version
 
 
@@ -29,7 +28,6 @@ def lock_text(inputs: LockInputs, plan_json: bytes, files: Iterable[Rendered], d
             "schema_version": SCHEMA_VERSION,
             "recipec": __version__,
             "recipes": dict(inputs.recipes),
-            "data": dict(inputs.data),
             "stack": {"packages": dict(inputs.stack), "sha256": digest(dump_json(dict(inputs.stack)).encode())},
             "plan_sha256": digest(plan_json),
             "files": {file.path: digest(file.text.encode()) for file in files},

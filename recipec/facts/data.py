@@ -85,7 +85,7 @@ def _sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
     data = loaded.recipe.data
     rows, tokens, longest, how = _measured(samples)
     return [
-        stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how),
+        stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin="data"),
         stated(
             loaded, "tokens_per_example", data.tokens_per_example or tokens, "data", "tokens_per_example", absent=how
         ),

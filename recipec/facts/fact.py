@@ -8,13 +8,15 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 
-def stated(loaded: LoadedRecipe, id: str, value: Any, *path: str, absent: str = "") -> Decision:
-    """A fact that the recipe states at `path`; `absent` explains the value where the recipe is silent."""
+def stated(
+    loaded: LoadedRecipe, id: str, value: Any, *path: str, absent: str = "", origin: str = "default"
+) -> Decision:
+    """A fact that the recipe states at `path`; `absent` and `origin` explain the value where the recipe is silent."""
     key = ".".join(path)
     if loaded.is_set(*path):
         where = loaded.where(*path)
         return Decision(id, value, f"set in {where}", origin="recipe", key=key, where=where)
-    return Decision(id, value, absent or f"{key} is not set", origin="default", key=key)
+    return Decision(id, value, absent or f"{key} is not set", origin=origin, key=key)
 
 
 def known(id: str, value: Any, because: str, *inputs: str, source: str = "", origin: str = "catalog") -> Decision:

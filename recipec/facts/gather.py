@@ -47,7 +47,7 @@ def _goal(loaded: LoadedRecipe) -> list[Decision]:
     goal, data = loaded.recipe.goal, loaded.recipe.data
     return [
         stated(loaded, "task", goal.task, "goal", "task"),
-        stated(loaded, "priority", goal.priority, "goal", "priority"),
+        stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
         known("has_preferences", data.preferences is not None, _given(loaded, "preferences"), origin="recipe"),

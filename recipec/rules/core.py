@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from recipec.rules.words import number
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -100,6 +102,11 @@ class Ledger:
         return decision
 
 
+def shown(value: Any) -> str:
+    """A value as people write it: 2e-4 and not 0.0002."""
+    return number(value) if isinstance(value, float) else str(value)
+
+
 def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
     common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
     if wish is None:
@@ -108,13 +115,13 @@ def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ..
     low, high = choice.accepts or (0, 0)
     because = f"set in {wish.where}"
     if wish.value != choice.value:
-        because += f"; the rule would choose {choice.value}: {choice.because}"
+        because += f"; the rule would choose {shown(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,
         wish.value,
         because,
         origin="recipe",
         where=wish.where,
-        dissent=f"{rule.id} expects {low:g} to {high:g}: {choice.because}" if outside else "",
+        dissent=f"{rule.id} expects {shown(low)} to {shown(high)}: {choice.because}" if outside else "",
         **common,
     )

@@ -19,7 +19,7 @@ def test_lock_says_what_went_in_and_what_came_out() -> None:
     lock = json.loads(lock_text(INPUTS, PLAN, [rendered("train.py", "x\n")], ["b", "a"]))
 
     assert lock["recipec"] == __version__ and lock["schema_version"] == 1
-    assert lock["recipes"] == {"recipe.toml": "0" * 64} and lock["data"] == {"data/train.jsonl": "1" * 64}
+    assert lock["recipes"] == {"recipe.toml": "0" * 64}
     assert lock["stack"]["packages"] == {"torch": "2.13.0"} and len(lock["stack"]["sha256"]) == 64
     assert lock["plan_sha256"] == sha256(PLAN).hexdigest()
     assert lock["files"] == {"train.py": sha256(b"x\n").hexdigest()}
@@ -28,11 +28,11 @@ def test_lock_says_what_went_in_and_what_came_out() -> None:
 
 def test_lock_does_not_depend_on_order() -> None:
     files = [rendered("a", "1"), rendered("b", "2")]
-    one = LockInputs(data={"x": "1", "y": "2"}, stack={"a": "1", "b": "2"})
-    other = LockInputs(data={"y": "2", "x": "1"}, stack={"b": "2", "a": "1"})
+    one = LockInputs(recipes={"x": "1", "y": "2"}, stack={"a": "1", "b": "2"})
+    other = LockInputs(recipes={"y": "2", "x": "1"}, stack={"b": "2", "a": "1"})
 
     assert lock_text(one, PLAN, files) == lock_text(other, PLAN, files[::-1])
-    assert lock_text(one, PLAN, files) != lock_text(LockInputs(data={"x": "3"}), PLAN, files)
+    assert lock_text(one, PLAN, files) != lock_text(LockInputs(recipes={"x": "3"}), PLAN, files)
 
 
 def test_same_bytes_in_every_folder(tmp_path: Path) -> None:
