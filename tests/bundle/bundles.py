@@ -8,7 +8,7 @@ from recipec.bundle.build import WriteResult, write_bundle
 from recipec.bundle.lock import LockInputs
 from recipec.render.artifact import Rendered
 
-INPUTS = LockInputs({"recipe.toml": "0" * 64}, {"data/train.jsonl": "1" * 64}, {"torch": "2.13.0"})
+INPUTS = LockInputs({"recipe.toml": "0" * 64}, {"torch": "2.13.0"})
 PLAN = b'{"schema_version": 1}\n'
 
 
