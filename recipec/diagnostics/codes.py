@@ -1,7 +1,7 @@
 """The single table of diagnostic codes.
 
 The first two digits say what kind of thing is wrong: 00 reading files, 01 TOML syntax, 02 the recipe language, 03 facts
-we do not have, 04 contradictions and impossible wishes, 05 risks, 06 not built, 07 the output folder.
+we do not have, 04 contradictions and impossible wishes, 05 risks, 07 the output folder.
 E is an error, W a warning that `[recipe] allow` can silence. A code is never reused.
 """
 
@@ -45,7 +45,6 @@ CODES: dict[str, str] = {
     "W0502": "unused allow",
     "W0503": "GPUs left idle",
     "W0504": "combination advised against",
-    "E0601": "not supported",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "W0701": "edits in conflict",

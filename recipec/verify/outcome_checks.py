@@ -52,7 +52,8 @@ def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[st
     sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
     if stage.choice["strategy"] in ("fsdp", "zero3") and not int(sharded):
         problems.append(f"none of {total} parameters is sharded")
-    problems += [f"{name} is 0" for name in ("trainable_tensors", "rows") if not facts.get(name)]
+    counts = ("trainable_tensors", "trained_tokens", "rows")
+    problems += [f"{name} is {facts.get(name)}" for name in counts if not facts.get(name)]
     return problems
 
 

@@ -41,14 +41,12 @@ def ranks_for(planned: int, asked: int | None) -> int:
     return max(1, min(planned, asked or 2))
 
 
-def prepare_launch(sandbox: Sandbox, ranks: int | None, report: VerifyReport) -> Launch:
+def prepare_launch(sandbox: Sandbox, ranks: int, report: VerifyReport) -> Launch:
     """Decide the substitutions of a run and list them in the report."""
-    world = max(stage.choice["world_size"] for stage in sandbox.bundle.stages)
-    launch_ranks = ranks_for(world, ranks)
-    situation = Situation(sandbox.bundle, launch_ranks, sandbox.model, sandbox.data, sandbox.hub_data)
+    situation = Situation(sandbox.bundle, ranks, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
-    return Launch(sandbox, patches, launch_ranks)
+    return Launch(sandbox, patches, ranks)
 
 
 def run_bundle(launch: Launch, report: VerifyReport, steps: int = STEPS, **patches: Any) -> bool:

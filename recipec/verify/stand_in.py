@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from recipec.catalog.configs import UnsupportedConfig
@@ -22,18 +24,26 @@ class NoStandIn(Exception):
 
 def write_stand_in(known: Model, texts: Iterable[str], folder: Path) -> int:
     """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns its parameters."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
+    with silence():
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
     tokenizer = stand_in_tokenizer(known, texts)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = stand_in_config(known.architecture, len(tokenizer), **ids)
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)
-    network.save_pretrained(folder)
+    with silence():
+        network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return network.num_parameters()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep what the libraries print while they load and save out of the answers of a command."""
+    with StringIO() as unread, redirect_stdout(unread), redirect_stderr(unread):
+        yield
 
 
 def hub_folder(cache: Path, name: str, revision: str | None) -> Path:

@@ -35,8 +35,8 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> None:
 
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
-    from recipec.verify.learn import learn_bundle
-    from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, run_bundle
+    from recipec.verify.learn import learn_bundle, rows_of_one_batch
+    from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, ranks_for, run_bundle
     from recipec.verify.sandbox import make_sandbox
     from recipec.verify.sandbox_data import NoSample
     from recipec.verify.stand_in import NoStandIn
@@ -44,13 +44,15 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
     if not (bundle.root / LAUNCHER).is_file():
         report.skip(level, f"the bundle has no {LAUNCHER}: its owner launches it some other way")
         return
+    processes = ranks_for(max(stage.choice["world_size"] for stage in bundle.stages), ranks)
+    rows = ROWS if level == "run" else rows_of_one_batch(bundle, processes)
     with TemporaryDirectory(prefix="recipec-verify-") as folder:
         try:
-            sandbox = make_sandbox(bundle, Path(folder), ROWS)
+            sandbox = make_sandbox(bundle, Path(folder), rows)
         except (NoStandIn, NoSample) as error:
             report.skip(level, str(error))
             return
-        launch = prepare_launch(sandbox, ranks, report)
+        launch = prepare_launch(sandbox, processes, report)
         if level == "run":
             run_bundle(launch, report)
         else:

@@ -176,7 +176,8 @@ def _changed_lines(old: Compilation, new: Compilation) -> Iterator[tuple[str, tu
     before, after = ({file.path: file for file in side.files} for side in (old, new))
     for path in sorted(before.keys() | after.keys()):
         for text, ids in _difference(before.get(path), after.get(path)):
-            if not text.lstrip().startswith(tuple(EXCEPTIONS)):
+            # a blank line or a closing bracket belongs to either neighbour: diffs differ
+            if any(map(str.isalnum, text)) and not text.lstrip().startswith(tuple(EXCEPTIONS)):
                 yield f"{path} {text!r}", ids
 
 

@@ -15,7 +15,7 @@ from recipec.verify.process import clean_environment
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import SHIM
 
-_PROBES = Path(__file__).parents[1] / "probes"
+PROBES = Path(__file__).parents[1] / "probes"
 _LIMIT_SECONDS = 180
 _LAST_LINES = 8
 
@@ -56,7 +56,7 @@ def probe(name: str, *arguments: str | Path) -> list[str]:
             "HF_HUB_OFFLINE": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [sys.executable, str(_PROBES / f"{name}.py"), *map(str, arguments)]
+        command = [sys.executable, str(PROBES / f"{name}.py"), *map(str, arguments)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, env=environment, cwd=home, timeout=_LIMIT_SECONDS

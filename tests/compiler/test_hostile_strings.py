@@ -1,0 +1,266 @@
+"""Every string of the recipe language, with values that try to break out of every output language.
+
+A value is refused with a diagnostic, or it is data: each artifact has the structure that a harmless value gives it, and
+the value itself wherever that one stood.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import pytest
+import yaml
+
+from compiling import BASES, CHAT, Tables, compiled, texts, with_key, without
+from recipec.compiler import Compilation
+from recipec.diagnostics.human import human
+from recipec.recipe.fields import Section
+from recipec.recipe.schema import Recipe
+
+HARMLESS = "harmless"
+HOSTILE = (
+    '"', "'", '"""', "'''", "\\", "\\\\", '\\"', "a\\", '"; import os; x = "', '""" + f() + """', "')\nimport os\n#",
+    "$(touch pwned)", "`touch pwned`", "$HOME", "${IFS}", "; touch pwned", "&& touch pwned", "| touch pwned", "> pwned",
+    "'; touch pwned; '", "'\\''", "!!", "*", "~", "{{ 7 * 7 }}", "{% raw %}", "{% endraw %}", "{# a #}", "{0}", "%s",
+    "#", "# a heading", "a #b", ": ", "a: b", "- a", "--help", "-rf", "* * *", "---", "...", "===", "| a | b |", "1. a",
+    "yes", "no", "null", "1e3", "0x1F", "2024-01-31", "!!python/object:os.system", "&a", "*a", "<<", "%YAML 1.1", "[a]",
+    "{a: b}", "</script><b>", "<!--", "![a](javascript:b)", "```", "&lt;", "a\nb", "a\r\nb", "\t", " a ", "",
+    "../../etc/passwd", "/etc/passwd", "./a b", "a/../b", "é", "日本", "🙂", "👩‍👩‍👧", "ﬁ", "ａ", "\u00a0", "\u0301", "\u202e",
+    "\u200b", "\u2028", "\u2029", "\x85", "\x00", "\x1b[31m", "\x7f", "\ufeff", "\ue000a\ue001b\ue002", "\U000f0000",
+    "\U000e0041", "\ufffe", "\U0010fffd", "x" * 4000, "x" * 40_000, "word " * 800, "class", "None", "__debug__", "self",
+)  # fmt: skip
+
+Put = Callable[[str], Tables]
+
+LORA, PAIRS = BASES["lora-ddp"], BASES["sft-dpo"]
+CHATS = BASES["lora-single"]
+
+
+def _at(key: str, recipe: Tables = LORA, **more: Any) -> Put:
+    """Put a value at a dotted key, after setting the keys that it needs."""
+    for name, value in more.items():
+        recipe = with_key(recipe, name.replace("__", "."), value)
+    return lambda value: with_key(recipe, key, value)
+
+
+def _in_list(key: str, recipe: Tables = LORA) -> Put:
+    return lambda value: with_key(recipe, key, [value])
+
+
+def _hub(part: str, key: str, recipe: Tables = PAIRS) -> Put:
+    """A data set of the hub; its other keys are harmless."""
+    base = with_key(with_key(without(recipe, "data.train"), "data.train", [{"path": "chat.jsonl"}]), "data.format", "chat")
+    return lambda value: with_key(base, f"data.{part}", [{"hub": "org/name", key: value}])
+
+
+_SOURCE: dict[str, Put] = {
+    **{f"data.{part}[].path": _in_list(f"data.{part}", PAIRS) for part in ("train", "preferences", "eval", "test")},
+    **{
+        f"data.{part}[].{key}": _hub(part, key)
+        for part in ("train", "preferences", "eval", "test")
+        for key in ("hub", "split", "subset", "revision")
+    },
+}
+_STAGES = {"sft": LORA, "dpo": PAIRS, "continue-pretrain": BASES["text"]}
+_ADAPTERS: dict[str, Put] = {
+    f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))
+    for stage, recipe in {"": LORA, **{f"{name}.": base for name, base in _STAGES.items()}}.items()
+}
+_ARGUMENTS: dict[str, Put] = {
+    f"train.{stage}arguments{{{part}}}": _at(f"train.{stage}arguments", recipe)
+    for stage, recipe in {"": LORA, **{f"{name}.": base for name, base in _STAGES.items()}}.items()
+    for part in ("key", "value")
+}
+
+# Where a recipe has strings -> a recipe with the value there. `[]` is an entry of a list, `{key}` a key of a table.
+FIELDS: dict[str, Put] = {
+    "recipe.name": _at("recipe.name"),
+    "recipe.description": _at("recipe.description"),
+    "recipe.extends[]": _in_list("recipe.extends"),
+    "recipe.allow[]": _in_list("recipe.allow"),
+    "model.name": _at("model.name", model__like="Qwen/Qwen2.5-7B"),
+    "model.like": _at("model.like", model__name="org/unknown"),
+    "model.revision": _at("model.revision"),
+    "data.split.stratify": _at("data.split", data__eval_fraction=0.1),
+    "data.split.group": _at("data.split", data__eval_fraction=0.1),
+    "data.split.time": _at("data.split", data__eval_fraction=0.1),
+    "data.columns{key}": lambda value: with_key(LORA, "data.columns", {value: "instruction"}),
+    "data.columns{value}": lambda value: with_key(LORA, "data.columns", {"instruction": value}),
+    "data.template": _at("data.template", CHATS),
+    "hardware.gpu": _at("hardware.gpu"),
+    "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),
+    "launch.env{value}": lambda value: with_key(LORA, "launch.env", {"WORD": value}),
+    "launch.setup[]": _in_list("launch.setup"),
+    "track.project": _at("track.project"),
+    "track.run": _at("track.run"),
+    "track.tags[]": _in_list("track.tags"),
+    "registry.tags[]": _in_list("registry.tags"),
+    "policy.models[]": _in_list("policy.models"),
+    "policy.licences[]": _in_list("policy.licences"),
+    **_SOURCE,
+    **_ADAPTERS,
+    **_ARGUMENTS,
+}  # fmt: skip
+_WRAPPED = {
+    "data.split.stratify": lambda value: {"stratify": value},
+    "data.split.group": lambda value: {"group": value},
+    "data.split.time": lambda value: {"time": value},
+    **{name: lambda value: {value: "x"} for name in FIELDS if name.endswith("arguments{key}")},
+    **{name: lambda value: {"word": value} for name in FIELDS if name.endswith("arguments{value}")},
+}
+
+
+def test_every_string_of_the_language_is_listed() -> None:
+    assert set(_strings(Recipe, "")) == FIELDS.keys()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_hostile_values_stay_data(tmp_path: Path, field: str) -> None:
+    harmless = _compiled(tmp_path, field, HARMLESS)
+    for value in HOSTILE:
+        found = _compiled(tmp_path, field, value)
+        if not found.files:
+            assert found.diagnostics, f"{value!r} is refused without a word"
+            human(found.diagnostics, color=False)
+        elif harmless.files and field != "launch.setup[]":
+            _assert_same_structure(texts(harmless), texts(found), value)
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_setup_lines_are_verbatim_lines(tmp_path: Path) -> None:
+    for value in HOSTILE:
+        found = _compiled(tmp_path, "launch.setup[]", value)
+        if found.files:
+            assert value in texts(found)["launch/local.sh"].split("\n")
+
+
+def test_environment_arrives_as_written(tmp_path: Path) -> None:
+    for value in HOSTILE:
+        found = _compiled(tmp_path, "launch.env{value}", value)
+        if found.files:
+            assert _environment(tmp_path, texts(found)["launch/local.sh"])["WORD"] == value
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def _compiled(folder: Path, field: str, value: str) -> Compilation:
+    """Compile with the value at the field; a data file of that name is there if a file can have it."""
+    if field.endswith("[].path"):
+        value = _with_file(folder, value)
+    return compiled(folder, FIELDS[field](_WRAPPED.get(field, lambda value: value)(value)))
+
+
+def _with_file(folder: Path, value: str) -> str:
+    name = f"{value}.jsonl"
+    rows = "".join(json.dumps(row) + "\n" for row in CHAT)
+    if "/" not in name and "\x00" not in name and len(name.encode()) < 250:
+        (folder / name).write_text(rows)
+    return name
+
+
+def _strings(annotation: Any, path: str) -> Iterator[str]:
+    """Where a type of the schema has strings of the user's own."""
+    if get_origin(annotation) in (Union, UnionType):
+        found = [name for part in get_args(annotation) for name in _strings(part, path)]
+        yield from dict.fromkeys(found)
+    elif hasattr(annotation, "__metadata__"):
+        yield from _strings(annotation.__origin__, path)
+    elif get_origin(annotation) is list:
+        yield from _strings(get_args(annotation)[0], f"{path}[]")
+    elif get_origin(annotation) is dict:
+        yield from (f"{path}{{key}}", f"{path}{{value}}")
+    elif isinstance(annotation, type) and issubclass(annotation, Section):
+        for name, field in annotation.model_fields.items():
+            yield from _strings(field.annotation, f"{path}.{field.alias or name}".lstrip("."))
+    elif annotation is str:
+        yield path
+    else:
+        assert get_origin(annotation) is Literal or annotation in (int, float, bool, NoneType), annotation
+
+
+def _assert_same_structure(before: dict[str, str], after: dict[str, str], value: str) -> None:
+    """The bundle of `value` is that of HARMLESS with the one in place of the other."""
+    assert before.keys() == after.keys()
+    for path, old in before.items():
+        read = next(read for suffix, read in _READERS.items() if path.endswith(suffix))
+        expected = Counter(repr(_replaced(part, value)) for part in read(old))
+        found = Counter(repr(_replaced(part, value)) for part in read(after[path]))
+        assert found == expected, f"{path} with {value!r}: {found - expected} instead of {expected - found}"
+
+
+def _replaced(part: Any, value: str) -> Any:
+    """HARMLESS gives way to the value, and a digest of the plan to nothing."""
+    text = part.replace(HARMLESS, value) if isinstance(part, str) else part
+    return "" if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}", text) else text
+
+
+def _python(text: str) -> Iterator[Any]:
+    """The nodes and constants of a module; docstrings are words, so only their place counts."""
+    tree = ast.parse(text)
+    compile(tree, "emitted", "exec")
+    prose = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    yield " ".join(type(node).__name__ for node in ast.walk(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node not in prose:
+            yield node.value
+
+
+def _data(value: Any) -> Iterator[Any]:
+    """Every key and scalar of nested data, in order."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _data(part)
+    elif isinstance(value, list):
+        yield len(value)
+        for part in value:
+            yield from _data(part)
+    else:
+        yield value
+
+
+def _markdown(text: str) -> Iterator[str]:
+    """How every line begins, and the markup in it that is not escaped."""
+    for line in text.split("\n"):
+        begin = re.match(r" {0,3}(#+ |[-*+] |\d+[.)] |>|\||```|~~~|=+$|-+$|)", line)
+        assert begin
+        yield begin[1]
+        yield "".join(re.findall(r"(?<!\\)(?:\\\\)*([|<`])", line))
+
+
+def _shell(text: str) -> Iterator[str]:
+    done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
+    yield done.stderr
+    yield from _words(text)
+
+
+def _words(text: str) -> Iterator[str]:
+    """The script without what is quoted: commands, operators and expansions."""
+    yield re.sub(r"'[^']*'(?:\\''[^']*')*", "''", text).replace(HARMLESS, "''")
+
+
+_READERS: dict[str, Callable[[str], Iterator[Any]]] = {
+    ".py": _python,
+    ".json": lambda text: _data(json.loads(text)),
+    ".yaml": lambda text: _data(yaml.safe_load(text)),
+    ".md": _markdown,
+    ".sh": _shell,
+    "": lambda text: iter(text.splitlines()),
+}
+
+
+def _environment(folder: Path, script: str) -> dict[str, str]:
+    """What a script exports by the time it starts Python."""
+    (folder / "launch").mkdir(exist_ok=True)
+    (folder / "launch" / "local.sh").write_text(script)
+    stub = 'python() { env -0 > env.bin; exit 0; }; source launch/local.sh'
+    subprocess.run(["bash", "-c", stub], cwd=folder, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
+    pairs = (folder / "env.bin").read_bytes().decode().split("\0")
+    return dict(pair.partition("=")[::2] for pair in pairs if pair)
