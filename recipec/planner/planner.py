@@ -7,18 +7,15 @@ from math import ceil
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
-from recipec.planner.bounds import bounds_of, planned_bytes
-from recipec.planner.choose import GIB, Candidate, best, candidates
-from recipec.planner.known_bad import refused
-from recipec.planner.layouts import layouts
+from recipec.planner.bounds import planned_bytes
+from recipec.planner.choose import GIB, Candidate
+from recipec.planner.fit import Fit, fit
 from recipec.planner.outcome import record_layout
 from recipec.planner.plan import Plan, Stage, StagePlan
-from recipec.planner.settle import Context, settle, settle_steps, work_of
+from recipec.planner.settle import Context, settle_steps
 from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
 from recipec.recipe import LoadedRecipe
-from recipec.rules import adaptation as adaptations
 from recipec.rules import goal
-from recipec.rules.combinations import BadCombination
 from recipec.rules.core import Ledger
 
 
@@ -45,46 +42,14 @@ def _context(loaded: LoadedRecipe, facts: Facts, stage: Stage, stages: list[Stag
 
 
 def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> StagePlan | None:
-    """Try the acceptable adaptations in order; the first with a feasible layout is taken."""
-    tried: list[Candidate] = []
-    bad: list[BadCombination] = []
-    for adaptation, quantization, because in _adaptations(context):
-        ledger = settle(context, adaptation, quantization, because)
-        found = _fit(context, ledger, loaded, bad)
-        chosen = best(found)
-        tried += found
-        if chosen is not None:
-            return _stage_plan(context, ledger, chosen, tried, loaded)
-    report.add(does_not_fit(context, loaded, tried) if tried else known_to_fail(loaded, bad))
-    return None
+    found = fit(context, loaded)
+    if found.chosen is None or found.ledger is None:
+        report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
+        return None
+    return _stage_plan(context, found.ledger, found.chosen, found, loaded)
 
 
-def _adaptations(context: Context) -> list[tuple[str, str, str]]:
-    """The acceptable adaptations in order of preference, each with its reason."""
-    given = {id: decision.value for id, decision in context.ledger().decisions.items()}
-    names = ("stage", "priority", "new_domain", "first_time", "examples", "total_vram_gib", "gpu_is_cpu")
-    choice = adaptations.adaptation_preferences(*(given[name] for name in names))
-    wish = {key: value.value for key, value in context.wishes.items()}
-    allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))
-    first = choice.value[0]
-    return [
-        (*pair, choice.because if pair == first else f"{adaptations.adaptation_reason(*pair)}; {choice.because}")
-        for pair in allowed
-    ]
-
-
-def _fit(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[BadCombination]) -> list[Candidate]:
-    """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
-    judged = [(layout, refused(layout, ledger.decisions)) for layout in layouts(ledger)]
-    bad += [row for _, row in judged if row is not None]
-    allowed = [layout for layout, row in judged if row is None]
-    facts, bounds = context.facts, bounds_of(context, ledger, loaded)
-    return candidates(allowed, facts.model.architecture, work_of(ledger), facts.gpu, bounds)
-
-
-def _stage_plan(
-    context: Context, ledger: Ledger, chosen: Candidate, tried: list[Candidate], loaded: LoadedRecipe
-) -> StagePlan:
+def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     facts = context.facts
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
@@ -106,7 +71,7 @@ def _stage_plan(
         cost_usd=cost.usd,
         cost_because=cost.because,
         verbatim={} if verbatim is None else verbatim.value,
-        rejected=tuple(rejected(chosen, tried, steps)),
+        rejected=tuple(rejected(chosen, found.tried, steps)),
     )
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.planner.choose import GIB, Candidate, best, seconds_per_sequence
+from recipec.planner.fit import Fit
 from recipec.planner.plan import Rejected
 from recipec.planner.settle import Context
+from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combinations import BadCombination
 
 
-def rejected(chosen: Candidate, tried: list[Candidate], steps: int) -> list[Rejected]:
-    """The best candidate of every other family."""
-    families: dict[str, list[Candidate]] = {}
+def rejected(chosen: Candidate, tried: Sequence[Candidate], steps: int) -> list[Rejected]:
+    """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
+    groups: dict[str, list[Candidate]] = {}
     for candidate in tried:
-        families.setdefault(candidate.family, []).append(candidate)
-    families.pop(chosen.family)
-    return [_reason(_closest(family), chosen, steps) for family in families.values()]
+        same = _adaptation(candidate) == _adaptation(chosen)
+        groups.setdefault(candidate.family if same else _adaptation(candidate), []).append(candidate)
+    groups.pop(chosen.family)
+    return [_reason(_closest(group), chosen, steps) for group in groups.values()]
 
 
 def _closest(family: list[Candidate]) -> Candidate:
@@ -30,22 +35,33 @@ def _reason(candidate: Candidate, chosen: Candidate, steps: int) -> Rejected:
         return Rejected(candidate.family, candidate.obstacle or over, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     assert candidate.time is not None
-    reason = f"fits, {ratio:.1f}x slower" if ratio > 1.05 else "fits, as fast, and is less simple"
+    if _adaptation(candidate) != _adaptation(chosen):
+        reason = f"fits, {ratio:.1f} times the time of an example; the rules prefer {_adaptation(chosen)}"
+    elif ratio > 1.05:
+        reason = f"fits, {ratio:.1f}x slower"
+    else:
+        reason = "fits, not faster by more than the estimate can tell, and less simple"
     return Rejected(candidate.family, reason, peak, steps * candidate.time.seconds_per_step)
 
 
-def does_not_fit(context: Context, loaded: LoadedRecipe, tried: list[Candidate]) -> Diagnostic:
-    """Nothing fits: say by how much, and what comes closest."""
+def _adaptation(candidate: Candidate) -> str:
+    return candidate.family.split(",")[0]
+
+
+def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnostic:
+    """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, stage = context.facts.gpu, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key, part="value"), f"{context.facts.gpus} x {gpu.memory_gib:g} GiB")
-    closest = sorted(tried, key=lambda candidate: candidate.over_bytes)[:3]
+    closest = sorted(found.tried, key=lambda candidate: candidate.over_bytes)[:3]
     notes = tuple(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = ("a smaller model, a shorter data.max_length, more GPUs, or GPUs with more memory",)
+    help = tuple(ways_out(context, loaded)) or (
+        "no single change of the recipe fits: take a smaller model and more GPUs",
+    )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
 
 
-def known_to_fail(loaded: LoadedRecipe, bad: list[BadCombination]) -> Diagnostic:
+def known_to_fail(loaded: LoadedRecipe, bad: Sequence[BadCombination]) -> Diagnostic:
     """Every layout that the recipe allows is known to fail."""
     label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
     if not bad:

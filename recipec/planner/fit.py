@@ -1,0 +1,63 @@
+"""Fit a stage on the hardware: all acceptable adaptations, the first that has a feasible layout is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recipec.planner.bounds import bounds_of
+from recipec.planner.choose import Candidate, best, candidates
+from recipec.planner.known_bad import refused
+from recipec.planner.layouts import layouts
+from recipec.planner.settle import Context, settle, work_of
+from recipec.recipe import LoadedRecipe
+from recipec.rules import adaptation as adaptations
+from recipec.rules.combinations import BadCombination
+from recipec.rules.core import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was tried; `chosen` and `ledger` are None when nothing fits."""
+
+    chosen: Candidate | None
+    ledger: Ledger | None
+    tried: Sequence[Candidate]  # in order of preference, the chosen one among them
+    bad: Sequence[BadCombination]  # why layouts were left out before they were estimated
+
+
+def fit(context: Context, loaded: LoadedRecipe) -> Fit:
+    """Estimate every candidate of every acceptable adaptation, and choose."""
+    tried: list[Candidate] = []
+    bad: list[BadCombination] = []
+    chosen, its_ledger = None, None
+    for adaptation, quantization, because in _adaptations(context):
+        ledger = settle(context, adaptation, quantization, because)
+        found = _candidates(context, ledger, loaded, bad)
+        tried += found
+        if chosen is None and (chosen := best(found)) is not None:
+            its_ledger = ledger
+    return Fit(chosen, its_ledger, tried, bad)
+
+
+def _adaptations(context: Context) -> list[tuple[str, str, str]]:
+    """The acceptable adaptations in order of preference, each with its reason."""
+    given = {id: decision.value for id, decision in context.ledger().decisions.items()}
+    names = ("stage", "priority", "new_domain", "first_time", "examples", "total_vram_gib", "gpu_is_cpu")
+    choice = adaptations.adaptation_preferences(*(given[name] for name in names))
+    wish = {key: value.value for key, value in context.wishes.items()}
+    allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))
+    first = choice.value[0]
+    return [
+        (*pair, choice.because if pair == first else f"{adaptations.adaptation_reason(*pair)}; {choice.because}")
+        for pair in allowed
+    ]
+
+
+def _candidates(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[BadCombination]) -> list[Candidate]:
+    """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
+    judged = [(layout, refused(layout, ledger.decisions)) for layout in layouts(ledger)]
+    bad += [row for _, row in judged if row is not None]
+    allowed = [layout for layout, row in judged if row is None]
+    facts, bounds = context.facts, bounds_of(context, ledger, loaded)
+    return candidates(allowed, facts.model.architecture, work_of(ledger), facts.gpu, bounds)

@@ -1,0 +1,116 @@
+"""Makes fake CPU tensors take the code path of a CUDA device.
+
+Fake CUDA tensors need a CUDA build of torch; fake CPU tensors with these substitutions run on any wheel. Each one
+replaces something that would allocate differently on a GPU, or that reads values which fake tensors do not have.
+Checked 2026-11 against torch 2.13, transformers 5.23 and TRL 1.16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+FLASH_HEAD_DIM = 256  # largest head of PyTorch's flash kernel
+
+
+class AllValid(TorchDispatchMode):
+    """Answers the operations whose result depends on a mask's values as if no position were masked: an upper bound."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is aten.index.Tensor and len(args[1]) == 1 and args[1][0].dtype == torch.bool:
+            mask = args[1][0]
+            return args[0].reshape(mask.numel(), *args[0].shape[mask.dim() :]).clone()
+        if function is aten.masked_select.default:
+            return args[0].reshape(-1).clone()
+        return function(*args, **(kwargs or {}))
+
+
+@contextmanager
+def like_cuda() -> Iterator[None]:
+    """Everything in the block behaves as on a CUDA device of compute capability 8.0 or later."""
+    import transformers.masking_utils
+    import trl.kernels.chunked_logprob
+    import trl.trainer.utils
+
+    enabled = torch.is_autocast_enabled
+    replaced = (
+        (functional, "scaled_dot_product_attention", _attention),
+        (functional, "dropout", _dropout),
+        (torch, "is_autocast_enabled", lambda device="cpu": enabled("cpu" if device == "cuda" else device)),
+        (transformers.masking_utils, "find_packed_sequence_indices", lambda position_ids: None),  # reads values
+        (trl.trainer.utils, "_use_triton", lambda device: True),  # only scored positions reach the head
+        (trl.kernels.chunked_logprob, "_forward_tile", _in_place),
+        (trl.kernels.chunked_logprob, "_backward_tile", _in_place),
+        (trl.kernels.chunked_logprob, "_addmm_fp32", _in_place),
+    )
+    with ExitStack() as stack:
+        for owner, name, replacement in replaced:
+            stack.enter_context(patch.object(owner, name, replacement))
+        yield
+
+
+def _in_place(*tensors: Any, **options: Any) -> None:
+    """A kernel that writes into its arguments and allocates nothing."""
+
+
+def _dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
+    """The GPU's fused dropout, which keeps a boolean mask."""
+    return torch.native_dropout(x, p, True)[0] if training and p > 0 else x
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """PyTorch's choice on a GPU: flash without a mask in 16 bit, else the memory-efficient kernel."""
+    query, key, value = (_autocast(x) for x in (query, key, value))
+    half = query.dtype in (torch.bfloat16, torch.float16)
+    if attn_mask is None and half and query.shape[-1] <= FLASH_HEAD_DIM:
+        return _flash(query, key, value, dropout_p, is_causal, scale)
+    if enable_gqa:
+        groups = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    bias = None if attn_mask is None else _bias(attn_mask, query, key)
+    grads = torch.is_grad_enabled()
+    return aten._scaled_dot_product_efficient_attention(
+        query, key, value, bias, grads, dropout_p, is_causal, scale=scale
+    )[0]
+
+
+def _autocast(x: torch.Tensor) -> torch.Tensor:
+    """Attention is on autocast's list of operations in the compute type."""
+    return x.to(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else x
+
+
+def _flash(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout: float, causal: bool, scale: float | None
+) -> torch.Tensor:
+    """Heads are padded to a multiple of eight features, as the dispatcher does."""
+    head = query.shape[-1]
+    padding = -head % 8
+    if padding:
+        query, key, value = (functional.pad(x, (0, padding)) for x in (query, key, value))
+    scale = scale or 1 / math.sqrt(head)
+    out = aten._scaled_dot_product_flash_attention(query, key, value, dropout, causal, False, scale=scale)[0]
+    return out[..., :head] if padding else out
+
+
+def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """The additive form of a boolean mask, one for all heads."""
+    if mask.dtype == torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), float("-inf"))
+    return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
