@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -44,6 +45,7 @@ def like_cuda() -> Iterator[None]:
     replaced = (
         (functional, "scaled_dot_product_attention", _attention),
         (functional, "dropout", _dropout),
+        (torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: [])),  # fake tensors may be swapped too
         (torch, "is_autocast_enabled", lambda device="cpu": enabled("cpu" if device == "cuda" else device)),
         (transformers.masking_utils, "find_packed_sequence_indices", lambda position_ids: None),  # reads values
         (trl.trainer.utils, "_use_triton", lambda device: True),  # only scored positions reach the head
@@ -114,3 +116,12 @@ def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.T
     if mask.dtype == torch.bool:
         mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(mask.logical_not(), float("-inf"))
     return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+
+
+def flash_attention(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, **options: Any
+) -> tuple[torch.Tensor, None]:
+    """The flash-attn package as transformers calls it: saves what PyTorch's flash kernel saves, needs no mask."""
+    query, key, value = (_autocast(x) for x in (query, key, value))
+    out = _flash(query, key, value, options.get("dropout", 0.0), True, options.get("scaling"))
+    return out.transpose(1, 2), None

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from recipec.verify.bundle import Bundle
 from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems
 from recipec.verify.outcome_checks import expected_facts, log_history, loss_story, read_json
-from recipec.verify.report import Substituted, VerifyReport
-from recipec.verify.resume import CHECKPOINT, STEPS, check_resume
+from recipec.verify.report import VerifyReport
+from recipec.verify.resume import check_resume
 from recipec.verify.run import Launch, run_bundle
 from recipec.verify.source import call_arguments, function
 from recipec.verify.static.frameworks import PROBES
 
-_LEARNING_RATES = {"full": 5e-3, "lora": 2e-2}  # for 100,000 random weights: far above any real model's
 _FEWEST_ROWS = 24  # below this a tenth is less than two rows
 _RELOAD_SECONDS = 180.0
-
-
-def hyperparameters(adaptation: str) -> dict[str, Any]:
-    """What a run at this level learns with, in place of the plan's values."""
-    return {
-        "learning_rate": _LEARNING_RATES[adaptation],
-        "warmup_steps": 0,
-        "logging_steps": 1,
-        "eval_steps": CHECKPOINT,  # too seldom for early stopping
-        "save_steps": CHECKPOINT,
-    }
 
 
 def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
@@ -38,14 +25,9 @@ def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
 
 def learn_bundle(launch: Launch, report: VerifyReport) -> None:
     """Train on one batch's rows until they are learned; then reload, kill and resume."""
-    values = hyperparameters(launch.sandbox.bundle.last.choice["adaptation"])
-    shown = ", ".join(f"{name} {value}" for name, value in values.items())
-    report.substitutions.append(
-        Substituted("hyperparameters", "those of the plan", f"{shown}, {STEPS} steps", "that the plan's own values learn")
-    )
     logits = launch.sandbox.root / "logits"
     logits.mkdir()
-    if not run_bundle(launch, report, STEPS, arguments=values, final_logits=str(logits)):
+    if not run_bundle(launch, report, final_logits=str(logits)):
         report.skip("learning, reloading and resuming", "the bundle did not run to its end")
         return
     for stage in launch.sandbox.bundle.stages:
@@ -54,7 +36,7 @@ def learn_bundle(launch: Launch, report: VerifyReport) -> None:
         if any("rewards/margins" in entry for entry in history):
             report.add(f"{stage.name}: preference margins rise", margin_problems(history))
     check_reload(launch, report)
-    check_resume(launch, values, report)
+    check_resume(launch, report)
 
 
 def check_reload(launch: Launch, report: VerifyReport) -> None:

@@ -72,8 +72,9 @@ def expected_facts(stage: Stage, ranks: int) -> dict[str, Any]:
 
 def log_history(folder: Path) -> list[dict[str, Any]]:
     """The trainer's own log, from the newest checkpoint."""
-    states = sorted(folder.glob("checkpoint-*/trainer_state.json"), key=lambda path: int(path.parent.name.split("-")[1]))
-    return read_json(states[-1]).get("log_history", []) if states else []
+    states = folder.glob("checkpoint-*/trainer_state.json")
+    newest = max(states, key=lambda path: int(path.parent.name.split("-")[1]), default=None)
+    return read_json(newest).get("log_history", []) if newest else []
 
 
 def loss_problems(history: list[dict[str, Any]]) -> list[str]:

@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from recipec.verify.bundle import Stage
+from recipec.verify.hyperparameters import CHECKPOINT, DEATH, LEARN_STEPS
 from recipec.verify.learn_checks import weight_problems
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import LAUNCHER, Launch
 
-STEPS, CHECKPOINT, DEATH = 24, 12, 16  # the last checkpoint before the process dies is at CHECKPOINT
 _OTHER_PLAN = "0" * 16
 _TRAINING_ONLY = "launch/training-only.sh"
 
 
-def check_resume(launch: Launch, values: dict[str, Any], report: VerifyReport) -> None:
-    """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer another plan's checkpoint."""
+def check_resume(launch: Launch, report: VerifyReport) -> None:
+    """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
     write_training_only(launch.sandbox.bundle.root, stage)
 
     def train(name: str, **patches: Any) -> Outcome:
-        arguments = ("--max-steps", str(STEPS), "--output-dir", str(output))
-        return launch.start(name, _TRAINING_ONLY, *arguments, arguments=values, **patches)
+        arguments = ("--max-steps", str(LEARN_STEPS), "--output-dir", str(output))
+        return launch.start(name, _TRAINING_ONLY, *arguments, **patches)
 
     killed = train("killed", die_after=DEATH)
     if not report.add(f"{stage.name}: killed after a checkpoint", death_problems(killed, output)):
@@ -34,8 +34,8 @@ def check_resume(launch: Launch, values: dict[str, Any], report: VerifyReport) -
     resumed = train("resumed")
     if not report.add(f"{stage.name}: resumes after the kill", "" if resumed.ok else resumed.tail()):
         return
-    skipped = f"skipping {half}" in resumed.text()
-    report.add(f"{stage.name}: a half-written checkpoint is skipped", "" if skipped else f"{half.name} is not mentioned")
+    said = "" if f"skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
+    report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
     check_weights(launch, stage, output, report)
     for marker in output.glob("checkpoint-*/plan.txt"):
         marker.write_text(_OTHER_PLAN, encoding="utf-8")
@@ -48,7 +48,9 @@ def check_weights(launch: Launch, stage: Stage, output: Path, report: VerifyRepo
     exact = launch.ranks == 1
     whole, resumed = (read_weights(folder) for folder in (launch.sandbox.outputs / stage.name, output))
     how = "to the bit" if exact else "within the tolerance of several processes"
-    report.add(f"{stage.name}: the resumed training ends with the same weights", weight_problems(whole, resumed, exact), how)
+    report.add(
+        f"{stage.name}: the resumed training ends with the same weights", weight_problems(whole, resumed, exact), how
+    )
 
 
 def write_training_only(root: Path, stage: Stage) -> None:
@@ -59,7 +61,7 @@ def write_training_only(root: Path, stage: Stage) -> None:
     kept = [
         line
         for line in text.splitlines()
-        if wanted in line or line.lstrip().startswith("#") or not any(f"{name}\"" in line for name in others)
+        if wanted in line or line.lstrip().startswith("#") or not any(f'{name}"' in line for name in others)
     ]
     (root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
 
@@ -70,7 +72,7 @@ def death_problems(outcome: Outcome, output: Path) -> list[str]:
         return ["the training was to die but ended well"]
     if not (output / f"checkpoint-{CHECKPOINT}" / "plan.txt").is_file():
         return [f"no complete checkpoint-{CHECKPOINT}: {outcome.tail()}"]
-    if (output / f"checkpoint-{STEPS}").exists():
+    if (output / f"checkpoint-{LEARN_STEPS}").exists():
         return ["the training had already finished"]
     return []
 

@@ -14,7 +14,7 @@ from recipec.verify.outcome_checks import check_outcome
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
-from recipec.verify.substitutions import STEPS, Situation, merged, substitutions
+from recipec.verify.substitutions import Situation, merged, substitutions
 
 LAUNCHER = "launch/local.sh"
 LIMIT_SECONDS = 900.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
@@ -28,6 +28,7 @@ class Launch:
     sandbox: Sandbox
     patches: Mapping[str, Any]
     ranks: int
+    steps: int
 
     def start(self, name: str, script: str, *arguments: str, **patches: Any) -> Outcome:
         """Run a launch script of the copy with further patches; `_` in their names stands for `-`."""
@@ -41,22 +42,22 @@ def ranks_for(planned: int, asked: int | None) -> int:
     return max(1, min(planned, asked or 2))
 
 
-def prepare_launch(sandbox: Sandbox, ranks: int, report: VerifyReport) -> Launch:
+def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launch:
     """Decide the substitutions of a run and list them in the report."""
-    situation = Situation(sandbox.bundle, ranks, sandbox.model, sandbox.data, sandbox.hub_data)
+    situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
-    return Launch(sandbox, patches, ranks)
+    return Launch(sandbox, patches, ranks, situation.steps)
 
 
-def run_bundle(launch: Launch, report: VerifyReport, steps: int = STEPS, **patches: Any) -> bool:
+def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started = time.monotonic()
-    outcome = launch.start("run", LAUNCHER, "--max-steps", str(steps), **patches)
+    outcome = launch.start("run", LAUNCHER, "--max-steps", str(launch.steps), **patches)
     if not outcome.ok and _died_in_teardown(launch, outcome):
         shutil.rmtree(launch.sandbox.outputs, ignore_errors=True)
-        outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(steps), **patches)
+        outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(launch.steps), **patches)
         report.skip("a second launch was needed", "the first died in the known teardown fault of FSDP on a CPU")
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
     script = "prepare, evaluate, train, evaluate"

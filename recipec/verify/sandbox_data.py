@@ -72,5 +72,3 @@ def _place(source: dict, rows: list[Row], root: Path, hub_root: Path, placed: Pl
             raise NoSample(str(error)) from error
     if not path.exists():
         write_rows(path, rows)
-
-

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from recipec.verify.bundle import Bundle
+from recipec.verify.hyperparameters import LEARN_STEPS, RUN_STEPS, learning_values
 from recipec.verify.report import Substituted
 
-STEPS = 6
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
 MAX_PACKED_TOKENS = 256
 _EAGER_OPTIMIZER = "adamw_torch_fused"
@@ -26,6 +26,7 @@ class Situation:
 
     bundle: Bundle
     ranks: int
+    learns: bool
     model: str  # what the stand-in is
     data: str  # what the rows are
     hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
@@ -37,6 +38,10 @@ class Situation:
 
     def chosen(self, name: str) -> list[Any]:
         return [stage.choice[name] for stage in self.bundle.stages]
+
+    @property
+    def steps(self) -> int:
+        return LEARN_STEPS if self.learns else RUN_STEPS
 
     @property
     def on_cpu(self) -> bool:
@@ -82,7 +87,14 @@ def _world_size(given: Situation) -> Change | None:
 
 
 def _steps(given: Situation) -> Change:
-    return Change("the whole training", f"--max-steps {STEPS}")
+    return Change("the whole training", f"--max-steps {given.steps}")
+
+
+def _hyperparameters(given: Situation) -> Change | None:
+    if not given.learns:
+        return None
+    values = learning_values(given.bundle.last.choice["adaptation"])
+    return Change("the plan's", ", ".join(f"{name} {value}" for name, value in values.items()), {"arguments": values})
 
 
 def _device(given: Situation) -> Change | None:
@@ -173,6 +185,7 @@ TABLE = (
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),
+    Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
     Row("world size", "behaviour at the planned size", _world_size),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "TF32 rounding; bf16 kernels of the GPU", _number_formats),

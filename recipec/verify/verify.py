@@ -52,7 +52,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
         except (NoStandIn, NoSample) as error:
             report.skip(level, str(error))
             return
-        launch = prepare_launch(sandbox, processes, report)
+        launch = prepare_launch(sandbox, processes, level == "learn", report)
         if level == "run":
             run_bundle(launch, report)
         else:

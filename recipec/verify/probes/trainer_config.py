@@ -25,7 +25,9 @@ def problems(script: str, planned: dict) -> list[str]:
             built = module.training_config(argparse.Namespace(output_dir=Path("outputs"), max_steps=-1, resume="none"))
         except Exception as error:
             return [f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"]
-    ours = [str(entry.message) for entry in warned if "emitted_train" in str(entry.filename) or entry.filename == script]
+    ours = [
+        str(entry.message) for entry in warned if "emitted_train" in str(entry.filename) or entry.filename == script
+    ]
     wrong = {name: value for name, value in planned.items() if getattr(built, name) != value}
     differing = [f"{name} is {getattr(built, name)}, the plan says {value}" for name, value in wrong.items()]
     return differing + [f"deprecated: {text}" for text in ours]

@@ -1,7 +1,7 @@
 """Python runs this file first when its folder is on PYTHONPATH: it makes a CPU stand in for the planned hardware.
 
-The bundle's files stay as they are. What is changed is in cpu_stand_in/, one small function per library module, and only
-what CPU_STAND_IN (JSON, written by recipec.verify) asks for.
+The bundle's files stay as they are. What is changed is in cpu_stand_in/, one small function per library module, and
+only what CPU_STAND_IN (JSON, written by recipec.verify) asks for.
 """
 
 import os

@@ -68,7 +68,9 @@ def strict_yaml() -> Callable[[str], Any]:
         pass
 
     def mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict:
-        return _once([(loader.construct_object(key, True), loader.construct_object(value, True)) for key, value in node.value])
+        return _once(
+            [(loader.construct_object(key, True), loader.construct_object(value, True)) for key, value in node.value]
+        )
 
     Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     return lambda text: yaml.load_all(text, Loader=Strict)

@@ -1,0 +1,82 @@
+"""The model that an emitted train.py trains: built from its configuration, adapted, with TRL's head, without weights."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import nn
+from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from trl.trainer.utils import add_fused_lm_head
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.codepath import code_path
+from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
+from recipec.layout import Layout
+from recipec.simulate.config import config_fields
+from recipec.simulate.device import flash_attention
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+FLASH = "simulated-flash"  # stands in for the flash-attn package, which needs a GPU to import
+HEAD_OUTPUTS = {"sft": ("log_probs", "entropy", "is_top1"), "dpo": ("log_probs", "entropy", "mean_logits", "is_top1")}
+ROUTER_COEFFICIENT = 0.001  # what the emitted train.py sets
+
+
+def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.Module:
+    """The model that trains; call it under FakeTensorMode."""
+    model = _base(architecture, layout, work)
+    add_fused_lm_head(model, outputs=HEAD_OUTPUTS["dpo" if work.objective == "dpo" else "sft"])
+    checkpoints = layout.checkpointing and layout.strategy != "fsdp"  # FSDP wraps the layers itself
+    if layout.quantization == "nf4":
+        from recipec.simulate.nf4 import quantize
+
+        quantize(model, work.double_quant, DTYPES[layout.precision])
+    if work.lora is not None:
+        model = _adapted(model, work.lora, checkpoints, layout.quantization == "nf4")
+    if checkpoints:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train()
+
+
+def reference_model(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
+    """DPO's frozen copy: TRL loads it in the policy's own type."""
+    model = _base(architecture, layout, work)
+    add_fused_lm_head(model)
+    return model.requires_grad_(False).eval()
+
+
+def decoder(model: nn.Module) -> nn.Module:
+    """The module that holds the decoder layers, below PEFT's and the head's."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return base.base_model
+
+
+def _base(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
+    AttentionInterface.register(FLASH, flash_attention)
+    AttentionMaskInterface.register(FLASH, lambda **options: None)
+    fields = config_fields(architecture)
+    if architecture.moe:
+        fields |= {"output_router_logits": True, "router_aux_loss_coef": ROUTER_COEFFICIENT}
+    path = code_path(layout, work)
+    dtype = torch.float32 if (path.frozen or path.trained) == 4 else DTYPES[layout.precision]
+    attention = FLASH if layout.attention == "flash_attention_2" else layout.attention
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), dtype=dtype, attn_implementation=attention)
+
+
+def _adapted(model: PreTrainedModel, lora: LoraShape, checkpoints: bool, quantized: bool) -> nn.Module:
+    """PEFT's adapters as TRL adds them: in fp32, in bf16 on a 4-bit base."""
+    from peft import LoraConfig, get_peft_model
+
+    targets = lora.targets if lora.targets == ALL_LINEAR else list(lora.targets)
+    dropout = 0.05 if lora.dropout else 0.0
+    config = LoraConfig(r=lora.rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
+    model.requires_grad_(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = get_peft_model(model, config)
+    if checkpoints:
+        adapted.enable_input_require_grads()
+    for parameter in adapted.parameters():
+        if quantized and parameter.requires_grad:
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return adapted

@@ -1,0 +1,137 @@
+"""Sets one rank up at a given depth and runs a step of it under the meter."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+from recipec.simulate.device import AllValid, like_cuda
+from recipec.simulate.meter import Meter, Peak
+from recipec.simulate.model import decoder, policy_model, reference_model
+from recipec.simulate.optimizer import optimizer_of
+from recipec.simulate.sites import Sites
+from recipec.simulate.step import Trainer, batch, compute_dtype, trained
+
+
+def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[str, Peak]:
+    """Site -> peak of one step at the architecture's full depth; the optimizer's states exist when it begins."""
+    mesh = None
+    if layout.strategy == "fsdp":
+        from recipec.simulate.shard import process_group
+
+        mesh = process_group(layout.mesh.shard)
+    with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), like_cuda(), AllValid(), Meter() as meter:
+        trainer = _trainer(architecture, layout, work, meter, mesh)
+        inputs = batch(layout, work)
+        for tensor in inputs.values():
+            meter.count(tensor, "inputs")
+        gc.collect()
+        meter.peaks.clear()
+        with _buffers(layout, meter):
+            trainer.step(inputs, min(layout.accumulation, 2))
+    return meter.peaks
+
+
+def _trainer(architecture: Architecture, layout: Layout, work: Work, meter: Meter, mesh: Any) -> Trainer:
+    sites = Sites(meter)
+    model, reference = _models(architecture, layout, work, sites, mesh)
+    _count(model, reference, meter)
+    optimizer = _warmed_up(model, layout, meter)
+    if layout.strategy == "ddp" and layout.mesh.world_size > 1:
+        model.register_buffer("_buckets", _buckets(model), persistent=False)
+        meter.count(model._buckets, "sharding_buffers")
+    return Trainer(
+        model=model,
+        reference=reference,
+        optimizer=optimizer,
+        sites=sites,
+        autocast=compute_dtype(layout),
+        preference=work.objective == "dpo",
+        experts=architecture.moe is not None,
+        syncs_each_batch=work.sync_each_batch,
+    )
+
+
+def _models(
+    architecture: Architecture, layout: Layout, work: Work, sites: Sites, mesh: Any
+) -> tuple[nn.Module, nn.Module | None]:
+    model = policy_model(architecture, layout, work)
+    reference = reference_model(architecture, layout, work) if work.reference == "model" else None
+    for each in (model, reference) if reference else (model,):
+        sites.attach(decoder(each))
+    if mesh is None:
+        return model, reference
+    from recipec.simulate.shard import accelerator, shard_policy, shard_reference
+
+    packed = [module for module in model.modules() if type(module).__name__ == "PackedLinear"]
+    stub = accelerator(architecture, layout, mesh, packed)
+    return shard_policy(model, stub), shard_reference(reference, stub) if reference else None
+
+
+def _count(model: nn.Module, reference: nn.Module | None, meter: Meter) -> None:
+    """Name what is resident, and gradients when they appear."""
+    frozen = any(not parameter.requires_grad for parameter in model.parameters())
+    for parameter in model.parameters():
+        meter.count(parameter, "adapters" if frozen and parameter.requires_grad else "weights")
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda p: meter.count(p.grad, "gradients"))
+    for parameter in reference.parameters() if reference else ():
+        meter.count(parameter, "reference_model")
+
+
+def _warmed_up(model: nn.Module, layout: Layout, meter: Meter) -> Any:
+    """The optimizer after a first step, so that its states exist."""
+    optimizer = optimizer_of(model, layout.optimizer)
+    for parameter in trained(model):
+        parameter.grad = torch.empty_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for state in optimizer.state.values():
+        for tensor in state.values():
+            if isinstance(tensor, torch.Tensor):
+                meter.count(tensor, "optimizer_states")
+    return optimizer
+
+
+def _buckets(model: nn.Module) -> torch.Tensor:
+    """DDP's buckets: a copy of all gradients, beside the gradients themselves."""
+    size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in trained(model))
+    return torch.empty(size_bytes, dtype=torch.uint8)
+
+
+def _buffers(layout: Layout, meter: Meter) -> Any:
+    if layout.strategy != "fsdp":
+        return nullcontext()
+    from recipec.simulate.shard import buffers_counted
+
+    return buffers_counted(meter)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Libraries warn about the stand-ins; the collector must not run in the middle of a step."""
+    import warnings
+
+    gc.collect()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        gc.enable()
+
+
+def at_depth(architecture: Architecture, num_layers: int) -> Architecture:
+    """The same model with fewer layers."""
+    return replace(architecture, num_layers=num_layers)

@@ -1,0 +1,92 @@
+"""FSDP2 over a process group that answers at once: accelerate's and TRL's own preparation, one rank of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as distributed
+from accelerate.utils import FullyShardedDataParallelPlugin
+from accelerate.utils.fsdp_utils import fsdp2_apply_ac, fsdp2_prepare_model
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from recipec.catalog.architecture import Architecture
+from recipec.layout import Layout
+from recipec.simulate.meter import Meter
+
+_BUFFERS = ("unshard", "wait_for_unshard", "post_backward")  # methods that make FSDP's own buffers
+
+
+def process_group(ranks: int) -> Any:
+    """A mesh of `ranks` ranks, of which this process is the first; call it outside FakeTensorMode."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+    distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    return init_device_mesh("cpu", (ranks,))
+
+
+def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: list[nn.Module]) -> Any:
+    """What accelerate's and TRL's preparation read of an Accelerator, with the emitted configs/fsdp.yaml in it."""
+    plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2,
+        reshard_after_forward=True,
+        auto_wrap_policy="transformer_based_wrap",
+        transformer_cls_names_to_wrap=[architecture.decoder_layer],
+        activation_checkpointing=layout.checkpointing,
+        cpu_ram_efficient_loading=False,  # loading is not simulated
+        state_dict_type="SHARDED_STATE_DICT",
+        ignored_modules=ignored or None,
+    )
+    precision = {"fp32": "no"}.get(layout.precision, layout.precision)
+    if precision != "no":
+        plugin.set_mixed_precision(precision)
+    return SimpleNamespace(
+        state=SimpleNamespace(fsdp_plugin=plugin),
+        torch_device_mesh={("dp_shard",): mesh},
+        parallelism_config=SimpleNamespace(fsdp_dim_names=("dp_shard",)),
+        mixed_precision="no" if ignored else precision,  # a 4-bit base keeps its adapters in bf16
+        is_main_process=False,
+        device=torch.device("cpu"),
+    )
+
+
+def shard_policy(model: nn.Module, stub: Any) -> nn.Module:
+    """`Accelerator.prepare` for FSDP2: checkpointing wrappers, then units."""
+    stub.state.fsdp_plugin.set_auto_wrap_policy(model)
+    if stub.state.fsdp_plugin.activation_checkpointing:
+        model = fsdp2_apply_ac(stub, model)
+    return fsdp2_prepare_model(stub, model)
+
+
+def shard_reference(model: nn.Module, stub: Any) -> nn.Module:
+    """TRL's own preparation of DPO's reference: one unit for the whole model."""
+    from trl.models.utils import prepare_fsdp
+
+    return prepare_fsdp(model, stub)
+
+
+@contextmanager
+def buffers_counted(meter: Meter) -> Iterator[None]:
+    """Count what FSDP gathers and reduces as sharding buffers."""
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            before, meter.category = meter.category, "sharding_buffers"
+            try:
+                return method(*arguments, **options)
+            finally:
+                meter.category = before
+
+        return run
+
+    with ExitStack() as stack:
+        for name in _BUFFERS:
+            stack.enter_context(patch.object(FSDPParamGroup, name, counted(getattr(FSDPParamGroup, name))))
+        yield

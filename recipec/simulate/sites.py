@@ -1,0 +1,67 @@
+"""Names the places of a step: the meter keeps a peak for each, and two depths are compared place by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from recipec.simulate.meter import Meter
+
+CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
+    "forward": "activations",
+    "forward_end": "logits",
+    "loss": "logits",
+}
+
+
+class Sites:
+    """Moves the meter from site to site. A site is a stage, or a stage and the layer that runs: "forward:top"."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.stage = "build"
+
+    def enter(self, stage: str) -> None:
+        """Begin a stage of the step: forward, backward, reference, optimizer_step or evaluation."""
+        self.stage = stage
+        self._at({"backward": "loss"}.get(stage, stage))
+
+    def attach(self, decoder: nn.Module) -> None:
+        """Watch the decoder's layers and its final norm; before anything wraps them."""
+        layers = list(decoder.layers)
+        for index, layer in enumerate(layers):
+            position = "bottom" if index == 0 else "top" if index == len(layers) - 1 else "inner"
+            layer.register_forward_pre_hook(self._before(position))
+            layer.register_forward_hook(self._after(position))
+        layers[-1].register_forward_hook(lambda *_: self._at("forward_end" if self.stage == "forward" else "head"))
+
+    def _at(self, site: str) -> None:
+        within = self.stage in ("reference", "evaluation") and site != self.stage
+        self.meter.site = f"{self.stage}:{site}" if within else site
+        self.meter.category = CATEGORIES.get(self.meter.site.partition(":")[0], "working_set")
+
+    def _before(self, position: str) -> Callable[..., None]:
+        """A layer runs: forward, or recomputed in the backward pass."""
+
+        def hook(_: nn.Module, arguments: tuple[Any, ...]) -> None:
+            if self.stage == "backward":
+                self._at(f"layer_backward:{position}")
+                return
+            self._at(f"forward:{position}" if self.stage == "forward" else position)
+            if position == "bottom" and self.stage == "forward" and arguments[0].requires_grad:
+                arguments[0].register_hook(lambda _: self._at("end_of_backward"))
+
+        return hook
+
+    def _after(self, position: str) -> Callable[..., None]:
+        """The gradient of a layer's output is there: its backward begins."""
+
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            hidden = output if isinstance(output, torch.Tensor) else output[0]
+            if self.stage == "forward" and hidden.requires_grad:
+                hidden.register_hook(lambda _: self._at(f"layer_backward:{position}"))
+
+        return hook

@@ -1,0 +1,22 @@
+"""How long, and with what values, a bundle trains while it is verified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RUN_STEPS = 6
+LEARN_STEPS = 24
+CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
+DEATH = 16  # the step at which the process is killed: after CHECKPOINT, before the end
+_LEARNING_RATES = {"full": 5e-3, "lora": 2e-2}  # for 100,000 random weights: far above any real model's
+
+
+def learning_values(adaptation: str) -> dict[str, Any]:
+    """Trainer arguments of the learn level, in place of the plan's."""
+    return {
+        "learning_rate": _LEARNING_RATES[adaptation],
+        "warmup_steps": 0,
+        "logging_steps": 1,
+        "eval_steps": CHECKPOINT,
+        "save_steps": CHECKPOINT,
+    }

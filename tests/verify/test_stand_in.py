@@ -1,0 +1,111 @@
+"""The stand-in of every supported model type loads as the real class and has the real structure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipec.catalog.configs import architecture_from_config
+from recipec.catalog.model_types import MODEL_TYPES
+from recipec.catalog.models import Model, model, model_names
+from recipec.verify.bundle import read_bundle
+from recipec.verify.sandbox_data import place_data
+from recipec.verify.stand_in import hub_folder, write_stand_in
+from recipec.verify.stand_in_tokenizer import stand_in_tokenizer, template_text
+
+TEXTS = ["the boat follows the castle", "certainly boat number 7"]
+FAMILIES = sorted({found.template_family for name in model_names() if (found := model(name)) and found.template_family})
+
+
+def real(model_type: str) -> Model:
+    """A model of the type as large as real ones, with every optional part."""
+    row = MODEL_TYPES[model_type]
+    config = {
+        "model_type": model_type,
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "vocab_size": 32000,
+        "max_position_embeddings": 8192,
+        "sliding_window": 1024,
+        "use_sliding_window": True,
+        "tie_word_embeddings": True,
+    }
+    if row.moe:
+        config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
+        config |= {row.moe.shared: 1024} if row.moe.shared else {}
+    return Model("org/name", "base", architecture_from_config(config), stop_tokens=("</s>",))
+
+
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_a_stand_in_has_the_structure_of_its_model(tmp_path: Path, model_type: str) -> None:
+    from transformers import AutoModelForCausalLM
+
+    known = real(model_type)
+    count = write_stand_in(known, TEXTS, tmp_path)
+    network = AutoModelForCausalLM.from_pretrained(tmp_path)
+    shape = known.architecture
+    classes = {type(module).__name__ for module in network.modules()}
+    assert shape.decoder_layer in classes
+    assert shape.moe is None or shape.moe.block in classes
+    assert network.config.tie_word_embeddings == shape.tie_embeddings
+    assert count < 1_000_000
+    names = [name for name, _ in network.named_parameters()]
+    attention = [name for name in names if "self_attn" in name or ".attention." in name]
+    assert any(name.endswith("bias") for name in attention) == (shape.attention_bias or shape.output_bias)
+    assert any("q_norm" in name for name in names) == (shape.qk_norm is not None)
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "microsoft/phi-4"])
+def test_a_catalog_model_keeps_its_ratios(tmp_path: Path, name: str) -> None:
+    from transformers import AutoConfig
+
+    known = model(name)
+    assert known is not None
+    write_stand_in(known, TEXTS, tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path)
+    shape = known.architecture
+    grouped = shape.num_kv_heads < shape.num_heads
+    assert (config.num_key_value_heads < config.num_attention_heads) == grouped
+    assert config.tie_word_embeddings == shape.tie_embeddings
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tokenizer_renders_its_family_with_whole_markers(family: str) -> None:
+    found = next(found for name in model_names() if (found := model(name)) and found.template_family == family)
+    tokenizer = stand_in_tokenizer(found, TEXTS)
+    talk = [{"role": "user", "content": "the boat"}, {"role": "assistant", "content": "the castle"}]
+    tokens = tokenizer.apply_chat_template(talk, return_dict=True)["input_ids"]
+    assert tokenizer.chat_template == template_text(family)
+    assert "the castle" in tokenizer.decode(tokens)
+    assert tokenizer.eos_token == found.stop_tokens[0]
+    assert tokenizer.eos_token_id in tokens
+
+
+def test_a_base_model_has_no_template_and_its_family_s_leading_token() -> None:
+    found = model("meta-llama/Llama-3.1-8B")
+    assert found is not None
+    tokenizer = stand_in_tokenizer(found, TEXTS)
+    assert tokenizer.chat_template is None
+    assert tokenizer("boat")["input_ids"][0] == tokenizer.bos_token_id
+
+
+@pytest.mark.parametrize("revision", [None, "v1.0", "a" * 40])
+def test_loaders_find_the_stand_in_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str | None) -> None:
+    from transformers import AutoConfig
+
+    write_stand_in(real("llama"), TEXTS, hub_folder(tmp_path, "org/name", revision))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    config = AutoConfig.from_pretrained("org/name", revision=revision or "main", cache_dir=tmp_path)
+    assert config.num_hidden_layers == 2
+
+
+def test_data_is_placed_where_the_bundle_reads_it(tmp_path: Path) -> None:
+    from emitted import built
+
+    placed = place_data(read_bundle(built("sft-dpo")), tmp_path / "data", tmp_path / "hub", 20)
+    assert {path.name for path in (tmp_path / "data" / "data").iterdir()} == {"chat.jsonl", "pairs.jsonl"}
+    assert len(placed.texts) == 40

@@ -1,0 +1,102 @@
+"""Every static check passes on what the compiler emits and catches its seeded defect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from emitted import built, copy_of
+
+from recipec.verify.bundle import Bundle, read_bundle
+from recipec.verify.static import consistency, documents, python, shell, text
+
+CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
+    "syntax": python.syntax_problems,
+    "ruff check": lambda bundle: python.ruff_problems(bundle, "check", "--select", python.RULES),
+    "ruff format": lambda bundle: python.ruff_problems(bundle, "format", "--check"),
+    "device": python.device_problems,
+    "imports": python.import_problems,
+    "pins": python.pin_problems,
+    "parse": documents.parse_problems,
+    "registry": documents.registry_problems,
+    "bash": shell.bash_problems,
+    "shellcheck": lambda bundle: shell.shellcheck_problems(bundle, shell.shellcheck() or "shellcheck"),
+    "traces": text.trace_problems,
+    "consistency": consistency.consistency_problems,
+}
+
+# check, recipe, file, text, what replaces it, words of the finding
+DEFECTS = [
+    ("syntax", "sft-lora", "train.py", "def main() -> None:", "def main( -> None:", "train.py"),
+    ("ruff check", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport glob\n", "F401"),
+    ("ruff format", "sft-lora", "train.py", "seed=42,", "seed = 42,", "train.py"),
+    ("device", "sft-lora", "evaluate.py", 'device_map="auto"', 'device_map="cuda"', "evaluate.py:"),
+    ("imports", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport recipec\n", "without it"),
+    ("imports", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport wandb\n", "not pin"),
+    ("pins", "sft-lora", "requirements.txt", "trl==1.16.0", "trl==1.15.0", "1.15.0 is not the stack's 1.16.0"),
+    ("pins", "sft-lora", "requirements.txt", "trl==1.16.0", "trl>=1.16.0", "trl>=1.16.0"),
+    ("parse", "zero3", "configs/deepspeed.json", '"steps_per_print"', '"bf16": {}, "steps_per_print"', "twice: bf16"),
+    ("parse", "fsdp", "configs/fsdp.yaml", "machine_rank: 0", "machine_rank: 0\nmachine_rank: 1", "machine_rank"),
+    ("parse", "fsdp", "configs/fsdp.yaml", "fsdp_config:", "fsdp_config: [", "fsdp.yaml"),
+    ("registry", "sft-lora", "registry/entry.json", '"experimental"', '"nearly"', "status: 'nearly'"),
+    ("bash", "sft-lora", "launch/local.sh", "set -euo pipefail", "if true; then", "syntax error"),
+    ("shellcheck", "sft-lora", "launch/local.sh", '"$BUNDLE/prepare_data.py"', "$BUNDLE/prepare_data.py", "SC2086"),
+    ("traces", "sft-lora", "README.md", "# ", f"# {Path.cwd()}/data ", "names the folder"),
+    ("traces", "sft-lora", "train.py", "seed=42,", "seed=42,  # 2026-01-02 10:11", "names a moment"),
+    ("traces", "sft-lora", "train.py", "seed=42,", f"seed=42,  # hf_{'a' * 34}", "like a token"),
+    ("consistency", "sft-lora", "train.py", "seed=42,", "seed=43,", "seed is 43"),
+    ("consistency", "full-ddp", "configs/accelerate.yaml", "num_processes: 4", "num_processes: 8", "is 8"),
+    ("consistency", "fsdp", "configs/fsdp.yaml", "Qwen2DecoderLayer", "LlamaDecoderLayer", "layers are Qwen2Dec"),
+    ("consistency", "fsdp", "configs/fsdp.yaml", ": FSDP", ": MULTI_GPU", "distributed_type is MULTI_GPU"),
+    ("consistency", "zero3", "configs/deepspeed.json", '_gpu": 8', '_gpu": 4', "the plan says 8"),
+    ("consistency", "zero3", "configs/deepspeed.json", '"steps_per', '"train_batch_size": 64, "steps_per', "pins the"),
+    ("consistency", "zero3", "configs/accelerate.yaml", "configs/deepspeed.json", "configs/ds.json", "not exist"),
+]
+
+
+@pytest.mark.parametrize("recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "sft-dpo"])
+def test_an_emitted_bundle_has_no_problem(recipe: str) -> None:
+    bundle = read_bundle(built(recipe))
+    found = {name: problems for name, check in CHECKS.items() if (problems := check(bundle))}
+    assert not found
+
+
+@pytest.mark.parametrize(("check", "recipe", "file", "old", "new", "words"), DEFECTS)
+def test_a_defect_is_found(
+    tmp_path: Path, check: str, recipe: str, file: str, old: str, new: str, words: str
+) -> None:
+    bundle = copy_of(recipe, tmp_path)
+    path = bundle.root / file
+    before = path.read_text(encoding="utf-8")
+    assert old in before, f"the test is out of date: {file} has no {old!r}"
+    path.write_text(before.replace(old, new, 1), encoding="utf-8")
+    problems = CHECKS[check](read_bundle(bundle.root))
+    assert any(words in problem for problem in problems), problems
+
+
+def test_a_script_that_cannot_be_executed_is_found(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    (bundle.root / "launch/local.sh").chmod(0o644)
+    assert shell.bash_problems(bundle) == ["launch/local.sh is not executable"]
+
+
+def test_a_missing_schema_is_found(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    (bundle.root / "registry/entry.schema.json").unlink()
+    assert documents.registry_problems(bundle) == ["registry/entry.schema.json is missing"]
+
+
+def test_what_a_run_produced_is_not_checked(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    for folder in ("outputs", "data/sft", "__pycache__"):
+        (bundle.root / folder).mkdir(parents=True)
+        (bundle.root / folder / "broken.json").write_text("{")
+    assert not documents.parse_problems(bundle)
+
+
+def test_every_file_of_the_bundle_is_looked_at() -> None:
+    bundle = read_bundle(built("zero3"))
+    emitted = json.loads((bundle.root / ".recipec/lock.json").read_text())["files"]
+    assert {bundle.name_of(path) for path in bundle.files} == set(emitted)
