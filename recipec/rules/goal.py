@@ -43,7 +43,7 @@ def stages(task: str, train_format: str | None, alignment_method: str) -> Choice
     `data.train` is supervised data (text, instruction, chat, prompt-completion); preference pairs in `data.train` mean
     that one stage only.
     For a domain shift rule book 003 wants continued pretraining *and then* instruction tuning. This version runs one
-    of the two per recipe: train the first, then name its output in `model.init_from` of the second (page NOT-003).
+    of the two per recipe: train the first, then name its output folder as the model of the second (page NOT-003).
     """
     if task == "continue-pretrain":
         return Choice(("continue-pretrain",), "task continue-pretrain: 1 stage on raw text")

@@ -36,7 +36,7 @@ UNBUILT = (
         "Continued pretraining and instruction tuning in one recipe",
         "rule book 003, Which fine-tuning method? (domain shift)",
         "this version runs one of the two per recipe",
-        "two recipes; the second names the output of the first in model.init_from",
+        "two recipes; the second names the output folder of the first as its model",
     ),
     Unbuilt(
         "NOT-004",

@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import torch
 import torch.nn.functional as functional
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
@@ -26,6 +27,8 @@ class AllValid(TorchDispatchMode):
     """Answers the operations whose result depends on a mask's values as if no position were masked: an upper bound."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if DTensor in types:
+            return NotImplemented  # it unwraps itself; its local tensors come back here
         if function is aten.index.Tensor and len(args[1]) == 1 and args[1][0].dtype == torch.bool:
             mask = args[1][0]
             return args[0].reshape(mask.numel(), *args[0].shape[mask.dim() :]).clone()

@@ -37,6 +37,7 @@ class Meter(TorchDispatchMode):
         self.site = "build"
         self.peaks: dict[str, Peak] = {}
         self.total = 0
+        self.paused = False
         self._totals: Counter[str] = Counter()
         self._blocks: dict[int, tuple[int, str, weakref.ref[torch.UntypedStorage]]] = {}  # storage -> bytes, category
 
@@ -57,6 +58,8 @@ class Meter(TorchDispatchMode):
         if function is torch.ops._c10d_functional.wait_tensor.default:
             return args[0]  # on a device it waits; the fake kernel would make a copy
         result = function(*args, **(kwargs or {}))
+        if self.paused:
+            return result
         for leaf in (result,) if isinstance(result, torch.Tensor) else tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self.count(leaf)

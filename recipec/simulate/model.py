@@ -17,7 +17,7 @@ from recipec.simulate.config import config_fields
 from recipec.simulate.device import flash_attention
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-FLASH = "simulated-flash"  # stands in for the flash-attn package, which needs a GPU to import
+PACKED_KERNEL = "simulated-varlen"  # stands in for the flash-attn package, which needs a GPU to import
 HEAD_OUTPUTS = {"sft": ("log_probs", "entropy", "is_top1"), "dpo": ("log_probs", "entropy", "mean_logits", "is_top1")}
 ROUTER_COEFFICIENT = 0.001  # what the emitted train.py sets
 
@@ -34,7 +34,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
     if work.lora is not None:
         model = _adapted(model, work.lora, checkpoints, layout.quantization == "nf4")
     if checkpoints:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     return model.train()
 
 
@@ -52,14 +52,14 @@ def decoder(model: nn.Module) -> nn.Module:
 
 
 def _base(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
-    AttentionInterface.register(FLASH, flash_attention)
-    AttentionMaskInterface.register(FLASH, lambda **options: None)
+    AttentionInterface.register(PACKED_KERNEL, flash_attention)
+    AttentionMaskInterface.register(PACKED_KERNEL, lambda **options: None)
     fields = config_fields(architecture)
     if architecture.moe:
         fields |= {"output_router_logits": True, "router_aux_loss_coef": ROUTER_COEFFICIENT}
     path = code_path(layout, work)
     dtype = torch.float32 if (path.frozen or path.trained) == 4 else DTYPES[layout.precision]
-    attention = FLASH if layout.attention == "flash_attention_2" else layout.attention
+    attention = PACKED_KERNEL if layout.attention == "flash_attention_2" else layout.attention
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), dtype=dtype, attn_implementation=attention)
 
 

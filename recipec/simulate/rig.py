@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -37,7 +38,7 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[s
             meter.count(tensor, "inputs")
         gc.collect()
         meter.peaks.clear()
-        with _buffers(layout, meter):
+        with _buffers(layout, meter), _router_loss(trainer.sites):
             trainer.step(inputs, min(layout.accumulation, 2))
     return meter.peaks
 
@@ -107,6 +108,13 @@ def _buckets(model: nn.Module) -> torch.Tensor:
     """DDP's buckets: a copy of all gradients, beside the gradients themselves."""
     size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in trained(model))
     return torch.empty(size_bytes, dtype=torch.uint8)
+
+
+def _router_loss(sites: Sites) -> Any:
+    """TRL imports the function at each call, from here for every family of experts."""
+    from transformers.models.mixtral import modeling_mixtral as mixtral
+
+    return patch.object(mixtral, "load_balancing_loss_func", sites.router_loss(mixtral.load_balancing_loss_func))
 
 
 def _buffers(layout: Layout, meter: Meter) -> Any:

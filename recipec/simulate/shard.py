@@ -15,6 +15,7 @@ from accelerate.utils.fsdp_utils import fsdp2_apply_ac, fsdp2_prepare_model
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from recipec.catalog.architecture import Architecture
@@ -74,19 +75,24 @@ def shard_reference(model: nn.Module, stub: Any) -> nn.Module:
 
 @contextmanager
 def buffers_counted(meter: Meter) -> Iterator[None]:
-    """Count what FSDP gathers and reduces as sharding buffers."""
-
-    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any, **options: Any) -> Any:
-            before, meter.category = meter.category, "sharding_buffers"
-            try:
-                return method(*arguments, **options)
-            finally:
-                meter.category = before
-
-        return run
-
+    """Count what FSDP gathers and reduces as sharding buffers, and not the shapes that DTensor infers."""
+    changes = [(FSDPParamGroup, name, "category", "sharding_buffers") for name in _BUFFERS]
+    changes.append((ShardingPropagator, "_propagate_tensor_meta_non_cached", "paused", True))
     with ExitStack() as stack:
-        for name in _BUFFERS:
-            stack.enter_context(patch.object(FSDPParamGroup, name, counted(getattr(FSDPParamGroup, name))))
+        for owner, name, attribute, value in changes:
+            stack.enter_context(patch.object(owner, name, _during(getattr(owner, name), meter, attribute, value)))
         yield
+
+
+def _during(method: Callable[..., Any], meter: Meter, attribute: str, value: object) -> Callable[..., Any]:
+    """The method with an attribute of the meter set while it runs."""
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        before = getattr(meter, attribute)
+        setattr(meter, attribute, value)
+        try:
+            return method(*arguments, **options)
+        finally:
+            setattr(meter, attribute, before)
+
+    return run

@@ -14,11 +14,13 @@ CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
     "forward": "activations",
     "forward_end": "logits",
     "loss": "logits",
+    "router_loss": "logits",
+    "router_loss_backward": "logits",
 }
 
 
 class Sites:
-    """Moves the meter from site to site. A site is a stage, or a stage and the layer that runs: "forward:top"."""
+    """Moves the meter from site to site. A site is a stage, or a stage and the layer that runs: "forward:0"."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
@@ -27,41 +29,57 @@ class Sites:
     def enter(self, stage: str) -> None:
         """Begin a stage of the step: forward, backward, reference, optimizer_step or evaluation."""
         self.stage = stage
-        self._at({"backward": "loss"}.get(stage, stage))
+        self._at({"backward": "router_loss_backward"}.get(stage, stage))
 
     def attach(self, decoder: nn.Module) -> None:
         """Watch the decoder's layers and its final norm; before anything wraps them."""
         layers = list(decoder.layers)
         for index, layer in enumerate(layers):
-            position = "bottom" if index == 0 else "top" if index == len(layers) - 1 else "inner"
-            layer.register_forward_pre_hook(self._before(position))
-            layer.register_forward_hook(self._after(position))
+            layer.register_forward_pre_hook(self._before(index))
+            layer.register_forward_hook(self._after(index))
         layers[-1].register_forward_hook(lambda *_: self._at("forward_end" if self.stage == "forward" else "head"))
+
+    def router_loss(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """The load-balancing loss looks at all layers at once: a place of its own, which grows with the depth."""
+
+        def placed(*arguments: Any, **options: Any) -> Any:
+            before = self.meter.site
+            self._at("router_loss")
+            result = run(*arguments, **options)
+            self.meter.site = before
+            return result
+
+        return placed
+
+    def differentiated(self, log_probs: torch.Tensor) -> None:
+        """After the router loss, the head is differentiated."""
+        if log_probs.requires_grad:
+            log_probs.register_hook(lambda _: self._at("loss"))
 
     def _at(self, site: str) -> None:
         within = self.stage in ("reference", "evaluation") and site != self.stage
         self.meter.site = f"{self.stage}:{site}" if within else site
         self.meter.category = CATEGORIES.get(self.meter.site.partition(":")[0], "working_set")
 
-    def _before(self, position: str) -> Callable[..., None]:
+    def _before(self, index: int) -> Callable[..., None]:
         """A layer runs: forward, or recomputed in the backward pass."""
 
         def hook(_: nn.Module, arguments: tuple[Any, ...]) -> None:
             if self.stage == "backward":
-                self._at(f"layer_backward:{position}")
+                self._at(f"layer_backward:{index}")
                 return
-            self._at(f"forward:{position}" if self.stage == "forward" else position)
-            if position == "bottom" and self.stage == "forward" and arguments[0].requires_grad:
+            self._at(f"forward:{index}" if self.stage == "forward" else str(index))
+            if index == 0 and self.stage == "forward" and arguments[0].requires_grad:
                 arguments[0].register_hook(lambda _: self._at("end_of_backward"))
 
         return hook
 
-    def _after(self, position: str) -> Callable[..., None]:
+    def _after(self, index: int) -> Callable[..., None]:
         """The gradient of a layer's output is there: its backward begins."""
 
         def hook(_: nn.Module, __: Any, output: Any) -> None:
             hidden = output if isinstance(output, torch.Tensor) else output[0]
             if self.stage == "forward" and hidden.requires_grad:
-                hidden.register_hook(lambda _: self._at(f"layer_backward:{position}"))
+                hidden.register_hook(lambda _: self._at(f"layer_backward:{index}"))
 
         return hook

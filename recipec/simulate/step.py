@@ -62,11 +62,13 @@ class Trainer:
     def _supervised_loss(self, inputs: Inputs) -> torch.Tensor:
         """SFTTrainer.compute_loss, TRL 1.16."""
         outputs = self._forward(self.model, inputs, self.experts)
+        self.sites.differentiated(outputs.log_probs)
         return self._with_router_loss((-outputs.log_probs).sum() / outputs.label_mask.sum(), outputs)
 
     def _preference_loss(self, inputs: Inputs) -> torch.Tensor:
         """DPOTrainer._compute_loss, TRL 1.16: policy, then reference, then the sigmoid loss."""
         outputs = self._forward(self.model, inputs, self.experts)
+        self.sites.differentiated(outputs.log_probs)
         chosen, rejected = (outputs.log_probs.sum(1) - self._reference_logps(inputs)).chunk(2)
         return self._with_router_loss(-functional.logsigmoid(0.1 * (chosen - rejected)).mean(), outputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ def falling_problems(history: History) -> list[str]:
     losses = [entry["loss"] for entry in history if "loss" in entry]
     if len(losses) < 2:
         return ["fewer than two losses were logged"]
-    if losses[-1] > LEARNED_SHARE * losses[0]:
+    if not losses[-1] <= LEARNED_SHARE * losses[0]:  # also where it is not a number
         return [f"loss fell from {losses[0]:.4f} to {losses[-1]:.4f} only, not below {LEARNED_SHARE:.0%} of it"]
     return []
 
@@ -25,7 +26,7 @@ def falling_problems(history: History) -> list[str]:
 def margin_problems(history: History) -> list[str]:
     """Margins between chosen and rejected answers that did not rise above zero."""
     margins = [entry["rewards/margins"] for entry in history if "rewards/margins" in entry]
-    if margins[-1] <= max(0.0, margins[0]):
+    if not margins[-1] > max(0.0, margins[0]):
         return [f"the margin went from {margins[0]:.4f} to {margins[-1]:.4f}"]
     return []
 
@@ -34,6 +35,8 @@ def logit_problems(trained: Sequence[float], reloaded: Sequence[float]) -> tuple
     """Problems, and what was seen, of two sets of logits for the same tokens."""
     if len(trained) != len(reloaded):
         return [f"{len(trained)} logits after training, {len(reloaded)} after reloading"], ""
+    if not all(map(math.isfinite, [*trained, *reloaded])):
+        return ["not all logits are finite"], ""
     largest = max(abs(value) for value in trained)
     apart = max(abs(one - other) for one, other in zip(trained, reloaded, strict=True))
     seen = f"at most {apart:.2g} apart, the largest is {largest:.2g}"

@@ -10,36 +10,32 @@ from emitted import built, copy_of
 from recipec.verify.static.frameworks import probe
 
 # probe, recipe, file, text, what replaces it, words of the finding
+FSDP = ("accelerate_yaml", "fsdp", "configs/fsdp.yaml")
+ACCELERATE = ("accelerate_yaml", "zero3", "configs/accelerate.yaml")
+DEEPSPEED = ("deepspeed_json", "zero3", "configs/deepspeed.json")
+TRAIN = ("trainer_config", "sft-lora", "train.py")
 DEFECTS = [
-    ("accelerate_yaml", "fsdp", "configs/fsdp.yaml", "fsdp_reshard_after", "fsdp_reshard_behind", "would be ignored"),
-    ("accelerate_yaml", "fsdp", "configs/fsdp.yaml", "SHARDED_STATE_DICT", "SHARDED", "KeyError: 'SHARDED'"),
-    ("accelerate_yaml", "fsdp", "configs/fsdp.yaml", "num_machines", "machines", "unknown keys"),
-    ("accelerate_yaml", "fsdp", "configs/fsdp.yaml", "fsdp_config:", "fsdp_config:\n  fsdp_forward_prefetch: true", "FSDP1"),
-    ("accelerate_yaml", "zero3", "configs/accelerate.yaml", "num_machines: 1", "num_machines: 1\nmixed_precision: bf16", "beside"),
-    ("deepspeed_json", "zero3", "configs/deepspeed.json", "bucket_size", "bucket_limit", "forbidden"),
-    ("deepspeed_json", "zero3", "configs/deepspeed.json", '"steps_per_print"', '"steps_per_line"', "steps_per_line is never"),
-    ("deepspeed_json", "zero3", "configs/deepspeed.json", '_clipping": 1.0', '_clipping": "auto"', "state the number"),
-    ("trainer_config", "sft-lora", "train.py", "warmup_steps=", "warmup_ratio=", "unexpected keyword"),
-    ("trainer_config", "sft-lora", "train.py", "learning_rate=", "learning_rate=2 * ", "the plan says"),
+    (*FSDP, "fsdp_reshard_after", "fsdp_reshard_behind", "would be ignored"),
+    (*FSDP, "SHARDED_STATE_DICT", "SHARDED", "KeyError: 'SHARDED'"),
+    (*FSDP, "num_machines", "machines", "unknown keys"),
+    (*FSDP, "fsdp_config:", "fsdp_config:\n  fsdp_forward_prefetch: true", "belongs to FSDP1"),
+    (*ACCELERATE, "num_machines: 1", "num_machines: 1\nmixed_precision: bf16", "is refused beside"),
+    (*DEEPSPEED, "bucket_size", "bucket_limit", "DeepSpeed refuses it"),
+    (*DEEPSPEED, '"steps_per_print"', '"steps_per_line"', "steps_per_line is never read"),
+    (*DEEPSPEED, '_clipping": 1.0', '_clipping": "auto"', "state the number"),
+    (*TRAIN, "warmup_steps=", "warmup_ratio=", "unexpected keyword"),
+    (*TRAIN, "learning_rate=", "learning_rate=2 * ", "the plan says"),
 ]
 ARGUMENTS = {"accelerate_yaml": (), "deepspeed_json": ("8",), "trainer_config": ('{"learning_rate": 0.0003}',)}
-SOUND = [
-    ("accelerate_yaml", "fsdp", "configs/fsdp.yaml"),
-    ("accelerate_yaml", "zero3", "configs/accelerate.yaml"),
-    ("deepspeed_json", "zero3", "configs/deepspeed.json"),
-    ("trainer_config", "sft-lora", "train.py"),
-]
 
 
-@pytest.mark.parametrize(("name", "recipe", "file"), SOUND)
+@pytest.mark.parametrize(("name", "recipe", "file"), [FSDP, ACCELERATE, DEEPSPEED, TRAIN])
 def test_the_framework_reads_what_is_emitted(name: str, recipe: str, file: str) -> None:
     assert probe(name, built(recipe) / file, *ARGUMENTS[name]) == []
 
 
 @pytest.mark.parametrize(("name", "recipe", "file", "old", "new", "words"), DEFECTS)
-def test_a_defect_is_found(
-    tmp_path: Path, name: str, recipe: str, file: str, old: str, new: str, words: str
-) -> None:
+def test_a_defect_is_found(tmp_path: Path, name: str, recipe: str, file: str, old: str, new: str, words: str) -> None:
     path = copy_of(recipe, tmp_path).root / file
     before = path.read_text(encoding="utf-8")
     assert old in before, f"the test is out of date: {file} has no {old!r}"

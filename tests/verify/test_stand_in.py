@@ -94,7 +94,9 @@ def test_a_base_model_has_no_template_and_its_family_s_leading_token() -> None:
 
 
 @pytest.mark.parametrize("revision", [None, "v1.0", "a" * 40])
-def test_loaders_find_the_stand_in_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str | None) -> None:
+def test_loaders_find_the_stand_in_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str | None
+) -> None:
     from transformers import AutoConfig
 
     write_stand_in(real("llama"), TEXTS, hub_folder(tmp_path, "org/name", revision))

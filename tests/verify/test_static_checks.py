@@ -64,9 +64,7 @@ def test_an_emitted_bundle_has_no_problem(recipe: str) -> None:
 
 
 @pytest.mark.parametrize(("check", "recipe", "file", "old", "new", "words"), DEFECTS)
-def test_a_defect_is_found(
-    tmp_path: Path, check: str, recipe: str, file: str, old: str, new: str, words: str
-) -> None:
+def test_a_defect_is_found(tmp_path: Path, check: str, recipe: str, file: str, old: str, new: str, words: str) -> None:
     bundle = copy_of(recipe, tmp_path)
     path = bundle.root / file
     before = path.read_text(encoding="utf-8")

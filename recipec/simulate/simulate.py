@@ -1,0 +1,69 @@
+"""The exact peak of one training step, beside which the closed formula can be held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.work import Work
+from recipec.layout import Layout
+from recipec.simulate.depth import extrapolate, shallow
+from recipec.simulate.meter import Peak
+from recipec.simulate.notes import notes_of
+from recipec.simulate.rig import step_peaks
+
+SHALLOW = (2, 3)  # layers; the ends of a model are all there is where nothing is sharded
+SHALLOW_SHARDED = (4, 5)  # FSDP gathers one layer ahead and reduces one behind, so the ends are two layers deep
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """Allocated bytes of one rank. `terms` are those of `peak_stage`; `seconds` is how long the simulation took."""
+
+    stages: Mapping[str, int]
+    peak_stage: str
+    peak_allocated_bytes: int
+    terms: Mapping[str, int]
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def simulate(architecture: Architecture, layout: Layout, work: Work, *, full_depth: bool = False) -> Simulated:
+    """Run one step of `layout` on fake tensors; the layout must be one that `obstacle` has nothing against.
+
+    Two shallow models stand for the whole one unless `full_depth` asks for it, or the two disagree.
+    """
+    begun = time.perf_counter()
+    peaks, notes = _peaks(architecture, layout, work, full_depth)
+    stages: dict[str, Peak] = {}
+    for site, peak in peaks.items():
+        name = site.partition(":")[0]
+        if name not in stages or peak.total > stages[name].total:
+            stages[name] = peak
+    highest = max(stages, key=lambda name: stages[name].total)
+    return Simulated(
+        stages={name: peak.total for name, peak in stages.items()},
+        peak_stage=highest,
+        peak_allocated_bytes=stages[highest].total,
+        terms={name: size for name, size in stages[highest].terms.items() if size > 0},
+        seconds=time.perf_counter() - begun,
+        notes=(*notes, *notes_of(layout, work)),
+    )
+
+
+def _peaks(
+    architecture: Architecture, layout: Layout, work: Work, full_depth: bool
+) -> tuple[dict[str, Peak], list[str]]:
+    """Site -> peak at the model's depth, and how it was found."""
+    depths = SHALLOW_SHARDED if layout.strategy == "fsdp" else SHALLOW
+    mixed = architecture.moe is not None and architecture.moe.dense_layers > 0
+    if full_depth or mixed or architecture.num_layers <= depths[1]:
+        return step_peaks(architecture, layout, work), [f"all {architecture.num_layers} layers were simulated"]
+    runs = [shallow(depth, step_peaks(replace(architecture, num_layers=depth), layout, work)) for depth in depths]
+    peaks, moved = extrapolate(*runs, architecture.num_layers)
+    if moved:
+        why = f"all {architecture.num_layers} layers were simulated: shallow runs peak elsewhere at {', '.join(moved)}"
+        return step_peaks(architecture, layout, work), [why]
+    return peaks, [f"{depths[0]} and {depths[1]} layers were simulated, and continued to {architecture.num_layers}"]

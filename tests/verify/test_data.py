@@ -1,0 +1,106 @@
+"""The data a bundle reads is told from its own code, and the sample fits what that code expects."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+from emitted import built
+
+from recipec.dataset import recognise
+from recipec.verify.data_files import local_path, read_rows, write_rows
+from recipec.verify.data_shape import Split, StageData, bundle_data
+from recipec.verify.sample_rows import sample_rows
+
+EXPECTED = {
+    "sft-lora": ("instruction", {"instruction": "instruction", "input": "input", "output": "output"}, "strings"),
+    "qlora": ("chat", {"messages": "messages"}, "messages"),
+    "full-ddp": ("prompt-completion", {"prompt": "question", "completion": "answer"}, "strings"),
+    "dpo": ("preference", {"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}, "strings"),
+    "pretrain": ("text", {"text": "text"}, "strings"),
+}
+SHAPES = [
+    StageData("s", "text", {"text": "body"}, "strings", (), 256),
+    StageData("s", "instruction", {"instruction": "task", "input": "input", "output": "output"}, "strings", (), 256),
+    StageData("s", "instruction", {"instruction": "task", "output": "output"}, "strings", (), 256),
+    StageData("s", "chat", {"messages": "conversations"}, "from-value", (), 256),
+    StageData("s", "chat", {"messages": "messages"}, "messages", (), 256),
+    StageData("s", "prompt-completion", {"prompt": "question", "completion": "answer"}, "strings", (), 256),
+    StageData("s", "prompt-completion", {"prompt": "prompt", "completion": "completion"}, "messages", (), 256),
+    StageData("s", "preference", {"prompt": "p", "chosen": "chosen", "rejected": "rejected"}, "strings", (), 256),
+    StageData("s", "preference", {"prompt": "p", "chosen": "chosen", "rejected": "rejected"}, "messages", (), 256),
+    StageData("s", "preference", {"chosen": "chosen", "rejected": "rejected"}, "messages", (), 256),
+]
+
+
+@pytest.mark.parametrize("recipe", EXPECTED)
+def test_the_shape_of_the_data_is_read_from_the_emitted_code(recipe: str) -> None:
+    (stage,) = bundle_data(built(recipe) / "prepare_data.py").stages
+    assert (stage.format, stage.columns, stage.content) == EXPECTED[recipe]
+
+
+def test_every_stage_is_read() -> None:
+    stages = bundle_data(built("sft-dpo") / "prepare_data.py").stages
+    assert [(stage.stage, stage.sources) for stage in stages] == [
+        ("sft", ({"path": "data/chat.jsonl"},)),
+        ("dpo", ({"path": "data/pairs.jsonl"},)),
+    ]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.format}-{shape.content}")
+def test_the_compiler_recognises_the_sample_as_the_format_it_stands_for(shape: StageData) -> None:
+    rows = tuple(sample_rows(shape, 30, None))
+    renamed = dict(shape.columns)
+    found = recognise(rows, None, renamed, [str(index) for index in range(30)])
+    assert (found.format, found.columns, found.content) == (shape.format, shape.columns, shape.content)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.format}-{shape.content}")
+def test_questions_differ_and_repeat_with_the_seed(shape: StageData) -> None:
+    rows = sample_rows(shape, 30, None, seed=3)
+    assert len({json.dumps(row) for row in rows}) == 30
+    assert rows == sample_rows(shape, 30, None, seed=3)
+    assert rows != sample_rows(shape, 30, None, seed=4)
+
+
+@pytest.mark.parametrize(("classes", "fewest", "most"), [(True, 2, 4), (False, 10, 28)])
+def test_a_split_column_can_be_split(classes: bool, fewest: int, most: int) -> None:
+    values = [row["when"] for row in sample_rows(SHAPES[0], 160, Split("when", classes))]
+    assert fewest <= len(set(values)) <= most
+
+
+@pytest.mark.parametrize(
+    "pattern", ["data/train.jsonl", "./a/*.csv", "data/part-[0-9]?.json", "**/manual.txt", "a/**/b/*.jsonl"]
+)
+def test_a_sample_is_put_where_the_pattern_finds_it(tmp_path: Path, pattern: str) -> None:
+    path = tmp_path / local_path(pattern)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert path in list(tmp_path.glob(pattern))
+
+
+@pytest.mark.parametrize("pattern", ["/data/train.jsonl", "../train.jsonl"])
+def test_nothing_is_written_outside_the_data_root(pattern: str) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        local_path(pattern)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
+def test_rows_are_read_back_as_written(tmp_path: Path, name: str) -> None:
+    rows = [{"question": f'say "{index}",\nplease', "answer": str(index)} for index in range(5)]
+    write_rows(tmp_path / name, rows)
+    assert read_rows([tmp_path / name], 3) == rows[:3]
+
+
+def test_text_files_are_documents(tmp_path: Path) -> None:
+    write_rows(tmp_path / "manual.txt", [{"text": "one"}, {"text": "two"}])
+    files = sorted(tmp_path.glob("*.txt"))
+    assert [row["text"].strip() for row in read_rows(files, 9)] == ["one", "two"]
+    assert all(fnmatch(file.name, "*.txt") for file in files)
+
+
+def test_an_array_of_rows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"text": "one"}, {"text": "two"}]')
+    assert read_rows([tmp_path / "a.json"], 9) == [{"text": "one"}, {"text": "two"}]

@@ -1,0 +1,146 @@
+"""What counts as a run that was planned, as learning, and as the same weights."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emitted import built, copy_of
+
+from recipec.verify.bundle import read_bundle
+from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems, weight_problems
+from recipec.verify.outcome_checks import (
+    evaluation_problems,
+    expected_facts,
+    fact_problems,
+    log_history,
+    loss_problems,
+    saved_problems,
+)
+from recipec.verify.resume import half_written, write_training_only
+
+FACTS = {
+    "distributed": "fsdp",
+    "world_size": 2,
+    "global_batch_size": 16,
+    "sharded_parameters": "27 of 27",
+    "trainable_tensors": 27,
+    "trained_tokens": 900,
+    "rows": 129,
+}
+WRONG = [
+    ({}, "missing or empty"),
+    (FACTS | {"distributed": "ddp"}, "distributed is ddp, not fsdp"),
+    (FACTS | {"world_size": 1}, "world_size is 1, not 2"),
+    (FACTS | {"global_batch_size": 8}, "global_batch_size is 8, not 16"),
+    (FACTS | {"sharded_parameters": "0 of 27"}, "none of 27 parameters is sharded"),
+    (FACTS | {"trainable_tensors": 0}, "trainable_tensors is 0"),
+    (FACTS | {"trained_tokens": 0}, "trained_tokens is 0"),
+    ({name: value for name, value in FACTS.items() if name != "rows"}, "rows is None"),
+]
+
+
+def test_the_planned_run_is_accepted() -> None:
+    assert fact_problems(FACTS, read_bundle(built("fsdp")).last, 2) == []
+
+
+@pytest.mark.parametrize(("facts", "words"), WRONG)
+def test_another_run_is_not(facts: dict[str, Any], words: str) -> None:
+    problems = fact_problems(facts, read_bundle(built("fsdp")).last, 2)
+    assert any(words in problem for problem in problems), problems
+
+
+def test_facts_follow_the_substitutions() -> None:
+    stage = read_bundle(built("pretrain")).last
+    assert stage.choice["global_batch_size"] == 128
+    assert expected_facts(stage, 1)["global_batch_size"] == 32
+
+
+LOG = [{"loss": 6.0, "grad_norm": 1.0, "step": 1}, {"eval_loss": 5.0, "step": 2}, {"loss": 2.0, "step": 2}]
+
+
+@pytest.mark.parametrize("entry", [{"loss": math.nan}, {"eval_loss": math.inf}, {"grad_norm": math.nan}])
+def test_a_number_that_is_not_finite_is_found(entry: dict[str, float]) -> None:
+    assert loss_problems(LOG) == []
+    assert loss_problems([*LOG, entry | {"step": 3}])
+
+
+@pytest.mark.parametrize("history", [[], LOG[:1], LOG[1:2]])
+def test_losses_must_be_there(history: list[dict[str, Any]]) -> None:
+    assert loss_problems(history)
+
+
+def test_the_log_of_the_newest_checkpoint_is_read(tmp_path: Path) -> None:
+    for step in (9, 10):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+        (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text(f'{{"log_history": [{{"step": {step}}}]}}')
+    assert log_history(tmp_path) == [{"step": 10}]
+    assert log_history(tmp_path / "none") == []
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    problems = saved_problems(tmp_path, read_bundle(built("sft-lora")).last)
+    assert [words.split()[0] for words in problems] == ["adapter_config.json", "tokenizer_config.json", "no", "no"]
+
+
+@pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
+def test_an_evaluation_must_have_numbers_and_samples(found: dict[str, Any]) -> None:
+    whole = {"metrics": {"eval_loss": 1.0}, "samples": [{}]}
+    assert evaluation_problems({"before": whole, "after": whole}) == []
+    assert evaluation_problems({"before": whole, "after": found})
+
+
+def test_learning_is_a_loss_that_halves() -> None:
+    assert falling_problems(LOG) == []
+    assert falling_problems([{"loss": 6.0}, {"loss": 3.1}])
+    assert falling_problems([{"loss": 6.0}])
+    assert falling_problems([{"loss": 6.0}, {"loss": math.nan}])
+
+
+@pytest.mark.parametrize(("first", "last", "fine"), [(0.0, 0.4, True), (-0.2, -0.1, False), (0.3, 0.2, False)])
+def test_margins_rise_above_zero(first: float, last: float, fine: bool) -> None:
+    assert (margin_problems([{"rewards/margins": first}, {"rewards/margins": last}]) == []) is fine
+
+
+def test_logits_are_compared_with_the_rounding_of_bf16() -> None:
+    assert logit_problems([4.0, -2.0], [4.01, -2.0])[0] == []
+    assert logit_problems([4.0, -2.0], [4.2, -2.0])[0]
+    assert logit_problems([4.0, -2.0], [math.nan, -2.0])[0]
+    assert logit_problems([4.0], [4.0, 1.0])[0]
+
+
+@pytest.mark.parametrize(("change", "exact", "fine"), [(0.0, True, True), (1e-6, True, False), (1e-6, False, True)])
+def test_weights_are_compared_to_the_bit_for_one_process(change: float, exact: bool, fine: bool) -> None:
+    import torch
+
+    whole, resumed = {"w": torch.ones(3)}, {"w": torch.ones(3) + change}
+    assert (weight_problems(whole, resumed, exact) == []) is fine
+    assert weight_problems(whole, {"v": torch.ones(3)}, exact)
+    assert weight_problems(whole, {"w": torch.full((3,), math.nan)}, exact)
+
+
+def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
+    bundle = copy_of("sft-dpo", tmp_path)
+    write_training_only(bundle.root, bundle.last)
+    text = (bundle.root / "launch/training-only.sh").read_text()
+    commands = [line for line in text.splitlines() if "python" in line and not line.startswith("#")]
+    assert commands == ['python "$BUNDLE/stages/2-dpo/train.py" "$@"']
+    assert "export DATA_ROOT" in text
+
+
+def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:
+    bundle = copy_of("fsdp", tmp_path)
+    write_training_only(bundle.root, bundle.last)
+    text = (bundle.root / "launch/training-only.sh").read_text()
+    assert "accelerate launch" in text
+    assert "evaluate.py" not in text
+
+
+def test_a_half_written_checkpoint_has_no_end_marker(tmp_path: Path) -> None:
+    whole = tmp_path / "checkpoint-12"
+    whole.mkdir()
+    for name in ("trainer_state.json", "plan.txt"):
+        (whole / name).touch()
+    assert [path.name for path in half_written(tmp_path).iterdir()] == ["trainer_state.json"]

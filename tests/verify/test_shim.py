@@ -1,0 +1,107 @@
+"""What the shim changes, tried in clean processes: without the row it fails, with it the library does what is asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recipec.verify.process import clean_environment
+from recipec.verify.sandbox import SHIM
+
+CONFIG = """
+from trl import SFTConfig
+config = SFTConfig(output_dir="out", {arguments})
+print({shown})
+"""
+FSDP = """
+import os
+os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29631",
+    "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true", "ACCELERATE_USE_CPU": "true"}
+from accelerate import Accelerator
+from accelerate.utils import FullyShardedDataParallelPlugin
+accelerator = Accelerator(cpu=True, fsdp_plugin=FullyShardedDataParallelPlugin())
+print(accelerator.distributed_type.value, accelerator.state.fsdp_plugin.cpu_offload.pin_memory)
+"""
+DEEPSPEED = """
+from accelerate.utils.deepspeed import HfDeepSpeedConfig
+print(HfDeepSpeedConfig({"gradient_accumulation_steps": 16, "zero_optimization": {"stage": 2}}).config)
+"""
+ATTENTION = """
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+config = AutoConfig.for_model("llama", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+    vocab_size=32)
+AutoModelForCausalLM.from_config(config).save_pretrained("tiny")
+model = AutoModelForCausalLM.from_pretrained("tiny", attn_implementation="flash_attention_2")
+print(model.config._attn_implementation)
+"""
+HUB = """
+import json, pathlib
+pathlib.Path("rows.jsonl").write_text(json.dumps({"text": "hello"}) + "\\n")
+from datasets import load_dataset
+print(load_dataset("org/rows", None, split="train[:10%]", revision=None)[0])
+"""
+MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
+CPU = {"arguments": {"use_cpu": True}}
+DEVICE = CONFIG.format(arguments="bf16=False", shown="config.device.type")
+FORMATS = CONFIG.format(arguments="bf16=True, tf32=True", shown="config.bf16")
+COMPILER = CONFIG.format(arguments="bf16=False, torch_compile=True", shown="config.torch_compile_backend")
+OPTIMIZER = CONFIG.format(arguments='bf16=False, optim="paged_adamw_8bit"', shown="config.optim.value")
+LIMIT = CONFIG.format(arguments="bf16=False, max_length=4096, gradient_accumulation_steps=2", shown="config.max_length")
+
+# what a script prints without and with patches; None: it fails
+CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
+    "number formats": (FORMATS, CPU | {"number-formats": True}, None, "True"),
+    "compiler": (COMPILER, {"arguments": {"torch_compile_backend": "aot_eager"}}, "inductor", "aot_eager"),
+    "optimizer": (
+        OPTIMIZER,
+        {"replacements": {"optim": {"paged_adamw_8bit": "adamw_torch_fused"}}},
+        "paged_adamw_8bit",
+        "adamw_torch_fused",
+    ),
+    "limits": (LIMIT, {"limits": {"max_length": 256, "gradient_accumulation_steps": 8}}, "4096", "256"),
+    "memory": (MEMORY, {"memory-statistics": True}, None, "0"),
+    "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
+    "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
+    "hub data": (HUB, {"hub-data": {"org/rows": "rows.jsonl"}}, None, "{'text': 'hello'}"),
+    "fsdp": (FSDP, {"fsdp-state": True, "fsdp-offload": True}, None, "FSDP False"),
+}
+
+
+def run(script: str, patches: dict[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = clean_environment(folder) | {"HF_HUB_OFFLINE": "1", "DS_ACCELERATOR": "cpu"}
+    environment |= {"PYTHONPATH": str(SHIM), "CPU_STAND_IN": json.dumps(patches), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_patch_changes_what_the_library_does(tmp_path: Path, name: str) -> None:
+    script, patches, without, expected = CASES[name]
+    stock = run(script, {}, tmp_path)
+    if without is None:
+        assert stock.returncode != 0 or expected not in stock.stdout
+    else:
+        assert without in stock.stdout, stock.stderr
+    patched = run(script, patches, tmp_path)
+    assert expected in patched.stdout, patched.stderr
+
+
+def test_recipec_cannot_be_imported(tmp_path: Path) -> None:
+    import recipec
+
+    script = f"import sys\nsys.path.append({str(Path(recipec.__file__).parents[1])!r})\nimport recipec.verify"
+    done = run(script, {}, tmp_path)
+    assert "a bundle runs without it" in done.stderr
+
+
+def test_without_a_request_the_shim_does_nothing(tmp_path: Path) -> None:
+    environment = clean_environment(tmp_path) | {"PYTHONPATH": str(SHIM), "PYTHONDONTWRITEBYTECODE": "1"}
+    script = "import sys; print('cpu_stand_in' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,82 @@
+"""The table of substitutions: every row applies where it is needed, and only there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emitted import built
+
+from recipec.verify.bundle import Stage, read_bundle
+from recipec.verify.sandbox import SHIM
+from recipec.verify.substitutions import TABLE, Situation, merged, substitutions
+
+ALWAYS = {"model", "data", "steps"}
+ON_A_GPU = {"device", "memory"}
+SFT_LORA = ALWAYS | ON_A_GPU | {"number formats", "data loading"}
+
+
+def situation(recipe: str, ranks: int = 1, **changes: Any) -> Situation:
+    return replace(Situation(read_bundle(built(recipe)), ranks, False, "tiny", "few"), **changes)
+
+
+def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
+    """A bundle whose first stage was planned differently."""
+    given = situation(recipe)
+    stage = given.bundle.stages[0]
+    other = Stage(stage.root, stage.name, stage.folder, stage.choice | choice, stage.decisions)
+    other.__dict__["arguments"] = {**stage.arguments, **arguments}
+    return replace(given, bundle=replace(given.bundle, stages=(other,)))
+
+
+CASES = {
+    "a single GPU": (situation("sft-lora"), SFT_LORA),
+    "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
+    "all processes": (situation("full-ddp", 4), SFT_LORA),
+    "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),
+    "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer"}),
+    "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters"}),
+    "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
+    "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),
+    "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
+    "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
+    "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
+    "offload": (changed("fsdp", {"offload": "cpu"}), SFT_LORA | {"sharding", "offload", "world size"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rows_that_a_bundle_needs_are_listed(name: str) -> None:
+    given, expected = CASES[name]
+    listed, _ = substitutions(given)
+    assert {row.what for row in listed} == expected
+
+
+def test_every_row_is_needed_by_a_case() -> None:
+    assert {row.what for row in TABLE} == set().union(*(expected for _, expected in CASES.values()))
+
+
+def test_every_row_says_what_is_lost() -> None:
+    assert all(row.claim_lost for row in TABLE)
+    assert len({row.what for row in TABLE}) == len(TABLE)
+
+
+def test_the_shim_knows_every_patch_and_has_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SHIM))
+    from cpu_stand_in import PATCHES
+
+    used = {patch for given, _ in CASES.values() for patch in substitutions(given)[1]}
+    assert used | {"final-logits", "die-after"} == set(PATCHES)
+    assert not any("torch" in name for name in sys.modules if name.startswith("cpu_stand_in"))
+
+
+def test_patches_are_united() -> None:
+    parts = [{"arguments": {"a": 1}}, {"arguments": {"b": 2}, "attention": "sdpa"}]
+    assert merged(parts) == {"arguments": {"a": 1, "b": 2}, "attention": "sdpa"}
+
+
+def test_the_shim_holds_nothing_but_itself() -> None:
+    assert {path.name for path in Path(SHIM).iterdir()} - {"__pycache__"} == {"sitecustomize.py", "cpu_stand_in"}
