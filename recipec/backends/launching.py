@@ -22,7 +22,7 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "gated": first.because(bool(job.facts.model.gated), "model"),
         "gated_message": f"{job.facts.model.name} is gated: accept its licence on the hub and set HF_TOKEN",
         "single_gpu": first.because(gpu.kind != "cpu" and first.value("world_size") == 1, "world_size"),
-        "cuda": first.because(gpu.kind != "cpu", "gpu"),
+        "cuda": first.because(gpu.vendor == "nvidia", "gpu"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         "distributed": first.because(bool(first.sharder.config), "strategy"),

@@ -144,7 +144,7 @@ def compare_with_plan(facts: dict) -> None:
             continue
         message = f"{name} is {facts[name]}, planned: {planned}"
         if not (asked and name in ("world_size", "global_batch_size")):
-            raise SystemExit(f"{message}. Start with the launch script; NPROC_PER_NODE=N runs on fewer devices")
+            raise SystemExit(f"{message}. Start it as planned, or set NPROC_PER_NODE to accept other numbers")
         print(f"note: {message} (NPROC_PER_NODE or NNODES is set)")
 
 
