@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import bitsandbytes
 import torch
 from bitsandbytes.functional import QuantState
@@ -23,6 +25,10 @@ class PackedLinear(bitsandbytes.nn.Linear4bit):
         self.weight = _weight(self.quant_state, double_quant)
         bias = None if linear.bias is None else nn.Parameter(linear.bias.data, requires_grad=False)
         self.register_parameter("bias", bias)
+
+    def _save_to_state_dict(self, *arguments: Any) -> None:
+        """bitsandbytes' own would read the state's values."""
+        nn.Module._save_to_state_dict(self, *arguments)
 
 
 def quantize(model: nn.Module, double_quant: bool, dtype: torch.dtype) -> None:

@@ -14,8 +14,6 @@ CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
     "forward": "activations",
     "forward_end": "logits",
     "loss": "logits",
-    "router_loss": "logits",
-    "router_loss_backward": "logits",
 }
 
 
@@ -29,7 +27,7 @@ class Sites:
     def enter(self, stage: str) -> None:
         """Begin a stage of the step: forward, backward, reference, optimizer_step or evaluation."""
         self.stage = stage
-        self._at({"backward": "router_loss_backward"}.get(stage, stage))
+        self._at({"backward": "loss:router"}.get(stage, stage))
 
     def attach(self, decoder: nn.Module) -> None:
         """Watch the decoder's layers and its final norm; before anything wraps them."""
@@ -44,7 +42,7 @@ class Sites:
 
         def placed(*arguments: Any, **options: Any) -> Any:
             before = self.meter.site
-            self._at("router_loss")
+            self._at("forward_end:router")
             result = run(*arguments, **options)
             self.meter.site = before
             return result

@@ -16,7 +16,6 @@ def learning_values(adaptation: str) -> dict[str, Any]:
     return {
         "learning_rate": _LEARNING_RATES[adaptation],
         "warmup_steps": 0,
-        "logging_steps": 1,
         "eval_steps": CHECKPOINT,
         "save_steps": CHECKPOINT,
     }

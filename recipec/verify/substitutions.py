@@ -87,7 +87,8 @@ def _world_size(given: Situation) -> Change | None:
 
 
 def _steps(given: Situation) -> Change:
-    return Change("the whole training", f"--max-steps {given.steps}")
+    every = {"arguments": {"logging_steps": 1}}
+    return Change("the whole training", f"--max-steps {given.steps}, each of them logged", every)
 
 
 def _hyperparameters(given: Situation) -> Change | None:
@@ -103,10 +104,11 @@ def _device(given: Situation) -> Change | None:
 
 
 def _number_formats(given: Situation) -> Change | None:
-    formats = [name for name in ("bf16", "tf32") if any(given.given(name))]
+    on_a_cpu = {"bf16": "bf16 of the CPU", "fp16": "fp16 without loss scaling", "tf32": "no TF32"}
+    formats = {name: used for name, used in on_a_cpu.items() if any(given.given(name))}
     if given.on_cpu or not formats:
         return None
-    return Change(" and ".join(formats), "bf16 computed on the CPU, TF32 left out", {"number-formats": True})
+    return Change(" and ".join(formats), ", ".join(formats.values()), {"number-formats": True})
 
 
 def _fsdp(given: Situation) -> Change | None:
@@ -188,7 +190,7 @@ TABLE = (
     Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
     Row("world size", "behaviour at the planned size", _world_size),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
-    Row("number formats", "TF32 rounding; bf16 kernels of the GPU", _number_formats),
+    Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
     Row("sharding", "NCCL and overlap of communication", _fsdp),
     Row("offload", "speed of the transfers", _fsdp_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),

@@ -56,7 +56,9 @@ def _in_list(key: str, recipe: Tables = LORA) -> Put:
 
 def _hub(part: str, key: str, recipe: Tables = PAIRS) -> Put:
     """A data set of the hub; its other keys are harmless."""
-    base = with_key(with_key(without(recipe, "data.train"), "data.train", [{"path": "chat.jsonl"}]), "data.format", "chat")
+    base = with_key(
+        with_key(without(recipe, "data.train"), "data.train", [{"path": "chat.jsonl"}]), "data.format", "chat"
+    )
     return lambda value: with_key(base, f"data.{part}", [{"hub": "org/name", key: value}])
 
 
@@ -79,6 +81,8 @@ _ARGUMENTS: dict[str, Put] = {
     for part in ("key", "value")
 }
 
+_DESCRIBED = with_key(with_key(LORA, "data.train", [{"hub": "org/name"}]), "data.format", "instruction")
+
 # Where a recipe has strings -> a recipe with the value there. `[]` is an entry of a list, `{key}` a key of a table.
 FIELDS: dict[str, Put] = {
     "recipe.name": _at("recipe.name"),
@@ -92,7 +96,7 @@ FIELDS: dict[str, Put] = {
     "data.split.group": _at("data.split", data__eval_fraction=0.1),
     "data.split.time": _at("data.split", data__eval_fraction=0.1),
     "data.columns{key}": lambda value: with_key(LORA, "data.columns", {value: "instruction"}),
-    "data.columns{value}": lambda value: with_key(LORA, "data.columns", {"instruction": value}),
+    "data.columns{value}": lambda value: with_key(_DESCRIBED, "data.columns", {"instruction": value}),
     "data.template": _at("data.template", CHATS),
     "hardware.gpu": _at("hardware.gpu"),
     "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),
@@ -252,7 +256,7 @@ def _environment(folder: Path, script: str) -> dict[str, str]:
     """What a script exports by the time it starts Python."""
     (folder / "launch").mkdir(exist_ok=True)
     (folder / "launch" / "local.sh").write_text(script)
-    stub = 'python() { env -0 > env.bin; exit 0; }; source launch/local.sh'
+    stub = "python() { env -0 > env.bin; exit 0; }; source launch/local.sh"
     subprocess.run(["bash", "-c", stub], cwd=folder, check=True, env={"PATH": "/usr/bin:/bin", "HOME": str(folder)})
     pairs = (folder / "env.bin").read_bytes().decode().split("\0")
     return dict(pair.partition("=")[::2] for pair in pairs if pair)

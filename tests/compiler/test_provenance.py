@@ -95,7 +95,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_overridable_key_is_flipped(folder: Path) -> None:
-    named = {rule.key for rule in RULES.values()} | {d.key for name in BASES for d in _found(_base(folder, name)).values()}
+    named = {rule.key for rule in RULES.values()} | {
+        d.key for name in BASES for d in _found(_base(folder, name)).values()
+    }
     assert named - {""} == FLIPS.keys()
 
 
@@ -142,7 +144,9 @@ def _flipped(folder: Path, name: str, key: str) -> Compilation | None:
 
 def _found(compilation: Compilation) -> Found:
     assert compilation.plan
-    return {f"{part.stage.name}.{id}": found for part in compilation.plan.stages for id, found in part.decisions.items()}
+    return {
+        f"{part.stage.name}.{id}": found for part in compilation.plan.stages for id, found in part.decisions.items()
+    }
 
 
 def _changed(old: Found, new: Found) -> set[str]:

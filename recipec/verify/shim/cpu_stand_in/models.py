@@ -4,16 +4,14 @@ from __future__ import annotations
 
 
 def attention(module, replacement):
-    """A flash kernel asked for by name is loaded as `replacement`."""
-    loader = module.PreTrainedModel
-    load = loader.from_pretrained.__func__
+    """A model that is asked for a flash kernel, by its loader or its configuration, uses `replacement`."""
+    network = module.PreTrainedModel
+    check = network._check_and_adjust_attn_implementation
 
-    def from_pretrained(cls, *args, **kwargs):
-        if "flash" in str(kwargs.get("attn_implementation")):
-            kwargs["attn_implementation"] = replacement
-        return load(cls, *args, **kwargs)
+    def _check_and_adjust_attn_implementation(self, asked, *args, **kwargs):
+        return check(self, replacement if "flash" in str(asked) else asked, *args, **kwargs)
 
-    loader.from_pretrained = classmethod(from_pretrained)
+    network._check_and_adjust_attn_implementation = _check_and_adjust_attn_implementation
 
 
 def hub_data(module, files):

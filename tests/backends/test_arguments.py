@@ -1,0 +1,134 @@
+"""Every argument with training meaning is written out: the closed list of each configuration class."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiling import BASES, Tables, good, texts, with_key
+
+COMMON = set("""
+output_dir seed num_train_epochs max_steps
+per_device_train_batch_size gradient_accumulation_steps per_device_eval_batch_size
+learning_rate lr_scheduler_type warmup_steps optim adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm
+bf16 activation_checkpointing max_length
+eval_strategy eval_steps eval_on_start save_strategy save_steps save_total_limit
+load_best_model_at_end metric_for_best_model greater_is_better
+logging_steps logging_nan_inf_filter report_to run_name
+dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataloader_persistent_workers
+model_init_kwargs
+""".split())  # fmt: skip
+MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type"}}
+
+# What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
+SHAPES = {
+    "lora-single": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss", "train_sampling_strategy"},
+    "qlora": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss", "train_sampling_strategy"},
+    "lora-ddp": {
+        *("tf32", "activation_checkpointing_kwargs", "completion_only_loss", "train_sampling_strategy"),
+        *("ddp_find_unused_parameters", "chat_template_path"),
+    },
+    "full-fsdp": {"tf32", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
+    "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss", "train_sampling_strategy"},
+    "dpo-full": {"tf32", "train_sampling_strategy"},
+    "text": {"tf32", "packing_strategy"},
+    "cpu": {"use_cpu", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
+}
+
+# Recipe key -> the argument that carries its value, and how it reads there.
+CARRIED: dict[str, tuple[Any, str, Any]] = {
+    "recipe.seed": (7, "seed", 7),
+    "train.epochs": (2, "num_train_epochs", 2),
+    "train.micro_batch_size": (4, "per_device_train_batch_size", 4),
+    "train.learning_rate": (3e-4, "learning_rate", 3e-4),
+    "train.schedule": ("linear", "lr_scheduler_type", "linear"),
+    "train.warmup": (0.2, "warmup_steps", 0.2),
+    "train.weight_decay": (0.05, "weight_decay", 0.05),
+    "train.max_grad_norm": (0.5, "max_grad_norm", 0.5),
+    "train.optimizer": ("adamw-8bit", "optim", "adamw_8bit"),
+    "train.precision": ("fp16", "fp16", True),
+    "train.activation_checkpointing": (False, "activation_checkpointing", False),
+    "train.compile": (True, "torch_compile", True),
+    "train.eval_every": (0.1, "eval_steps", 0.1),
+    "train.save_every": (0.4, "save_steps", 0.4),
+    "train.keep_checkpoints": (5, "save_total_limit", 5),
+    "train.arguments": ({"neftune_noise_alpha": 5}, "neftune_noise_alpha", 5),
+    "data.max_length": (512, "max_length", 512),
+    "track.to": (["wandb", "mlflow"], "report_to", ["wandb", "mlflow"]),
+    "track.run": ("second", "run_name", "second"),
+    "track.project": ("assistants", "project", "assistants"),
+    "alignment.beta": (0.3, "beta", 0.3),
+    "alignment.loss": ("ipo", "loss_type", ["ipo"]),
+}  # fmt: skip
+
+
+def arguments(text: str) -> tuple[str, dict[str, Any]]:
+    """The configuration class of a train.py and its keywords; what is no literal reads as None."""
+    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "training_config")
+    call = next(node for node in ast.walk(function) if isinstance(node, ast.Call))
+    assert isinstance(call.func, ast.Name)
+    return call.func.id, {str(keyword.arg): _literal(keyword.value) for keyword in call.keywords}
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _stages(folder: Path, recipe: Tables) -> list[tuple[str, dict[str, Any]]]:
+    return [arguments(text) for path, text in texts(good(folder, recipe)).items() if path.endswith("train.py")]
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_closed_list_is_written_out(tmp_path: Path, name: str) -> None:
+    for config, found in _stages(tmp_path, BASES[name]):
+        assert not MUST[config] - found.keys()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_nothing_else_is_written(tmp_path: Path, name: str) -> None:
+    [(config, found)] = _stages(tmp_path, BASES[name])
+    assert found.keys() - MUST[config] == SHAPES[name]
+
+
+@pytest.mark.parametrize("key", CARRIED)
+def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
+    value, argument, expected = CARRIED[key]
+    base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
+    [(_, found)] = _stages(tmp_path, with_key(base, key, value))
+    assert found[argument] == expected
+
+
+def test_checkpointing_is_switched_on_in_one_place(tmp_path: Path) -> None:
+    """FSDP recomputes in its wrapper: both keys together are an error of the stack."""
+    bundle = texts(good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", True)))
+    assert arguments(bundle["train.py"])[1]["activation_checkpointing"] is False
+    assert "fsdp_activation_checkpointing: true" in bundle["configs/fsdp.yaml"]
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) -> None:
+    known = {config: _fields(config) for config in MUST}
+    for config, found in _stages(tmp_path, BASES[name]):
+        assert not found.keys() - known[config]
+
+
+def _fields(config: str) -> set[str]:
+    """The annotated fields of a configuration class of the pinned stack and of its parents, read without importing it."""
+    from importlib.util import find_spec
+
+    sources = {"SFTConfig": "trl/trainer/sft_config.py", "DPOConfig": "trl/trainer/dpo_config.py"}
+    files = [sources[config], "trl/trainer/base_config.py", "transformers/training_args.py"]
+    roots = {package: Path(str(find_spec(package).origin)).parents[1] for package in ("trl", "transformers")}  # type: ignore[union-attr]
+    trees = [ast.parse(path.read_text()) for file in files if (path := roots[file.split("/")[0]] / file).exists()]
+    return {
+        n.target.id
+        for tree in trees
+        for n in ast.walk(tree)
+        if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }

@@ -1,0 +1,115 @@
+"""Which format rows are recognised as, and what is said when none or several fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from recipec.dataset import FORMATS, UnknownFormat, recognise
+from recipec.dataset.formats import OPTIONAL
+
+ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
+TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
+
+# A row -> its format, the columns of its roles, and what its answers are made of.
+RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
+    ({"text": "a"}, "text", {"text": "text"}, "strings"),
+    ({"content": "a"}, "text", {"text": "content"}, "strings"),
+    ({"messages": [ASK, ANSWER]}, "chat", {"messages": "messages"}, "messages"),
+    ({"conversations": TURNS}, "chat", {"messages": "conversations"}, "from-value"),
+    ({"conversation": [ASK, ANSWER], "id": 1}, "chat", {"messages": "conversation"}, "messages"),
+    ({"instruction": "a", "output": "b"}, "instruction", {"instruction": "instruction", "output": "output"}, "strings"),
+    (
+        {"instruction": "a", "context": "c", "response": "b"},
+        "instruction",
+        {"instruction": "instruction", "output": "response", "input": "context"},
+        "strings",
+    ),
+    ({"question": "a", "answer": "b"}, "prompt-completion", {"prompt": "question", "completion": "answer"}, "strings"),
+    (
+        {"prompt": [ASK], "completion": [ANSWER]},
+        "prompt-completion",
+        {"prompt": "prompt", "completion": "completion"},
+        "messages",
+    ),
+    (
+        {"prompt": "a", "chosen": "b", "rejected": "c"},
+        "preference",
+        {"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"},
+        "strings",
+    ),
+    (
+        {"chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]},
+        "preference",
+        {"chosen": "chosen", "rejected": "rejected"},
+        "messages",
+    ),
+]
+# Rows, and what of the message names the trouble.
+REFUSED: list[tuple[list[dict[str, Any]], str]] = [
+    ([{}], "none"),
+    ([{"foo": 1}], "`foo`"),
+    ([{"text": "a"}, {"messages": [ASK]}], "f:1 is text, but f:2 is chat"),
+    ([{"text": "a"}, {"foo": "b"}], "f:2 has the columns `foo`"),
+    ([{"text": 5}], "f:1: `text`"),
+    ([{"text": None}], "f:1: `text`"),
+    ([{"messages": "a"}], "f:1: `messages`"),
+    ([{"messages": []}], "f:1: `messages`"),
+    ([{"messages": [{"speaker": "a"}]}], "f:1: `messages`"),
+    ([{"messages": [ASK, ANSWER]}, {"messages": TURNS}], "f:1 has messages, but f:2 has from-value"),
+    ([{"instruction": "a", "output": ["b"]}], "f:1: `output`"),
+    # Half of a row is in another shape than the other half: the emitted converter could not read it.
+    ([{"prompt": "a", "chosen": "b", "rejected": []}], "rejected"),
+    ([{"prompt": "a", "chosen": [ANSWER], "rejected": [ANSWER]}], "prompt"),
+    ([{"prompt": 5, "completion": "b"}], "prompt"),
+    ([{"instruction": 5, "output": "b"}], "instruction"),
+    ([{"chosen": "b", "rejected": "c"}], "prompt"),
+    ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "content"),
+    ([{"messages": [ASK, {"role": "robot", "content": "So."}]}], "role"),
+]
+
+
+@pytest.mark.parametrize(("row", "format", "columns", "content"), RECOGNISED)
+def test_rows_are_recognised(row: dict[str, Any], format: str, columns: dict[str, str], content: str) -> None:
+    shape = recognise((row, row), None, {}, ["f:1", "f:2"])
+    assert (shape.format, dict(shape.columns), shape.content) == (format, columns, content)
+
+
+@pytest.mark.parametrize(("rows", "message"), REFUSED)
+def test_rows_that_cannot_be_read_are_refused(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(UnknownFormat) as error:
+        recognise(tuple(rows), None, {}, [f"f:{n}" for n in range(1, len(rows) + 1)])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_alias_is_understood(format: str) -> None:
+    first = {role: names[0] for role, names in FORMATS[format].items()}
+    value = [ASK, ANSWER] if format == "chat" else "a"
+    extra = {"prompt": "a"} if format == "preference" else {}
+    for role, names in (FORMATS[format] | OPTIONAL.get(format, {})).items():
+        for name in names:
+            row = {column: value for column in {**first, role: name}.values()}
+            assert recognise(({**extra, **row},), format, {}, ["f:1"]).columns[role] in (name, *names)
+
+
+@pytest.mark.parametrize(
+    ("row", "renamed", "format"),
+    [
+        ({"q": "a", "a": "b"}, {"prompt": "q", "completion": "a"}, "prompt-completion"),
+        ({"dialog": [ASK, ANSWER]}, {"messages": "dialog"}, "chat"),
+        ({"body": "a"}, {"text": "body"}, "text"),
+        ({"task": "a", "more": "b", "done": "c"}, {"instruction": "task", "input": "more", "output": "done"}, "instruction"),
+    ],
+)  # fmt: skip
+def test_columns_are_renamed(row: dict[str, Any], renamed: dict[str, str], format: str) -> None:
+    shape = recognise((row,), None, renamed, ["f:1"])
+    assert shape.format == format
+    assert dict(shape.columns) == renamed
+
+
+def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
+    row = {"prompt": "a", "completion": "b", "text": "c"}
+    assert recognise((row,), None, {}, ["f:1"]).format == "prompt-completion"
+    assert recognise((row,), "text", {}, ["f:1"]).format == "text"

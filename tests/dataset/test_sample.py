@@ -1,0 +1,97 @@
+"""Reading a bounded sample: every kind of file, in every encoding and shape that people have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from recipec.dataset import Unreadable, files_of, read_sample
+from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS
+
+ROW = '{"text": "a"}'
+# File -> bytes -> lines of the rows that are read, and how many rows there are.
+READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
+    "jsonl": ("a.jsonl", f"{ROW}\n{ROW}\n".encode(), (1, 2), 2),
+    "no last newline": ("a.jsonl", f"{ROW}\n{ROW}".encode(), (1, 2), 2),
+    "CRLF": ("a.jsonl", f"{ROW}\r\n{ROW}\r\n".encode(), (1, 2), 2),
+    "byte order mark": ("a.jsonl", b"\xef\xbb\xbf" + f"{ROW}\n{ROW}\n".encode(), (1, 2), 2),
+    "blank lines": ("a.jsonl", f"\n{ROW}\n\n{ROW}\n".encode(), (2, 4), 2),
+    "line separator in a string": ("a.jsonl", '{"text": "a\u2028b\x85c\x0bd"}\n'.replace("\x0b", "").encode(), (1,), 1),
+    "json": ("a.json", f"[{ROW}, {ROW}]".encode(), (1, 1), 2),
+    "csv": ("a.csv", b"prompt,completion\na,b\nc,d\n", (2, 3), 2),
+    "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\nd,e\n', (3, 4), 2),
+    "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
+    "csv of an old Mac": ("a.csv", b"prompt,completion\ra,b\r", (2,), 1),
+    "txt": ("a.txt", b"some text\nmore\n", (1,), None),
+}  # fmt: skip
+# File -> bytes -> where it is unreadable, and a word of the reason.
+UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
+    "empty": ("a.jsonl", b"", "a.jsonl", "no rows"),
+    "blank": ("a.jsonl", b"\n \n", "a.jsonl", "no rows"),
+    "empty text": ("a.txt", b" \n", "a.txt", "no rows"),
+    "empty list": ("a.json", b"[]", "a.json", "no rows"),
+    "only a header": ("a.csv", b"prompt,completion\n", "a.csv", "no rows"),
+    "Latin-1": ("a.jsonl", f"{ROW}\n".encode() + b'{"text": "\xe9"}\n', "a.jsonl:2", "0xe9"),
+    "not JSON": ("a.jsonl", f"{ROW}\nnope\n".encode(), "a.jsonl:2", "not JSON"),
+    "not an object": ("a.jsonl", b"[1]\n", "a.jsonl:1", "list"),
+    "not a list": ("a.json", ROW.encode(), "a.json", "list of objects"),
+    "list of strings": ("a.json", b'["a"]', "a.json", "list of objects"),
+    "other ending": ("a.xlsx", b"PK", "a.xlsx", ".xlsx"),
+    "nested too deeply": ("a.jsonl", b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "a.jsonl:1", "not JSON"),
+    "one huge line": ("a.jsonl", b'{"text": "' + b"x" * SAMPLE_BYTES + b'"}\n', "a.jsonl", "line"),
+    "huge json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", ".jsonl"),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_rows_are_read(tmp_path: Path, case: str) -> None:
+    name, content, lines, total = READ[case]
+    (tmp_path / name).write_bytes(content)
+    sample = read_sample([tmp_path / name], name)
+    assert sample is not None
+    assert (sample.lines, sample.total_rows) == (lines, total)
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_what_cannot_be_read_says_where_and_why(tmp_path: Path, case: str) -> None:
+    name, content, where, reason = UNREADABLE[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Unreadable) as error:
+        read_sample([tmp_path / name], name)
+    assert error.value.where == where
+    assert reason in error.value.reason
+
+
+def test_parquet_is_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert read_sample([tmp_path / "a.parquet"], "a.parquet") is None
+
+
+def test_a_large_file_is_sampled_and_its_rows_are_estimated(tmp_path: Path) -> None:
+    rows = 3 * SAMPLE_BYTES // 200
+    (tmp_path / "a.jsonl").write_text((json.dumps({"text": "x" * 187}) + "\n") * rows)
+    sample = read_sample([tmp_path / "a.jsonl"], "a.jsonl")
+    assert sample is not None and sample.total_rows is not None
+    assert len(sample.rows) == SAMPLE_ROWS
+    assert abs(sample.total_rows - rows) <= 0.01 * rows
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("a.jsonl", ["a.jsonl"]),
+        ("*.jsonl", ["a.jsonl", "b[1].jsonl"]),
+        ("b[1].jsonl", ["b[1].jsonl"]),
+        ("**/c.jsonl", ["d/c.jsonl"]),
+        ("../here [x]/a.jsonl", ["a.jsonl"]),
+        *((nothing, []) for nothing in ("none.jsonl", "*.csv", "d", "/", ".", "a**", "x" * 300, "\\", "[", "~/a.jsonl")),
+    ],
+)
+def test_patterns_name_files_in_any_folder(tmp_path: Path, pattern: str, found: list[str]) -> None:
+    folder = tmp_path / "here [x]"
+    for name in ("a.jsonl", "b[1].jsonl", "d/c.jsonl"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(ROW)
+    assert [path.resolve().relative_to(folder).as_posix() for path in files_of(pattern, folder)] == found

@@ -1,0 +1,81 @@
+"""What cannot run, does not fit, costs too much or is risky: the code, and the place that it points at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiling import BASES, codes, compiled, good, with_key
+
+LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
+GPUS4 = with_key(LORA, "hardware.gpus_per_node", 4)
+Keys = dict[str, Any]
+
+# Base and keys -> codes. W0501 beside an error is about the same value.
+REFUSED: dict[str, tuple[Keys, Keys, str]] = {
+    "does not fit": (LORA, {"model.name": "meta-llama/Llama-3.1-405B"}, "E0402"),
+    "fixed micro batch does not fit": (LORA, {"train.micro_batch_size": 512, "train.global_batch_size": 512}, "E0402"),
+    "host memory": (BASES["zero3-offload"], {"hardware.host_memory_gib": 16}, "E0402"),
+    "too many hours": (LORA, {"budget": {"max_hours": 0.001}}, "E0403"),
+    "too expensive": (LORA, {"budget": {"max_cost_usd": 0.01}}, "E0403"),
+    "no price": (BASES["cpu"], {"budget": {"max_cost_usd": 1}}, "E0403"),
+    "4-bit ZeRO-3": (GPUS4, {"train": {"adaptation": "qlora", "strategy": "zero3"}}, "E0405"),
+    "4-bit FSDP": (GPUS4, {"train": {"adaptation": "qlora", "strategy": "fsdp"}}, "E0405"),
+    "8-bit FSDP": (FSDP, {"train": {"optimizer": "adamw-8bit", "strategy": "fsdp"}}, "E0405"),
+    "compiled ZeRO-3": (GPUS4, {"train": {"compile": True, "strategy": "zero3"}}, "E0405"),
+    "flash attention": (LORA, {"train.attention": "flash_attention_2"}, "E0405"),
+    "LoRA on the head": (LORA, {"train.adaptation": "lora", "train.lora": {"targets": ["lm_head"]}}, "E0405"),
+    "eager packing": (LORA, {"train": {"packing": True, "attention": "eager"}}, "E0405"),
+    "bf16 on a T4": (LORA, {"hardware.gpu": "t4", "model.name": "Qwen/Qwen2.5-0.5B", "train.precision": "bf16"}, "E0405"),
+    "saving between evaluations": (LORA, {"train": {"save_every": 0.01, "eval_every": 0.05}}, "E0405"),
+    "saving not a multiple": (LORA, {"train": {"save_every": 0.15, "eval_every": 0.1}}, "E0405"),
+    "packed pairs": (DPO, {"train.packing": True}, "E0405"),
+    "no stage is left": (DPO, {"alignment.method": "none"}, "E0401"),
+    "DPO without pairs": (LORA, {"goal.task": "align", "alignment": {"method": "dpo"}}, "E0401"),
+    "pretraining on conversations": (LORA, {"goal.task": "continue-pretrain"}, "E0401"),
+    "conversations are not split": (LORA, {"data.overflow": "split"}, "E0401"),
+    "no module of that name": (LORA, {"train.lora": {"targets": ["nope"]}}, "E0401"),
+}  # fmt: skip
+WARNED: dict[str, tuple[Keys, Keys, str]] = {
+    "learning rate": (LORA, {"train.learning_rate": 0.1}, "W0501"),
+    "rank": (LORA, {"train.lora": {"rank": 2048}}, "W0501"),
+    "idle GPUs": (GPUS4, {"train.global_batch_size": 16, "train.micro_batch_size": 8}, "W0503"),
+    "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),
+    "fp16 beside bf16": (LORA, {"train.precision": "fp16"}, "W0504"),
+}
+
+
+def _with(base: Keys, keys: Keys) -> Keys:
+    for key, value in keys.items():
+        base = with_key(base, key, value)
+    return base
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(tmp_path: Path, case: str) -> None:
+    base, keys, code = REFUSED[case]
+    found = compiled(tmp_path, _with(base, keys))
+    assert [name for name in codes(found) if name.startswith("E")] == [code]
+    assert not found.files
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_warned(tmp_path: Path, case: str) -> None:
+    base, keys, code = WARNED[case]
+    found = good(tmp_path, _with(base, keys))
+    assert codes(found) == [code]
+    allowed = good(tmp_path, with_key(_with(base, keys), "recipe.allow", [code]))
+    assert codes(allowed) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"), [({"licences": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licences": ["apache-2.0"]}, "")]
+)
+def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
+    (tmp_path / "team.toml").write_text(
+        "[policy]\n" + "".join(f"{key} = {str(value).lower()}\n" for key, value in policy.items())
+    )
+    found = compiled(tmp_path, with_key(LORA, "recipe.extends", "team.toml"))
+    assert codes(found) == [code] * bool(code)

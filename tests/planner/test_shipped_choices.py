@@ -1,0 +1,53 @@
+"""What the planner chooses for every shipped recipe and for every shape of recipe that tests compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiling import BASES, good
+from recipec.compiler import Compilation, compile_recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+# Recipe -> stage, adaptation, quantization, strategy, offload of each stage. Batches follow the estimates: not pinned.
+SHIPPED: dict[str, list[tuple[str, ...]]] = {
+    "code-assistant": [("sft", "lora", "none", "single", "none")],
+    "cpu-demo": [("sft", "full", "none", "single", "none")],
+    "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
+    "dpo": [("dpo", "lora", "none", "ddp", "none")],
+    "full-finetune": [("sft", "full", "none", "fsdp", "none")],
+    "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
+    "support-chat": [("sft", "lora", "nf4", "single", "none")],
+    "team-billing": [("sft", "lora", "none", "single", "none")],
+    "team-sales": [("sft", "lora", "none", "single", "none")],
+    "zero3-offload": [("sft", "full", "none", "zero3", "cpu")],
+}
+
+
+def _choices(found: Compilation) -> list[tuple[str, ...]]:
+    assert found.plan, [str(finding) for finding in found.diagnostics]
+    layouts = [(part.stage.name, part.layout) for part in found.plan.stages]
+    return [(name, lay.adaptation, lay.quantization, lay.strategy, lay.offload) for name, lay in layouts]
+
+
+def test_every_shipped_recipe_is_listed() -> None:
+    assert {path.stem for path in RECIPES.glob("*.toml")} - {"team"} == SHIPPED.keys()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_recipes(name: str) -> None:
+    found = compile_recipe(RECIPES / f"{name}.toml", only_plan=True)
+    assert _choices(found) == SHIPPED[name]
+    assert not found.diagnostics
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_plan_fits_its_own_estimate(tmp_path: Path, name: str) -> None:
+    plan = good(tmp_path, BASES[name]).plan
+    assert plan
+    for stage in plan.stages:
+        assert stage.memory.peak_allocated_bytes <= stage.usable_bytes < stage.capacity_bytes
+        assert stage.layout.mesh.world_size <= stage.decisions["gpus"].value
+        assert stage.layout.global_batch == stage.decisions["global_batch_size"].value
+        assert stage.steps >= 1 and stage.seconds > 0
