@@ -13,7 +13,10 @@ from recipec.recipe.schema import Recipe
 
 Tables = dict[str, Any]
 
-CHAT = [{"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]} for n in range(8)]  # fmt: skip
+CHAT = [
+    {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}
+    for n in range(8)
+]
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
 DATA = {"chat.jsonl": CHAT, "pairs.jsonl": PAIRS, "instructions.jsonl": INSTRUCTIONS}
@@ -36,7 +39,9 @@ def _recipe(task: str, model: str, data: Tables, hardware: Tables, **more: Table
 BASES: dict[str, Tables] = {
     "lora-single": _recipe("instruct", "Qwen/Qwen3-8B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "a100-80gb"}),
     "qlora": _recipe("instruct", "Qwen/Qwen3-14B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}),
-    "lora-ddp": _recipe("instruct", "Qwen/Qwen2.5-7B", {"train": "instructions.jsonl"}, {"gpu": "h100", "gpus_per_node": 2}),
+    "lora-ddp": _recipe(
+        "instruct", "Qwen/Qwen2.5-7B", {"train": "instructions.jsonl"}, {"gpu": "h100", "gpus_per_node": 2}
+    ),
     "full-fsdp": _recipe(
         "instruct",
         "meta-llama/Llama-3.1-8B",

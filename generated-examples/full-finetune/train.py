@@ -23,7 +23,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "f025b894aee755ed"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "d774b8a3598080c7"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.8
 
@@ -61,7 +61,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         assistant_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.05,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

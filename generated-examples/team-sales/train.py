@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "2908a8f802e9908c"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "c99db25576fbce01"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 
@@ -62,7 +62,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

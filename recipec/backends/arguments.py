@@ -80,9 +80,7 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         template = Raw('str(BUNDLE / "chat_template.jinja")')
         if not stage.method.preference:
             yield Arg("chat_template_path", template, stage.ids("template"))
-    if not stage.value("packing"):
-        note = "little padding, and the longest batch comes first"
-        yield Arg("train_sampling_strategy", "group_by_length", stage.ids("packing"), note)
+    yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
 def _supervised_rows(stage: StageJob) -> Iterator[Arg]:

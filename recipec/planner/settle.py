@@ -131,6 +131,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.prefetch_factor)
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers, given["dataloader_workers"])
+    ledger.decide(loader.sampling, given["packing"])
 
 
 def _lora(ledger: Ledger) -> None:

@@ -24,7 +24,10 @@ FLASH_HEAD_DIM = 256  # largest head of PyTorch's flash kernel
 
 
 class AllValid(TorchDispatchMode):
-    """Answers the operations whose result depends on a mask's values as if no position were masked: an upper bound."""
+    """Answers for operations that fake tensors cannot run.
+
+    Where the result depends on a mask's values, as if no position were masked: an upper bound.
+    """
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if DTensor in types:
@@ -34,7 +37,15 @@ class AllValid(TorchDispatchMode):
             return args[0].reshape(mask.numel(), *args[0].shape[mask.dim() :]).clone()
         if function is aten.masked_select.default:
             return args[0].reshape(-1).clone()
+        if function is aten._grouped_mm.default and args[0].dtype != torch.bfloat16:
+            return _grouped(*args[:3])
         return function(*args, **(kwargs or {}))
+
+
+def _grouped(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """The grouped product in fp32, which devices have and the fake kernel refuses; autocast leaves it alone."""
+    groups = () if right.dim() == 3 else (len(ends),)
+    return left.new_empty(*groups, left.shape[0], right.shape[-1])
 
 
 @contextmanager

@@ -15,7 +15,7 @@ def verify_bundle(out: Path, level: str, ranks: int | None = None) -> VerifyRepo
     """Verify the bundle in `out` at "static", "run" or "learn"; `ranks` caps the processes of a distributed run (2)."""
     from recipec.verify.verify import verify
 
-    return verify(Path(out), level, ranks)
+    return verify(Path(out).resolve(), level, ranks)
 
 
 __all__ = ["LEVELS", "verify_bundle"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ class Stage:
 
     @property
     def script(self) -> Path:
+        """The stage's train.py."""
         return self.root / self.folder / "train.py"
 
     @cached_property
@@ -49,6 +49,7 @@ class Bundle:
 
     @property
     def last(self) -> Stage:
+        """The stage whose result is the bundle's."""
         return self.stages[-1]
 
     @property
@@ -60,9 +61,11 @@ class Bundle:
         )
 
     def ending(self, *suffixes: str) -> list[Path]:
+        """The emitted files with one of these endings."""
         return [path for path in self.files if path.suffix in suffixes]
 
     def name_of(self, path: Path) -> str:
+        """A path as the bundle's reader knows it."""
         return path.relative_to(self.root).as_posix()
 
 
@@ -87,8 +90,3 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Stage
 
 def _cached(path: Path) -> bool:
     return "__pycache__" in path.parts or ".ruff_cache" in path.parts
-
-
-def parse(path: Path) -> ast.Module:
-    """The syntax tree of a Python file; raises SyntaxError."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))

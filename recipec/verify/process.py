@@ -24,9 +24,11 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
+        """Whether it ended by itself and well."""
         return self.code == 0
 
     def text(self) -> str:
+        """All of its output."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def tail(self, lines: int = 25) -> str:

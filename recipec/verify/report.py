@@ -29,6 +29,7 @@ class Substituted:
     claim_lost: str
 
     def document(self) -> dict[str, str]:
+        """The row of the JSON model."""
         return {"what": self.what, "from": self.planned, "to": self.used, "claim_lost": self.claim_lost}
 
 
@@ -53,8 +54,9 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether at least one check was made and none failed."""
-        return bool(self.checks) and all(check.ok for check in self.checks)
+        """Whether at least one check was made, none failed, and the level itself was run."""
+        untried = any(row.what == self.level for row in self.not_run)
+        return bool(self.checks) and all(check.ok for check in self.checks) and not untried
 
     def add(self, name: str, problems: list[str] | str, passed: str = "") -> bool:
         """Record a check: it failed when there are problems; `passed` is the detail otherwise."""
@@ -63,6 +65,7 @@ class VerifyReport:
         return not found
 
     def skip(self, what: str, reason: str) -> None:
+        """Record that something was not tried."""
         self.not_run.append(NotRun(what, reason))
 
     def document(self) -> dict[str, Any]:
@@ -117,4 +120,9 @@ def _verdict(document: Mapping[str, Any]) -> str:
     total = len(document["checks"])
     if document["ok"]:
         return f"verified at level {document['level']}: {total} checks passed"
-    return f"NOT verified at level {document['level']}: {failed} of {total} checks failed"
+    return f"NOT verified at level {document['level']}: {failed} of {total} checks failed" + _untried(document)
+
+
+def _untried(document: Mapping[str, Any]) -> str:
+    reasons = [row["reason"] for row in document["not_run"] if row["what"] == document["level"]]
+    return f", not run: {reasons[0]}" if reasons else ""

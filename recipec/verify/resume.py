@@ -86,6 +86,7 @@ def half_written(output: Path) -> Path:
 
 
 def refusal_problems(outcome: Outcome) -> list[str]:
+    """Whether another plan's checkpoint was used, or refused for another reason."""
     if outcome.ok:
         return ["training went on from it"]
     return [] if "belongs to plan" in outcome.text() else [outcome.tail()]

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recipec.facts.model import is_path
 from recipec.verify.bundle import PRODUCED, Bundle, read_bundle
 from recipec.verify.process import Outcome, clean_environment, run_command
 from recipec.verify.sandbox_data import place_data
-from recipec.verify.stand_in import hub_folder, known_model, write_stand_in
+from recipec.verify.sandbox_model import place_model
 
 SHIM = Path(__file__).parent / "shim"
 
@@ -32,6 +31,7 @@ class Sandbox:
 
     @property
     def outputs(self) -> Path:
+        """Where the copy writes its results."""
         return self.bundle.root / "outputs"
 
     def environment(self, patches: Mapping[str, Any], ranks: int) -> dict[str, str]:
@@ -66,31 +66,12 @@ def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
     shutil.copytree(bundle.root / ".recipec", copy / ".recipec", ignore=shutil.ignore_patterns("last"))
     (root / "home").mkdir()
     data = place_data(bundle, root / "data", root / "hub_data", rows)
-    return Sandbox(root, read_bundle(copy), _place_model(bundle, root, data.texts), data.description, data.hub)
+    return Sandbox(root, read_bundle(copy), place_model(bundle, root, data.texts), data.description, data.hub)
 
 
 def _not_emitted(top: Path):
     """Ignore, at the top of the bundle only, what a run produced and the records."""
     return lambda folder, names: [name for name in names if Path(folder) == top and name in PRODUCED]
-
-
-def _place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
-    """Put the stand-in where the bundle's loaders look; what it is."""
-    name = bundle.stages[0].decisions["model"]
-    if not is_path(name):
-        known = known_model(bundle, None)
-        folder = hub_folder(root / "hub", name, _revision(bundle))
-    else:
-        real = Path(os.environ.get("DATA_ROOT", ".")) / name
-        known = known_model(bundle, real)
-        folder = root / "data" / name
-    count = write_stand_in(known, texts, folder)
-    shape = known.architecture
-    return f"a random {shape.model_type} of {count:,} parameters with the same {shape.decoder_layer} structure"
-
-
-def _revision(bundle: Bundle) -> str | None:
-    return (bundle.stages[0].arguments.get("model_init_kwargs") or {}).get("revision")
 
 
 def extensions_folder() -> Path:

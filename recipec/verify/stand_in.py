@@ -22,12 +22,12 @@ class NoStandIn(Exception):
     """Nothing says which architecture the recipe's model has."""
 
 
-def write_stand_in(known: Model, texts: Iterable[str], folder: Path) -> int:
-    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns its parameters."""
+def write_stand_in(known: Model, texts: Iterable[str], folder: Path, template: str | None) -> str:
+    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns what it is."""
     with silence():
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM
-    tokenizer = stand_in_tokenizer(known, texts)
+    tokenizer = stand_in_tokenizer(known, texts, template)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = stand_in_config(known.architecture, len(tokenizer), **ids)
     with torch.random.fork_rng():
@@ -36,7 +36,9 @@ def write_stand_in(known: Model, texts: Iterable[str], folder: Path) -> int:
     with silence():
         network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    return network.num_parameters()
+    shape = known.architecture
+    count = f"{network.num_parameters():,}"
+    return f"a random {shape.model_type} of {count} parameters with the same {shape.decoder_layer} structure"
 
 
 @contextmanager

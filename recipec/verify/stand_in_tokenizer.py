@@ -26,11 +26,10 @@ def template_text(family: str | None) -> str | None:
     return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
 
 
-def stand_in_tokenizer(model: Model, texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer trained on `texts`, with `model`'s template, markers and stop token."""
+def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None) -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer trained on `texts`, with `template` and its markers, and `model`'s stop token."""
     from transformers import PreTrainedTokenizerFast
 
-    template = template_text(model.template_family)
     stop = model.stop_tokens[0] if model.stop_tokens else _END_OF_TEXT
     markers = sorted(set(_MARKER.findall(template or "")) - {stop})
     bos = BOS if model.family.startswith(_ADDS_BOS) or "bos_token" in (template or "") else None

@@ -15,6 +15,7 @@ from recipec.verify.bundle import Bundle
 from recipec.verify.hyperparameters import LEARN_STEPS, RUN_STEPS, learning_values
 from recipec.verify.report import Substituted
 
+AS_IT_IS = "itself"  # a model that needs no stand-in
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
 MAX_PACKED_TOKENS = 256
 _EAGER_OPTIMIZER = "adamw_torch_fused"
@@ -37,14 +38,17 @@ class Situation:
         return [value for value in values if value is not None]
 
     def chosen(self, name: str) -> list[Any]:
+        """What the plan chose, for every stage."""
         return [stage.choice[name] for stage in self.bundle.stages]
 
     @property
     def steps(self) -> int:
+        """Optimizer steps of one training here."""
         return LEARN_STEPS if self.learns else RUN_STEPS
 
     @property
     def on_cpu(self) -> bool:
+        """Whether the recipe itself is for a CPU."""
         return self.bundle.last.decisions["gpu"] == "cpu"
 
 
@@ -66,8 +70,10 @@ class Row:
     needed: Callable[[Situation], Change | None]
 
 
-def _model(given: Situation) -> Change:
+def _model(given: Situation) -> Change | None:
     facts = given.bundle.last.decisions
+    if given.model == AS_IT_IS:
+        return None
     return Change(f"{facts['model']} with {facts['params']:,} parameters", given.model)
 
 

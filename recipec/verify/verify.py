@@ -35,6 +35,7 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> None:
 
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
+    from recipec.verify.installed import installed_problems
     from recipec.verify.learn import learn_bundle, rows_of_one_batch
     from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, ranks_for, run_bundle
     from recipec.verify.sandbox import make_sandbox
@@ -46,6 +47,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
         return
     processes = ranks_for(max(stage.choice["world_size"] for stage in bundle.stages), ranks)
     rows = ROWS if level == "run" else rows_of_one_batch(bundle, processes)
+    report.add("the installed packages are the pinned ones", *installed_problems(bundle.root / "requirements.txt"))
     with TemporaryDirectory(prefix="recipec-verify-") as folder:
         try:
             sandbox = make_sandbox(bundle, Path(folder), rows)

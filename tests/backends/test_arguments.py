@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compiling import BASES, Tables, good, texts, with_key
 
-COMMON = set("""
-output_dir seed num_train_epochs max_steps
-per_device_train_batch_size gradient_accumulation_steps per_device_eval_batch_size
-learning_rate lr_scheduler_type warmup_steps optim adam_beta1 adam_beta2 adam_epsilon weight_decay max_grad_norm
-bf16 activation_checkpointing max_length
-eval_strategy eval_steps eval_on_start save_strategy save_steps save_total_limit
-load_best_model_at_end metric_for_best_model greater_is_better
-logging_steps logging_nan_inf_filter report_to run_name
-dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataloader_persistent_workers
-model_init_kwargs
-""".split())  # fmt: skip
+COMMON = {
+    *("output_dir", "seed", "num_train_epochs", "max_steps", "max_length", "bf16", "activation_checkpointing"),
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "per_device_eval_batch_size"),
+    *("learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm"),
+    *("optim", "adam_beta1", "adam_beta2", "adam_epsilon"),
+    *("eval_strategy", "eval_steps", "eval_on_start", "save_strategy", "save_steps", "save_total_limit"),
+    *("load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
+    *("logging_steps", "logging_nan_inf_filter", "report_to", "run_name"),
+    *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
+    *("dataloader_persistent_workers", "model_init_kwargs"),
+}
 MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type"}}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
@@ -119,7 +118,7 @@ def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) ->
 
 
 def _fields(config: str) -> set[str]:
-    """The annotated fields of a configuration class of the pinned stack and of its parents, read without importing it."""
+    """The annotated fields of a configuration class of the pinned stack and its parents, read without importing them."""
     from importlib.util import find_spec
 
     sources = {"SFTConfig": "trl/trainer/sft_config.py", "DPOConfig": "trl/trainer/dpo_config.py"}

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from compiling import BASES, good, texts, with_key, without
 
 GPUS4 = with_key(BASES["lora-single"], "hardware.gpus_per_node", 4)

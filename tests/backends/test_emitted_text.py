@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
 from compiling import BASES, good, texts
+
 from recipec.compiler import compile_recipe
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

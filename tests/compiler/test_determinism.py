@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from compiling import BASES, compiled, good, texts, toml, write_data
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 import yaml
+from compiling import BASES, DATA, Tables, compiled, texts, with_key, without
 
-from compiling import BASES, CHAT, Tables, compiled, texts, with_key, without
 from recipec.compiler import Compilation
 from recipec.diagnostics.human import human
 from recipec.recipe.fields import Section
@@ -28,13 +28,14 @@ from recipec.recipe.schema import Recipe
 HARMLESS = "harmless"
 HOSTILE = (
     '"', "'", '"""', "'''", '\\"', "a\\", '"; import os; x = "', '""" + f() + """', "')\nimport os\n#",
-    "$(touch pwned) `touch pwned` $HOME ${IFS}", "; touch pwned & touch pwned | touch pwned > pwned", "'; touch pwned; '",
+    "$(touch pwned) `touch pwned` $HOME ${IFS}",
+    "; touch pwned & touch pwned | touch pwned > pwned", "'; touch pwned; '", "yes", "null", "1e3",
     "{{ 7 * 7 }} {% raw %} {# a #}", "{% endraw %}", "{0} %s !! * ~", "# a #b", "a: b", "- a", "--help", "---", "===",
-    "| a | b |", "1. a", "yes", "null", "1e3", "2024-01-31", "!!python/object:os.system", "&a *a <<", "[a]", "{a: b}",
-    "</script><b><!--", "![a](javascript:b) &lt;", "```", "a\nb", "a\r\nb", "\t", " a ", "../../etc/passwd", "/etc/passwd",
-    "./a b", "é 日本 🙂 👩\u200d👧 ﬁ", "\u00a0\u0301", "ａ", "\u202e", "\u200b", "\u2028", "\x85", "\x00", "\x1b[31m", "\x7f",
-    "\ufeff", "\ue000a\ue001b\ue002", "\U000f0000", "\U000e0041", "\ufffe", "x" * 4000, "x" * 40_000, "class", "self",
-    "adam_beta1", "ｌearning_rate",
+    "| a | b |", "1. a", "2024-01-31", "!!python/object:os.system", "&a *a <<", "[a]", "{a: b}",
+    "</script><b><!--", "![a](javascript:b) &lt;", "```", "a\nb", "a\r\nb", "\t", " a ", "../../etc/passwd",
+    "/etc/passwd", "./a b", "é 日本 🙂 👩\u200d👧 ﬁ", "\u00a0\u0301", "ａ", "\u202e", "\u200b", "\u2028", "\x85", "\x00",
+    "\x1b[31m", "\x7f", "\ufeff", "\ue000a\ue001b\ue002", "\U000f0000", "\U000e0041", "\ufffe", "x" * 4000, "x" * 40_000,
+    "class", "self", "adam_beta1", "ｌearning_rate",
 )  # fmt: skip
 
 Put = Callable[[str], Tables]
@@ -154,15 +155,15 @@ def test_environment_arrives_as_written(tmp_path: Path) -> None:
 def _compiled(folder: Path, field: str, value: str) -> Compilation:
     """Compile with the value at the field; a data file of that name is there if a file can have it."""
     if field.endswith("[].path"):
-        value = _with_file(folder, value)
+        rows = DATA["pairs.jsonl" if "preferences" in field else "chat.jsonl"]
+        value = _with_file(folder, value, rows)
     return compiled(folder, FIELDS[field](_WRAPPED.get(field, lambda value: value)(value)))
 
 
-def _with_file(folder: Path, value: str) -> str:
+def _with_file(folder: Path, value: str, rows: list[Any]) -> str:
     name = f"{value}.jsonl"
-    rows = "".join(json.dumps(row) + "\n" for row in CHAT)
     if "/" not in name and "\x00" not in name and len(name.encode()) < 250:
-        (folder / name).write_text(rows)
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return name
 
 

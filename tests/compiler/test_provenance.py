@@ -1,7 +1,7 @@
 """Flip every decision that a recipe can fix: each line that changes must lead back to it.
 
-In two steps: a changed line names a decision that changed, and a changed decision was made from one that changed, back to
-the flipped key.
+In two steps: a changed line names a decision that changed, and a changed decision was made from one that changed, back
+to the flipped key.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compiling import BASES, compiled, good, texts, with_key
+
 from recipec.compiler import Compilation
 from recipec.render.artifact import Rendered
 from recipec.rules import RULES
@@ -95,10 +95,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_overridable_key_is_flipped(folder: Path) -> None:
-    named = {rule.key for rule in RULES.values()} | {
-        d.key for name in BASES for d in _found(_base(folder, name)).values()
-    }
-    assert named - {""} == FLIPS.keys()
+    settled = [decision for name in BASES for decision in _found(_base(folder, name)).values()]
+    assert {thing.key for thing in (*RULES.values(), *settled)} - {""} == FLIPS.keys()
 
 
 @pytest.mark.parametrize("key", FLIPS)
@@ -144,9 +142,8 @@ def _flipped(folder: Path, name: str, key: str) -> Compilation | None:
 
 def _found(compilation: Compilation) -> Found:
     assert compilation.plan
-    return {
-        f"{part.stage.name}.{id}": found for part in compilation.plan.stages for id, found in part.decisions.items()
-    }
+    stages = compilation.plan.stages
+    return {f"{part.stage.name}.{id}": decision for part in stages for id, decision in part.decisions.items()}
 
 
 def _changed(old: Found, new: Found) -> set[str]:

@@ -86,7 +86,10 @@ def test_a_large_file_is_sampled_and_its_rows_are_estimated(tmp_path: Path) -> N
         ("b[1].jsonl", ["b[1].jsonl"]),
         ("**/c.jsonl", ["d/c.jsonl"]),
         ("../here [x]/a.jsonl", ["a.jsonl"]),
-        *((nothing, []) for nothing in ("none.jsonl", "*.csv", "d", "/", ".", "a**", "x" * 300, "\\", "[", "~/a.jsonl")),
+        *(
+            (nothing, [])
+            for nothing in ("none.jsonl", "*.csv", "d", "/", ".", "a**", "x" * 300, "\\", "[", "~/a.jsonl")
+        ),
     ],
 )
 def test_patterns_name_files_in_any_folder(tmp_path: Path, pattern: str, found: list[str]) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compiling import BASES, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiling import BASES, compiled, with_key, write_data
 from recipec.facts.data import rounded
 
-CHAT, PAIRS, TEXT = (BASES[name] for name in ("lora-single", "dpo-full", "text"))
+CHAT, PAIRS = BASES["lora-single"], BASES["dpo-full"]
+DEEP = b'{"text":"a","x":' + b"[" * 900 + b"]" * 900 + b"}"
 
 # Base, key, value, files -> the code, the recipe's section that it points at, and a word of what it says.
 FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
@@ -28,7 +29,7 @@ FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
     "template": (CHAT, "data.template", "./nope.jinja", {}, "E0001", "data", "nope.jinja"),
     "bad template": (CHAT, "data.template", "./a.jinja", {"a.jinja": b"\xff"}, "E0003", "data", "a.jinja"),
     "not JSON": (CHAT, "data.train", "a.jsonl", {"a.jsonl": b"nope"}, "E0304", "data", "a.jsonl:1"),
-    "too deep": (CHAT, "data.train", "a.jsonl", {"a.jsonl": b'{"text":"a","x":' + b"[" * 900 + b"]" * 900 + b"}"}, "E0304", "data", "a.jsonl:1"),
+    "too deep": (CHAT, "data.train", "a.jsonl", {"a.jsonl": DEEP}, "E0304", "data", "a.jsonl:1"),
     "ending": (CHAT, "data.train", "a.xls", {"a.xls": b"a"}, "E0304", "data", "a.xls"),
     "format": (CHAT, "data.train", "a.jsonl", {"a.jsonl": b'{"foo": 1}'}, "E0305", "data", "data.train"),
     "hub": (CHAT, "data.train", {"hub": "org/name"}, {}, "E0305", "data", "data.train"),

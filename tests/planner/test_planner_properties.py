@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 from recipec.planner import StagePlan
+from recipec.planner.choose import TIE
 
 EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = st.sampled_from(
     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-3B", "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-32B")
 )
 LENGTHS = st.sampled_from((256, 1024, 4096))
-ADAPTATIONS = st.sampled_from(("lora", "full", "qlora"))
+ADAPTATIONS = st.sampled_from((("lora", "none"), ("lora", "nf4"), ("full", "none")))
 BATCHES = st.sampled_from((16, 32, 64, 128))
 
 
@@ -27,7 +28,9 @@ def recipes(draw: st.DrawFn) -> Tables:
     """An instruction recipe with everything fixed that decides what is learned."""
     recipe = with_key(BASES["lora-single"], "model.name", draw(MODELS))
     recipe = with_key(recipe, "data.max_length", draw(LENGTHS))
-    return with_key(recipe, "train", {"adaptation": draw(ADAPTATIONS), "global_batch_size": draw(BATCHES)})
+    adaptation, quantization = draw(ADAPTATIONS)
+    fixed = {"adaptation": adaptation, "quantization": quantization, "global_batch_size": draw(BATCHES)}
+    return with_key(recipe, "train", fixed)
 
 
 def _stage(folder: Path, recipe: Tables) -> StagePlan | None:
@@ -50,9 +53,10 @@ def test_more_gpus_are_never_slower(tmp_path: Path, recipe: Tables, gpus: list[i
 
 
 def _assert_not_worse(small: StagePlan | None, large: StagePlan | None) -> None:
+    """Predicted times within TIE count as equal: the planner takes the simpler layout of the two."""
     if small is not None:
         assert large is not None, "more hardware makes it impossible"
-        assert large.seconds <= small.seconds * 1.001
+        assert large.seconds <= small.seconds * (1 + TIE)
 
 
 @EXAMPLES

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from compiling import BASES, codes, compiled, good, with_key
 
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
 GPUS4 = with_key(LORA, "hardware.gpus_per_node", 4)
+T4 = with_key(with_key(LORA, "model.name", "Qwen/Qwen2.5-0.5B"), "hardware.gpu", "t4")
 Keys = dict[str, Any]
 
 # Base and keys -> codes. W0501 beside an error is about the same value.
@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "flash attention": (LORA, {"train.attention": "flash_attention_2"}, "E0405"),
     "LoRA on the head": (LORA, {"train.adaptation": "lora", "train.lora": {"targets": ["lm_head"]}}, "E0405"),
     "eager packing": (LORA, {"train": {"packing": True, "attention": "eager"}}, "E0405"),
-    "bf16 on a T4": (LORA, {"hardware.gpu": "t4", "model.name": "Qwen/Qwen2.5-0.5B", "train.precision": "bf16"}, "E0405"),
+    "bf16 on a T4": (T4, {"train.precision": "bf16"}, "E0405"),
     "saving between evaluations": (LORA, {"train": {"save_every": 0.01, "eval_every": 0.05}}, "E0405"),
     "saving not a multiple": (LORA, {"train": {"save_every": 0.15, "eval_every": 0.1}}, "E0405"),
     "packed pairs": (DPO, {"train.packing": True}, "E0405"),
@@ -41,7 +41,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
 WARNED: dict[str, tuple[Keys, Keys, str]] = {
     "learning rate": (LORA, {"train.learning_rate": 0.1}, "W0501"),
     "rank": (LORA, {"train.lora": {"rank": 2048}}, "W0501"),
-    "idle GPUs": (GPUS4, {"train.global_batch_size": 16, "train.micro_batch_size": 8}, "W0503"),
+    "idle GPUs": (GPUS4, {"train.global_batch_size": 2}, "W0503"),
     "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),
     "fp16 beside bf16": (LORA, {"train.precision": "fp16"}, "W0504"),
 }
@@ -65,13 +65,14 @@ def test_refused(tmp_path: Path, case: str) -> None:
 def test_warned(tmp_path: Path, case: str) -> None:
     base, keys, code = WARNED[case]
     found = good(tmp_path, _with(base, keys))
-    assert codes(found) == [code]
+    assert code in codes(found)
     allowed = good(tmp_path, with_key(_with(base, keys), "recipe.allow", [code]))
-    assert codes(allowed) == []
+    assert code not in codes(allowed)
 
 
 @pytest.mark.parametrize(
-    ("policy", "code"), [({"licences": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licences": ["apache-2.0"]}, "")]
+    ("policy", "code"),
+    [({"licences": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licences": ["apache-2.0"]}, "")],
 )
 def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
     (tmp_path / "team.toml").write_text(

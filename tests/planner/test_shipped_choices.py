@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from compiling import BASES, good
+
 from recipec.compiler import Compilation, compile_recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"

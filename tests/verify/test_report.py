@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+from emitted import copy_of
+
 from recipec.verify import verify_bundle
+from recipec.verify.installed import installed_problems
 from recipec.verify.report import Substituted, VerifyReport, human
+from recipec.verify.verify import execute
 
 
 def example() -> VerifyReport:
@@ -64,3 +69,21 @@ def test_a_damaged_plan_fails(tmp_path: Path) -> None:
     for text in ("{", '{"stages": [{}]}', "[]"):
         (tmp_path / ".recipec" / "plan.json").write_text(text)
         assert "is not the plan of a bundle" in verify_bundle(tmp_path, "static").checks[0].detail
+
+
+def test_other_versions_than_the_pinned_ones_are_named(tmp_path: Path) -> None:
+    pins = tmp_path / "requirements.txt"
+    pins.write_text("pydantic==0.1\nno-such-package==1.0\nwandb==1.0\n")
+    wrong, seen = installed_problems(pins)
+    assert [line.split()[0] for line in wrong] == ["pydantic", "no-such-package"]
+    assert seen == "pydantic 0.1, no-such-package 1.0"
+
+
+def test_a_level_that_could_not_be_run_is_no_pass(tmp_path: Path) -> None:
+    bundle = copy_of("sft-lora", tmp_path)
+    shutil.rmtree(bundle.root / "launch")
+    report = VerifyReport("run")
+    report.add("a static check", [])
+    execute(bundle, "run", None, report)
+    assert not report.ok
+    assert "NOT verified at level run: 0 of 1 checks failed, not run: the bundle has no launch" in report.human()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from emitted import built, copy_of
 
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names
-from recipec.verify.bundle import read_bundle
+from recipec.verify.bundle import Bundle, read_bundle
 from recipec.verify.sandbox_data import place_data
-from recipec.verify.stand_in import hub_folder, write_stand_in
+from recipec.verify.sandbox_model import place_model
+from recipec.verify.stand_in import NoStandIn, hub_folder, write_stand_in
 from recipec.verify.stand_in_tokenizer import stand_in_tokenizer, template_text
 
 TEXTS = ["the boat follows the castle", "certainly boat number 7"]
@@ -45,14 +48,14 @@ def test_a_stand_in_has_the_structure_of_its_model(tmp_path: Path, model_type: s
     from transformers import AutoModelForCausalLM
 
     known = real(model_type)
-    count = write_stand_in(known, TEXTS, tmp_path)
+    write_stand_in(known, TEXTS, tmp_path, None)
     network = AutoModelForCausalLM.from_pretrained(tmp_path)
     shape = known.architecture
     classes = {type(module).__name__ for module in network.modules()}
     assert shape.decoder_layer in classes
     assert shape.moe is None or shape.moe.block in classes
     assert network.config.tie_word_embeddings == shape.tie_embeddings
-    assert count < 1_000_000
+    assert network.num_parameters() < 1_000_000
     names = [name for name, _ in network.named_parameters()]
     attention = [name for name in names if "self_attn" in name or ".attention." in name]
     assert any(name.endswith("bias") for name in attention) == (shape.attention_bias or shape.output_bias)
@@ -65,7 +68,7 @@ def test_a_catalog_model_keeps_its_ratios(tmp_path: Path, name: str) -> None:
 
     known = model(name)
     assert known is not None
-    write_stand_in(known, TEXTS, tmp_path)
+    write_stand_in(known, TEXTS, tmp_path, None)
     config = AutoConfig.from_pretrained(tmp_path)
     shape = known.architecture
     grouped = shape.num_kv_heads < shape.num_heads
@@ -76,7 +79,7 @@ def test_a_catalog_model_keeps_its_ratios(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tokenizer_renders_its_family_with_whole_markers(family: str) -> None:
     found = next(found for name in model_names() if (found := model(name)) and found.template_family == family)
-    tokenizer = stand_in_tokenizer(found, TEXTS)
+    tokenizer = stand_in_tokenizer(found, TEXTS, template_text(family))
     talk = [{"role": "user", "content": "the boat"}, {"role": "assistant", "content": "the castle"}]
     tokens = tokenizer.apply_chat_template(talk, return_dict=True)["input_ids"]
     assert tokenizer.chat_template == template_text(family)
@@ -88,7 +91,7 @@ def test_a_tokenizer_renders_its_family_with_whole_markers(family: str) -> None:
 def test_a_base_model_has_no_template_and_its_family_s_leading_token() -> None:
     found = model("meta-llama/Llama-3.1-8B")
     assert found is not None
-    tokenizer = stand_in_tokenizer(found, TEXTS)
+    tokenizer = stand_in_tokenizer(found, TEXTS, None)
     assert tokenizer.chat_template is None
     assert tokenizer("boat")["input_ids"][0] == tokenizer.bos_token_id
 
@@ -99,15 +102,41 @@ def test_loaders_find_the_stand_in_offline(
 ) -> None:
     from transformers import AutoConfig
 
-    write_stand_in(real("llama"), TEXTS, hub_folder(tmp_path, "org/name", revision))
+    write_stand_in(real("llama"), TEXTS, hub_folder(tmp_path, "org/name", revision), None)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     config = AutoConfig.from_pretrained("org/name", revision=revision or "main", cache_dir=tmp_path)
     assert config.num_hidden_layers == 2
 
 
-def test_data_is_placed_where_the_bundle_reads_it(tmp_path: Path) -> None:
-    from emitted import built
+def local_bundle(folder: Path) -> Bundle:
+    """A bundle whose recipe names the model ./own."""
+    bundle = copy_of("sft-lora", folder)
+    stage = replace(bundle.last, decisions=dict(bundle.last.decisions) | {"model": "./own"})
+    return replace(bundle, stages=(stage,))
 
+
+@pytest.mark.parametrize("tiny", [True, False])
+def test_a_local_folder_is_used_when_tiny_and_else_stood_in_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: bool
+) -> None:
+    template = template_text("qwen3")
+    write_stand_in(real("llama"), TEXTS, tmp_path / "real" / "own", template)
+    if not tiny:
+        with (tmp_path / "real" / "own" / "more.safetensors").open("wb") as file:
+            file.truncate(65 * 2**20)
+    monkeypatch.setenv("DATA_ROOT", str(tmp_path / "real"))
+    said = place_model(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
+    assert said.startswith("itself" if tiny else "a random llama")
+    assert (tmp_path / "sandbox/data/own/chat_template.jinja").read_text() == template
+
+
+def test_an_absent_local_folder_cannot_be_stood_in_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_ROOT", str(tmp_path))
+    with pytest.raises(NoStandIn):
+        place_model(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
+
+
+def test_data_is_placed_where_the_bundle_reads_it(tmp_path: Path) -> None:
     placed = place_data(read_bundle(built("sft-dpo")), tmp_path / "data", tmp_path / "hub", 20)
     assert {path.name for path in (tmp_path / "data" / "data").iterdir()} == {"chat.jsonl", "pairs.jsonl"}
     assert len(placed.texts) == 40

@@ -12,7 +12,7 @@ from emitted import built
 
 from recipec.verify.bundle import Stage, read_bundle
 from recipec.verify.sandbox import SHIM
-from recipec.verify.substitutions import TABLE, Situation, merged, substitutions
+from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
 
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
@@ -34,6 +34,7 @@ def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
 
 CASES = {
     "a single GPU": (situation("sft-lora"), SFT_LORA),
+    "a tiny model of one's own": (situation("sft-lora", model=AS_IT_IS), SFT_LORA - {"model"}),
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),

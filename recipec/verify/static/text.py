@@ -16,6 +16,7 @@ _SHORTEST = 5  # characters: a shorter host name or home folder could be any wor
 
 
 def check_text(bundle: Bundle, report: VerifyReport) -> None:
+    """Traces and secrets, in every emitted file."""
     report.add("no trace of this machine, no secret", trace_problems(bundle))
 
 

@@ -24,7 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "3482a9b7c9579559"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "dad970bacdc7f90e"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.0
 
@@ -62,7 +62,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         completion_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -23,7 +23,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "b84ecb2c6ca3dc1c"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "e14dd954b0c28b47"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 62.8
 
@@ -60,6 +60,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,  # text is packed into full blocks of 2,048 tokens
         packing=True,
         packing_strategy="wrapped",
+        train_sampling_strategy="random",  # packed sequences all have 1 length
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

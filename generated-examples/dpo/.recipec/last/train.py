@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "95d03e2e2fa81ff8"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "417351866048266a"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 35.8
 
@@ -63,7 +63,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_length=2048,
         beta=0.2,
         loss_type=["sigmoid"],
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

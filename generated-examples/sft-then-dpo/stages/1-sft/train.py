@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "83d0bf13f2a077ff"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "37ede54583ebcf7b"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.5
 
@@ -64,7 +64,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         assistant_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "83d0bf13f2a077ff"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "37ede54583ebcf7b"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 54.3
 
@@ -63,7 +63,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_length=2048,
         beta=0.1,
         loss_type=["sigmoid"],
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first
+        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits
