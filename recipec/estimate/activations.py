@@ -24,7 +24,7 @@ class Activations:
     backward: int  # transient of the layer's backward, on top of `saved`
     product: int  # the part of it that is live while a dequantised weight is multiplied
     forward: int  # transient of a forward that saves nothing (evaluation, reference)
-    tail: int  # final norm and the head's input
+    tail: int  # final norm
 
 
 def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Activations:
@@ -138,7 +138,5 @@ def _rank(adapted: int, lora: LoraShape | None, path: CodePath) -> int:
 
 
 def _tail(hidden: int, lora: LoraShape | None, path: CodePath) -> int:
-    """The final norm's fp32 input; with trained weights also the normalised input and the head's own input."""
-    if lora is not None:
-        return 4 * hidden
-    return (4 + path.residual + path.compute) * hidden
+    """The final norm's fp32 input; a trained weight also needs the normalised input."""
+    return (4 if lora is not None else 4 + path.residual) * hidden

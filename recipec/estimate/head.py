@@ -29,29 +29,54 @@ class Head:
     forward: int
     backward: int
     evaluation: int
+    saved: int  # its own input, kept from the forward to its backward; `forward` and `backward` have it in them
     held_weight: int  # elements of the head's weight whose autocast copy the graph still holds
 
 
 def head_bytes(work: Work, tokens: int, architecture: Architecture, sizes: Sizes, path: CodePath) -> Head:
     """What the loss of `tokens` tokens needs beside the saved activations."""
-    vocabulary = architecture.vocab_size
+    vocabulary, hidden = architecture.vocab_size, architecture.hidden_size * tokens
     trains = sizes.embedding if work.lora is None else 0
     if work.head in _BYTES_PER_LOGIT:
         forward, backward = (per_logit * vocabulary * tokens for per_logit in _BYTES_PER_LOGIT[work.head])
-        return Head(forward, backward, forward, trains)
-    hidden_bytes = architecture.hidden_size * tokens
-    tile = _tile(work.head, tokens, architecture, path)
+        saved = path.compute * hidden if trains else 0
+        return Head(forward + saved, backward + saved, forward, saved, trains)
+    if work.head != "trl":
+        return _liger(tokens, architecture, trains, path)
+    return _trl(tokens, architecture, trains, path)
+
+
+def _trl(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """The scored positions are copied out of the hidden states; gradients are summed in fp32, then cast.
+
+    Tiles of a weight or input in fp32 are cast one at a time.
+    """
+    hidden = architecture.hidden_size
+    rows, columns = min(tokens, TRL_TOKEN_CHUNK), min(architecture.vocab_size, TRL_VOCABULARY_CHUNK)
+    weight = _weight_bytes(trains, path)
+    casts = columns * (weight > path.compute) + rows * (path.residual > path.compute)
+    tile = path.compute * (rows * TRL_VOCABULARY_CHUNK + casts * hidden)
+    saved = path.residual * hidden * tokens
+    sums = 4 * (hidden * tokens + trains)
+    cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
+    forward = tile + 2 * saved
+    return Head(forward, tile + saved + sums + cast_back, forward, saved, 0)
+
+
+def _weight_bytes(trains: int, path: CodePath) -> int:
+    """Of one element of the head's weight as the loss sees it: gathered in the compute type where it is sharded."""
+    return path.compute if path.weight_shards > 1 else path.trained if trains else path.frozen
+
+
+def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """Chunks of tokens against the whole vocabulary, with the gradients made in the forward."""
+    hidden, vocabulary = architecture.hidden_size, architecture.vocab_size
+    tile = 4 * vocabulary * _liger_rows(tokens, hidden, vocabulary)
+    saved = path.compute * hidden * tokens if trains else 0
+    forward = tile + path.residual * hidden * tokens
     weight = trains * (4 + (path.trained if path.trained < 4 else 0))
-    forward = tile + path.residual * hidden_bytes
-    return Head(forward, tile + (4 + path.compute) * hidden_bytes + weight, forward, 0)
-
-
-def _tile(head: str, tokens: int, architecture: Architecture, path: CodePath) -> int:
-    """The block of logits that exists at a time."""
-    vocabulary = architecture.vocab_size
-    if head == "trl":
-        return path.compute * min(tokens, TRL_TOKEN_CHUNK) * min(vocabulary, TRL_VOCABULARY_CHUNK)
-    return 4 * vocabulary * _liger_rows(tokens, architecture.hidden_size, vocabulary)
+    backward = tile + (4 + path.compute) * hidden * tokens + weight
+    return Head(forward + saved, backward + saved, forward, saved, 0)
 
 
 def _liger_rows(tokens: int, hidden: int, vocabulary: int) -> int:

@@ -20,13 +20,15 @@ ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
-    """Bytes per rank in the three situations of a step."""
+    """Bytes per rank in the situations of a step."""
 
     loss: float = 0.0  # the layers have run, the loss is computed
     backward: float = 0.0  # the first layer to run backward
     last: float = 0.0  # the last one: nothing is left to prefetch
     end: float = 0.0  # the embedding's gradient is reduced
     idle: float = 0.0  # kept at all times
+    first: float = 0.0  # the embedding is gathered, at the beginning of a forward
+    reference: float = 0.0  # the reference model runs
 
 
 def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
@@ -34,31 +36,54 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     if layout.mesh.data_parallel == 1:
         return Buffers()
     if layout.strategy in ("fsdp", "hsdp"):
-        return _fsdp(work, sizes, path, layout)
+        return (_fsdp1 if work.fsdp == 1 else _fsdp2)(work, sizes, path, layout)
     if layout.strategy == "zero3":
         return _zero3(work, hidden, sizes, path, layout)
     if layout.strategy in ("zero1", "zero2"):
         return _zero2(hidden, sizes, path, layout)
     if layout.strategy == "ddp":
-        return Buffers(*5 * (sizes.trainable * path.gradient,))
+        return Buffers(*7 * (sizes.trainable * path.gradient,))
     return Buffers()
 
 
-def _fsdp(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
-    """One layer in use, one prefetched, the tail unit [norm, head], and gradients on their way to the reduction.
-
-    The tail stays gathered until its backward has run; FSDP1's root unit until the end.
-    """
+def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """One layer in use, one prefetched, gradients on their way, and the root unit, which stays gathered to the end."""
     layer = _gathered(work, sizes, path, layout)
     full = layout.adaptation == "full"
-    tail = path.compute * (sizes.embedding + (sizes.head if work.fsdp == 1 else 0))  # FSDP1: one root unit
+    root = path.compute * (sizes.embedding + sizes.head)
     reduced = 2 * path.compute * sizes.layer if full else 0
     vocabulary = path.compute * sizes.embedding if full else 0
     return Buffers(
-        loss=tail,
-        backward=2 * layer + reduced + (vocabulary or tail),
-        last=layer + reduced + (tail if work.fsdp == 1 else 0),
-        end=2 * vocabulary + (tail if work.fsdp == 1 else 0),
+        loss=root,
+        backward=2 * layer + reduced + (vocabulary or root),
+        last=layer + reduced + root,
+        end=2 * vocabulary + root,
+        reference=root,
+    )
+
+
+def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """Gathered layers in use, prefetched and reduced, and the vocabulary matrices, read off a simulated step.
+
+    A unit that is being gathered exists twice. Tied matrices stay gathered, with the head's gradient, to the end.
+    PEFT's wrapper hides the final norm from accelerate, so TRL gathers the head itself. Nothing is reduced for frozen
+    weights, but the embedding is still prefetched. TRL shards DPO's reference as one unit: all of it is gathered.
+    """
+    layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
+    held = 0 if sizes.head else vocabulary
+    first = 2 * vocabulary
+    reference = 2 * path.compute * sizes.params + held if work.reference == "model" else first
+    if layout.adaptation != "full":
+        backward = 2 * layer + held
+        last = layer + vocabulary
+        return Buffers(vocabulary + layer, backward, last, end=held, first=first, reference=reference)
+    return Buffers(
+        loss=vocabulary + layer,
+        backward=max(3 * layer + vocabulary, 4 * layer) + (held and vocabulary + layer),
+        last=3 * layer + vocabulary + held,
+        end=2 * vocabulary + layer + 2 * held,
+        first=first,
+        reference=reference,
     )
 
 
@@ -71,7 +96,8 @@ def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout
     gradients = path.compute * (sizes.layer if layout.adaptation == "full" else 0) + bucket
     vocabulary = path.compute * sizes.embedding if layout.adaptation == "full" else 0
     backward = live + gradients
-    return Buffers(loss=live, backward=backward, last=backward, end=live + bucket + 2 * vocabulary)
+    end = live + bucket + 2 * vocabulary
+    return Buffers(loss=live, backward=backward, last=backward, end=end, reference=live)
 
 
 def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
@@ -80,7 +106,7 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
     vocabulary = path.gradient * sizes.embedding if layout.adaptation == "full" else 0
     layer = path.gradient * sizes.layer if layout.adaptation == "full" else 0
     first = bucket + layer + vocabulary
-    return Buffers(loss=bucket, backward=first, last=bucket + layer, end=bucket + 2 * vocabulary, idle=bucket)
+    return Buffers(loss=bucket, backward=first, last=bucket + layer, end=bucket + 2 * vocabulary, idle=bucket, reference=bucket)
 
 
 def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:

@@ -12,7 +12,9 @@ def stages(step: Step, layers: int, checkpointing: bool, full: bool) -> dict[str
     kept = _saved(step, layers, checkpointing)
     return {
         "load": _load(step),
+        "forward": _forward(step),
         "forward_end": _forward_end(step, kept),
+        **({"reference": _reference(step, kept)} if step.reference else {}),
         "loss": _loss(step, kept, checkpointing),
         "layer_backward": _layer_backward(step, kept, layers, checkpointing),
         "end_of_backward": _end_of_backward(step, full),
@@ -49,6 +51,15 @@ def _load(step: Step) -> Terms:
     return {**terms, "working_set": largest or gathered}
 
 
+def _forward(step: Step) -> Terms:
+    """The step begins: the embedding runs."""
+    return {
+        **_resident(step),
+        "activations": step.tokens * step.fixed.layers.checkpoint,
+        "sharding_buffers": step.fixed.buffers.first,
+    }
+
+
 def _forward_end(step: Step, saved: float) -> Terms:
     """The loss is being computed; autocast still holds its copies of the fp32 weights."""
     sizes, path = step.fixed.sizes, step.fixed.path
@@ -60,6 +71,21 @@ def _forward_end(step: Step, saved: float) -> Terms:
         "autocast_cache": path.compute * cast if path.autocast_copies else 0,
         "sharding_buffers": step.fixed.buffers.loss,
     }
+
+
+def _reference(step: Step, saved: float) -> Terms:
+    """The reference scores the batch while the policy's activations wait for the backward pass."""
+    return {
+        **_resident(step),
+        "activations": saved + step.head.saved,
+        "working_set": _scoring(step),
+        "sharding_buffers": step.fixed.buffers.reference,
+    }
+
+
+def _scoring(step: Step) -> float:
+    """A forward that saves nothing: a layer, or the head."""
+    return max(step.fixed.layers.forward * step.tokens + step.attention, step.head.evaluation)
 
 
 def _loss(step: Step, saved: float, checkpointing: bool) -> Terms:
@@ -140,13 +166,12 @@ def _optimizer_step(step: Step) -> Terms:
 
 
 def _evaluation(step: Step) -> Terms:
-    """A forward that saves nothing, with optimizer states in place."""
-    each = step.fixed.layers
+    """A forward that saves nothing, with optimizer states in place; preference methods also run the reference."""
+    buffers = step.fixed.buffers
     return {
         **step.fixed.states.terms,
-        "working_set": each.forward * step.tokens + step.attention,
-        "logits": step.head.evaluation,
-        "sharding_buffers": step.fixed.buffers.loss,
+        "working_set": _scoring(step),
+        "sharding_buffers": max(buffers.loss, buffers.reference if step.reference else 0.0),
     }
 
 

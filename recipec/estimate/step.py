@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,6 +37,7 @@ class Step:
     head: Head
     attention: int  # bytes per layer beyond what is linear in tokens
     accumulates: bool
+    reference: bool  # a reference scores each batch
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
@@ -50,6 +52,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
         head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
         attention=_attention(architecture, layout, work, sequences, fixed.path),
         accumulates=layout.accumulation > 1,
+        reference=work.reference != "none",
     )
 
 
@@ -70,9 +73,11 @@ def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *
 def _attention(architecture: Architecture, layout: Layout, work: Work, sequences: int, path: CodePath) -> int:
     """What a padding mask or unfused attention saves on top: repeated keys and values, and squares of the length."""
     square = sequences * work.seq_len_tokens**2
+    windowed = (architecture.sliding_window or math.inf) <= work.seq_len_tokens
     if layout.attention == "eager":  # the fp32 softmax and its compute-type copy
         return (4 + path.compute) * architecture.num_heads * square
-    if not work.padded or layout.attention != "sdpa":
+    masked = (work.padded and sequences > 1) or windowed  # a row alone has nothing to be padded to
+    if not masked or layout.attention != "sdpa":
         return 0
     repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size)
     return repeated * sequences * work.seq_len_tokens + path.compute * square

@@ -33,7 +33,7 @@ SHAPES = {
     "full-fsdp": {"tf32", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss", "train_sampling_strategy"},
     "dpo-full": {"tf32", "train_sampling_strategy"},
-    "text": {"tf32", "packing_strategy"},
+    "text": {"tf32", "packing_strategy", "train_sampling_strategy"},
     "cpu": {"use_cpu", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
 }
 
@@ -118,7 +118,7 @@ def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) ->
 
 
 def _fields(config: str) -> set[str]:
-    """The annotated fields of a configuration class of the pinned stack and its parents, read without importing them."""
+    """The annotated fields of a configuration class of the pinned stack and its parents, read without importing."""
     from importlib.util import find_spec
 
     sources = {"SFTConfig": "trl/trainer/sft_config.py", "DPOConfig": "trl/trainer/dpo_config.py"}

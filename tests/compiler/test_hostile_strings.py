@@ -33,9 +33,9 @@ HOSTILE = (
     "{{ 7 * 7 }} {% raw %} {# a #}", "{% endraw %}", "{0} %s !! * ~", "# a #b", "a: b", "- a", "--help", "---", "===",
     "| a | b |", "1. a", "2024-01-31", "!!python/object:os.system", "&a *a <<", "[a]", "{a: b}",
     "</script><b><!--", "![a](javascript:b) &lt;", "```", "a\nb", "a\r\nb", "\t", " a ", "../../etc/passwd",
-    "/etc/passwd", "./a b", "é 日本 🙂 👩\u200d👧 ﬁ", "\u00a0\u0301", "ａ", "\u202e", "\u200b", "\u2028", "\x85", "\x00",
-    "\x1b[31m", "\x7f", "\ufeff", "\ue000a\ue001b\ue002", "\U000f0000", "\U000e0041", "\ufffe", "x" * 4000, "x" * 40_000,
-    "class", "self", "adam_beta1", "ｌearning_rate",
+    "/etc/passwd", "./a b", "é 日本 🙂 👩\u200d👧 ﬁ", "\u00a0\u0301", "ａ", "\u202e", "\u200b", "\u2028", "\x85",
+    "\x00", "\x1b[31m", "\x7f", "\ufeff", "\ue000a\ue001b\ue002", "\U000f0000", "\U000e0041", "\ufffe", "x" * 4000,
+    "x" * 40_000, "class", "self", "adam_beta1", "ｌearning_rate",
 )  # fmt: skip
 
 Put = Callable[[str], Tables]

@@ -52,6 +52,22 @@ def test_more_gpus_are_never_slower(tmp_path: Path, recipe: Tables, gpus: list[i
     _assert_not_worse(*(_stage(tmp_path, with_key(recipe, "hardware", part)) for part in hardware))
 
 
+# Model, adaptation, quantization, global batch and GPUs where a small step is bound by slow links or tight memory.
+LINKED = [("Qwen/Qwen2.5-0.5B", "full", "none", 16, (2, 4, 8)), ("Qwen/Qwen2.5-32B", "lora", "nf4", 64, (1, 2, 4))]
+
+
+@pytest.mark.parametrize(("model", "adaptation", "quantization", "batch", "counts"), LINKED)
+def test_gpus_that_do_not_help_stay_idle(
+    tmp_path: Path, model: str, adaptation: str, quantization: str, batch: int, counts: tuple[int, ...]
+) -> None:
+    train = {"adaptation": adaptation, "quantization": quantization, "global_batch_size": batch}
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "train", train)
+    hardware = [{"gpu": "rtx-4090", "gpus_per_node": count} for count in counts]
+    plans = [_stage(tmp_path, with_key(recipe, "hardware", part)) for part in hardware]
+    for small, large in itertools.pairwise(plans):
+        _assert_not_worse(small, large)
+
+
 def _assert_not_worse(small: StagePlan | None, large: StagePlan | None) -> None:
     """Predicted times within TIE count as equal: the planner takes the simpler layout of the two."""
     if small is not None:
