@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from os.path import relpath
 from pathlib import Path
 
 from recipec.backends import Job, lower
@@ -17,6 +18,7 @@ from recipec.planner import Plan, plan_recipe
 from recipec.planner.document import plan_digest, plan_json
 from recipec.planner.limits import check_limits
 from recipec.recipe import LoadedRecipe, load_recipe
+from recipec.recipe.shipped import shipped_recipes_folder
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
 
@@ -61,5 +63,10 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
 
 
 def _lock(loaded: LoadedRecipe) -> LockInputs:
-    recipes = {file.name: sha256(file.read_bytes()).hexdigest() for file in loaded.files}
+    recipes = {_name(file, loaded.folder): sha256(file.read_bytes()).hexdigest() for file in loaded.files}
     return LockInputs(recipes=recipes, stack=dict(stack()))
+
+
+def _name(file: Path, folder: Path) -> str:
+    """A file relative to the recipe's folder; a shipped preset by its name, wherever it is installed."""
+    return f"shipped/{file.name}" if file.is_relative_to(shipped_recipes_folder()) else Path(relpath(file, folder)).as_posix()

@@ -23,9 +23,9 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "e14dd954b0c28b47"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "ddf8dd0fceeed741"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 62.8
+PREDICTED_PEAK_GIB = 63.0
 
 
 def parse_args() -> argparse.Namespace:
@@ -42,7 +42,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=1,  # 1 needs 66.6 GiB of h100's 79.1
+        per_device_train_batch_size=1,  # 1 needs 66.8 GiB of h100's 79.1
         gradient_accumulation_steps=128,  # 128 sequences = 1 x 128 x 1
         per_device_eval_batch_size=1,
         learning_rate=2e-5,

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "029510beda123dd2"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "342df96c410aa780"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 54.4
 

@@ -57,13 +57,14 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
     if gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY:
         yield stage.arg("tf32", "gpu", True)
     if stage.value("checkpointing") and not stage.sharder.checkpoints_itself:
-        yield stage.arg("activation_checkpointing", "checkpointing", True)
-        yield stage.arg("activation_checkpointing_kwargs", "checkpointing", {"use_reentrant": False})
+        ids = stage.ids("checkpointing", "strategy")
+        yield Arg("activation_checkpointing", True, ids)
+        yield Arg("activation_checkpointing_kwargs", {"use_reentrant": False}, ids)
     elif stage.value("checkpointing"):
         note = f"{stage.sharder.config} does it"
         yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"), note)
     else:
-        yield stage.arg("activation_checkpointing", "checkpointing", False)
+        yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
     yield from stage.sharder.arguments(stage.run)
@@ -74,6 +75,10 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
     if stage.method.preference:
         yield stage.arg("beta", "beta")
         yield stage.arg("loss_type", "dpo_loss", [stage.value("dpo_loss")])
+        if stage.value("dpo_loss") == "robust":
+            yield stage.arg("label_smoothing", "dpo_loss", 0.1)
+        dropout = stage.value("lora_dropout") if stage.lora else 0.0
+        yield Arg("disable_dropout", not dropout, stage.ids("lora_dropout" if stage.lora else "adaptation"))
     else:
         yield from _supervised_rows(stage)
     if has_template_file(stage) and stage.plan.stage.starts_from is None:

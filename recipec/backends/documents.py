@@ -8,10 +8,12 @@ from typing import Any
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
 from recipec.backends.training import summary
+from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
+from recipec.planner.plan import Rejected, StagePlan
 from recipec.render.artifact import Artifact
-from recipec.render.traced import Raw, Traced
-from recipec.rules.checklist import completion
+from recipec.render.traced import Raw, Traced, fragment
+from recipec.rules.checklist import Checked, completion
 
 GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
@@ -46,20 +48,24 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
 
 
 def document_artifacts(job: Job) -> list[Artifact]:
+    """README.md, requirements.txt and ruff.toml."""
+    ids = tuple(id for stage in job.stages for id in stage.ids("stage"))
     return [
-        Artifact("README.md", (), "README.md.j2", _readme_names(job)),
+        Artifact("README.md", ids, "README.md.j2", _readme_names(job)),
         Artifact("ruff.toml", (), "ruff.toml.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
 
 
 def _requirements(job: Job) -> list[Raw]:
-    packages = ["torch", "transformers", "trl", "accelerate", "datasets"]
-    packages += ["peft"] if any(stage.lora for stage in job.stages) else []
-    packages += ["bitsandbytes"] if any(_uses_bitsandbytes(stage) for stage in job.stages) else []
-    packages += ["deepspeed"] if any(stage.sharder.deepspeed for stage in job.stages) else []
-    trackers = {name for stage in job.stages for name in _trackers(stage)}
-    return [Raw(line) for line in requirements([*packages, *sorted(trackers)])]
+    """The pins that the bundle imports, each with the decision that needs it."""
+    needed: dict[str, tuple[str, ...]] = dict.fromkeys(("torch", "transformers", "trl", "accelerate", "datasets"), ())
+    for stage in job.stages:
+        needed |= dict.fromkeys(["peft"] * stage.lora, stage.ids("adaptation"))
+        needed |= dict.fromkeys(["bitsandbytes"] * _uses_bitsandbytes(stage), stage.ids("quantization", "optimizer"))
+        needed |= dict.fromkeys(["deepspeed"] * bool(stage.sharder.deepspeed), stage.ids("strategy"))
+        needed |= dict.fromkeys(_trackers(stage), stage.ids("tracker"))
+    return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]
 
 
 def _uses_bitsandbytes(stage: StageJob) -> bool:
@@ -80,7 +86,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "launches": launches,
-        "distributed": any(stage.sharder.config for stage in job.stages),
+        "distributed": job.last.because(any(stage.sharder.config for stage in job.stages), "world_size"),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checklist": _checks(job),
@@ -89,21 +95,37 @@ def _readme_names(job: Job) -> dict[str, Any]:
 
 def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
+    layout = ("micro_batch_size", "strategy", "gpu")
     return SimpleNamespace(
         name=stage.traced("stage"),
-        summary=summary(stage),
+        summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
         learns=stage.method.learns,
-        memory=f"{plan.memory.peak_reserved_bytes / GIB:.1f} GiB reserved of {gpu.memory_gib:g} GiB per device",
-        terms=", ".join(f"{name.replace('_', ' ')} {size / GIB:.2f}" for name, size in _largest(plan.memory.terms)),
-        time=f"{plan.steps:,} steps, about {_duration(plan.seconds)}",
-        cost="" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}",
+        memory=stage.because(_memory(plan, gpu), *layout),
+        terms=stage.because(_terms(plan), *layout),
+        time=stage.because(f"{plan.steps:,} steps, about {_duration(plan.seconds)}", *layout, "total_steps"),
+        cost=stage.because(_cost(plan), *layout, "total_steps"),
         decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
-        rejected=plan.rejected,
+        rejected=[_rejected(stage, other, layout) for other in plan.rejected],
     )
 
 
-def _largest(terms: Any) -> list[tuple[str, int]]:
-    return sorted(terms.items(), key=lambda item: -item[1])[:6]
+def _memory(plan: StagePlan, gpu: Gpu) -> str:
+    return f"{plan.memory.peak_reserved_bytes / GIB:.1f} GiB reserved of {gpu.memory_gib:g} GiB per device"
+
+
+def _terms(plan: StagePlan) -> str:
+    """The largest parts of the peak, in GiB."""
+    largest = sorted(plan.memory.terms.items(), key=lambda item: -item[1])[:6]
+    return ", ".join(f"{name.replace('_', ' ')} {size / GIB:.2f}" for name, size in largest)
+
+
+def _cost(plan: StagePlan) -> str:
+    return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}"
+
+
+def _rejected(stage: StageJob, other: Rejected, layout: tuple[str, ...]) -> Any:
+    family, reason = stage.because(other.family, *layout), stage.because(other.reason, *layout)
+    return SimpleNamespace(family=family, reason=reason)
 
 
 def _row(stage: StageJob, id: str) -> Any:
@@ -147,4 +169,10 @@ def _checks(job: Job) -> list[Any]:
         "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
         "best_checkpoint": True,
     }
-    return [SimpleNamespace(text=row.text, how=row.how, mark=Raw("x" if row.met else " ")) for row in completion(facts)]
+    return [_check(job, row) for row in completion(facts)]
+
+
+def _check(job: Job, row: Checked) -> Any:
+    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu", "global_batch_size", "tracker"))
+    mark = fragment("x" if row.met else " ", ids.split(","))
+    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark)

@@ -7,7 +7,7 @@ from typing import Any
 from recipec.backends.imports import import_line
 from recipec.backends.job import Job
 from recipec.backends.preparation import is_chat, uses_template_file
-from recipec.backends.training import base_model, nf4_config
+from recipec.backends.training import base_model, code, nf4_config
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -19,7 +19,8 @@ _IMPORTS = ["AutoModelForCausalLM", "AutoTokenizer", "PreTrainedModel", "PreTrai
 
 
 def evaluation_artifacts(job: Job) -> list[Artifact]:
-    return [Artifact("evaluate.py", job.last.ids("data_format"), "evaluate.py.j2", _names(job))]
+    """evaluate.py."""
+    return [Artifact("evaluate.py", job.last.ids("data_format", "stage"), "evaluate.py.j2", _names(job))]
 
 
 def _names(job: Job) -> dict[str, Any]:
@@ -31,7 +32,9 @@ def _names(job: Job) -> dict[str, Any]:
         "base": base_model(job.stages[0]),
         "stage": stage.traced("stage"),
         "lora": stage.because(stage.lora, "adaptation"),
-        "transformers_imports": import_line("transformers", _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4),
+        "transformers_imports": code(
+            stage, import_line("transformers", _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4), "quantization"
+        ),
         "max_rows": stage.traced("eval_samples"),
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,

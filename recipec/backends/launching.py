@@ -29,7 +29,8 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "processes": first.traced("world_size"),
         "stages": [_stage(stage) for stage in job.stages],
     }
-    return [Artifact("launch/local.sh", first.ids("strategy"), "launch/local.sh.j2", names, executable=True)]
+    ids = tuple(id for stage in job.stages for id in stage.ids("strategy", "stage"))
+    return [Artifact("launch/local.sh", ids, "launch/local.sh.j2", names, executable=True)]
 
 
 def _stage(stage: StageJob) -> Any:

@@ -11,20 +11,22 @@ from recipec.dataset import DataShape
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
 
 ROLES = ("text", "instruction", "input", "output", "messages", "prompt", "completion", "chosen", "rejected")
 
 
 def preparation_artifacts(job: Job) -> list[Artifact]:
     """prepare_data.py for all stages, and the bundle's own chat template where it has one."""
-    files = [Artifact("prepare_data.py", job.last.ids("data_format"), "data/prepare_data.py.j2", _names(job))]
+    ids = tuple(id for stage in job.stages for id in stage.ids("data_format", "stage"))
+    files = [Artifact("prepare_data.py", ids, "data/prepare_data.py.j2", _names(job))]
     if uses_template_file(job):
         files.append(_template_artifact(job))
     return files
 
 
 def uses_template_file(job: Job) -> bool:
+    """Whether the bundle brings its own chat template."""
     return any(has_template_file(stage) for stage in job.stages)
 
 
@@ -33,8 +35,9 @@ def _template_artifact(job: Job) -> Artifact:
     template = stage.value("template")
     if template in ("plain", "chatml"):
         return Artifact("chat_template.jinja", stage.ids("template"), f"chat/{template}.jinja.j2")
-    text = (job.loaded.folder / template).read_text(encoding="utf-8")
-    return Artifact("chat_template.jinja", stage.ids("template"), "chat/own.jinja.j2", {"text": Raw(text)})
+    assert job.facts.template_text is not None, "facts read the template that the recipe names"
+    names = {"text": Raw(job.facts.template_text)}
+    return Artifact("chat_template.jinja", stage.ids("template"), "chat/own.jinja.j2", names)
 
 
 def _names(job: Job) -> dict[str, Any]:
@@ -53,8 +56,8 @@ def _names(job: Job) -> dict[str, Any]:
         "proves_mask": "chat" in formats,
         "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
         "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
-        "overflow_drop": any(stage.value("overflow") == "drop" for stage in stages),
-        "overflow_split": any(stage.value("overflow") == "split" and not stage.value("packing") for stage in stages),
+        "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
+        "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
@@ -92,6 +95,17 @@ _TAUGHT = {
     "prompt-completion": ("completion",),
     "preference": ("chosen", "rejected"),
 }
+
+
+def _overflow(stages: list[StageJob], used: bool) -> Traced:
+    return Traced(used, ",".join(id for stage in stages for id in stage.ids("overflow", "packing")))
+
+
+def _splits(stage: StageJob) -> bool:
+    """Whether long texts are cut into pieces here; packing cuts them itself."""
+    return stage.value("overflow") == "split" and not stage.value("packing")
+
+
 _FORMATS = ("text", "instruction", "chat", "prompt-completion", "preference")
 
 

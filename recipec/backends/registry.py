@@ -16,7 +16,8 @@ STATUSES = ("experimental", "staging", "production", "archived")
 
 
 def registry_artifacts(job: Job) -> list[Artifact]:
-    ids = job.last.ids("model", "adaptation")
+    """The draft of the registry entry, and its schema."""
+    ids = tuple(id for stage in job.stages for id in stage.ids("model", "adaptation", "stage"))
     return [
         Artifact("registry/entry.json", ids, mapping=_entry(job)),
         Artifact("registry/entry.schema.json", ids, mapping=entry_schema()),

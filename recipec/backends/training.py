@@ -27,10 +27,10 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         merge = {
             "stage": stage.traced("stage"),
             "path": f"{stage.folder}merge_adapter.py",
-            "dtype": _code(stage, weights_dtype(stage), "precision"),
+            "dtype": code(stage, weights_dtype(stage), "precision"),
             "bundle_root": bundle_root(stage),
         }
-        ids = stage.ids("adaptation")
+        ids = stage.ids("adaptation", "stage")
         files.append(Artifact(f"{stage.folder}merge_adapter.py", ids, "trl/merge_adapter.py.j2", merge))
     return files
 
@@ -39,7 +39,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     job, method = stage.job, stage.method
     early = stage.value("early_stopping_patience")
     return {
-        "summary": summary(stage),
+        "summary": stage.because(summary(stage), "adaptation", "quantization", "examples", "model", "stage"),
         "launcher": "launch/local.sh",
         "version": __version__,
         "recipe_file": job.loaded.path.name,
@@ -50,14 +50,18 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "lora": stage.because(stage.lora, "adaptation"),
         "nf4": stage.because(stage.nf4, "quantization"),
         "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
-        "transformers_imports": import_line("transformers", _transformers_imports(stage)),
+        "transformers_imports": code(
+            stage,
+            import_line("transformers", _transformers_imports(stage)),
+            *("early_stopping_patience", "quantization", "template", "model"),
+        ),
         "config_class": Raw(method.config),
         "trainer_class": Raw(method.trainer),
         "bundle_root": bundle_root(stage),
         "model": model_expression(stage),
         "stage": stage.traced("stage"),
         "plan_digest": job.plan_digest,
-        "predicted_peak_gib": round(stage.plan.memory.peak_allocated_bytes / GIB, 1),
+        "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "micro_batch_size"),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "training_config": training_config(stage),
@@ -80,6 +84,7 @@ def summary(stage: StageJob) -> str:
 
 
 def bundle_root(stage: StageJob) -> Raw:
+    """The bundle's folder, seen from the stage's scripts."""
     return Raw("parents[2]" if stage.folder else "parent")
 
 
@@ -89,7 +94,7 @@ def model_expression(stage: StageJob) -> Raw:
     if start is not None:
         previous = stage.job.stages[stage.index - 1]
         folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.lora else ")")
-        return _code(stage, folder, "model")
+        return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
     return base_model(stage)
 
 
@@ -99,11 +104,12 @@ def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
 
     name = stage.job.facts.model.name
     if is_path(name) and not name.startswith("/"):
-        return _code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
+        return code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
     return py(stage.traced("model", name))
 
 
-def _code(stage: StageJob, text: str, *ids: str) -> Raw:
+def code(stage: StageJob, text: str, *ids: str) -> Raw:
+    """Code chosen in Python, with the decisions that chose it."""
     return mark(",".join(stage.ids(*ids)), text)
 
 
@@ -133,7 +139,7 @@ def _trainer(stage: StageJob, patience: int) -> Call:
         Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
     ]
     if needs_tokenizer(stage):
-        args.append(Arg("processing_class", tokenizer_call(stage, Raw("MODEL"))))
+        args.append(Arg("processing_class", tokenizer_call(stage, Raw("MODEL")), stage.ids("template", "model")))
     if stage.lora:
         args.append(Arg("peft_config", Raw("lora_config()"), stage.ids("adaptation")))
     if stage.nf4:
@@ -155,6 +161,7 @@ def tokenizer_call(stage: StageJob, source: Raw) -> Call:
 
 
 def lora_config(stage: StageJob) -> Call:
+    """The adapters of LoRA and QLoRA."""
     targets = stage.value("lora_targets")
     return Call(
         "LoraConfig",

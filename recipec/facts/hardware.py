@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, gpu_names
 from recipec.catalog.lookup import nearest
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -61,5 +63,5 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         known("total_vram_gib", gpu.memory_gib * gpus, f"{gpus} x {gpu.memory_gib:g} GiB", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
-        stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"),
+        replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus",)),
     ]

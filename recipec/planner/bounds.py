@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from recipec.estimate.device import usable_bytes
 from recipec.estimate.links import link_of
 from recipec.estimate.work import Work
 from recipec.planner.choose import GIB, Bounds
@@ -13,20 +12,13 @@ from recipec.planner.settle import Context, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
 
-HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-
-
-def planned_bytes(gpu_memory_gib: float, world_size: int) -> int:
-    """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * usable_bytes(gpu_memory_gib, world_size))
-
 
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
     host, micro_batch = hardware.host_memory_gib, context.wishes.get("train.micro_batch_size")
     return Bounds(
-        usable_bytes=planned_bytes(facts.gpu.memory_gib, facts.gpus),
+        memory_gib=facts.gpu.memory_gib,
         host_bytes=None if host is None else int(host * GIB),
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,

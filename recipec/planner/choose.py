@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
+from recipec.estimate.device import usable_bytes
 from recipec.estimate.links import Link
 from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
@@ -15,14 +16,15 @@ from recipec.layout import Layout
 from recipec.planner.layouts import STRATEGIES
 
 GIB = 2**30
-TIE = 0.15  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
+HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
+TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What a candidate must respect, and what it is measured by."""
 
-    usable_bytes: int  # of a device
+    memory_gib: float  # of a device
     host_bytes: int | None  # CPU memory of the node; None: not stated, not checked
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
@@ -52,16 +54,22 @@ class Candidate:
         return f"{name}, {layout.strategy}" + (" with CPU offload" if layout.offload == "cpu" else "")
 
 
+def planned_bytes(gpu_memory_gib: float, world_size: int) -> int:
+    """The allocated bytes per rank that a plan may be predicted to reach."""
+    return int(HEADROOM * usable_bytes(gpu_memory_gib, world_size))
+
+
 def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
     """Each layout with the largest micro batch that fits and divides the global batch."""
     return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
 
 
 def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
-    micro_batch = bounds.micro_batch or _micro_batch(layout, shape, work, bounds)
+    room = planned_bytes(bounds.memory_gib, layout.mesh.world_size)
+    micro_batch = bounds.micro_batch or _micro_batch(layout, shape, work, bounds.global_batch, room)
     layout = with_batch(layout, micro_batch, bounds.global_batch)
     memory = step_memory(shape, layout, work)
-    over = memory.peak_allocated_bytes - bounds.usable_bytes
+    over = memory.peak_allocated_bytes - room
     host_needed = memory.host_bytes * layout.mesh.world_size
     obstacle = ""
     if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
@@ -70,12 +78,12 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     return Candidate(layout, memory, time, over, obstacle)
 
 
-def _micro_batch(layout: Layout, shape: Architecture, work: Work, bounds: Bounds) -> int:
+def _micro_batch(layout: Layout, shape: Architecture, work: Work, global_batch: int, room_bytes: int) -> int:
     """The largest power of two that fits and gives every rank a whole share of the global batch; at least 1."""
-    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    if largest_micro_batch(shape, layout, work, bounds.usable_bytes) >= share:
+    share = max(1, global_batch // layout.mesh.data_parallel)
+    if largest_micro_batch(shape, layout, work, room_bytes) >= share:
         return share  # the whole share at once: no gradients are kept between micro steps
-    fits = largest_micro_batch(shape, replace(layout, accumulation=2), work, bounds.usable_bytes)
+    fits = largest_micro_batch(shape, replace(layout, accumulation=2), work, room_bytes)
     sizes = [size for size in (2**power for power in range(13)) if size <= min(fits, share) and share % size == 0]
     return max(sizes, default=1)
 

@@ -40,9 +40,10 @@ def layouts(ledger: Ledger) -> Iterator[Layout]:
 
 
 def _world_sizes(value: Mapping[str, Any], wishes: Mapping[str, Any]) -> list[int]:
-    """All devices, or as many as the global batch can feed."""
-    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
-    return [min(value["gpus"], max(sequences, 1))]
+    """The numbers of devices that divide the node and that the global batch can feed, the whole node first."""
+    gpus, sequences = value["gpus"], value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
+    sizes = [size for size in range(gpus, 0, -1) if gpus % size == 0 and size <= max(sequences, 1)]
+    return [min(gpus, max(sequences, 1)), *sizes] if sizes[0] < min(gpus, sequences) else sizes
 
 
 def _strategies(world_size: int, wishes: Mapping[str, Any]) -> tuple[str, ...]:

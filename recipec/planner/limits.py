@@ -37,7 +37,7 @@ def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    if policy.licences is not None and licence not in policy.licences:
+    if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
         found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
         _broken(loaded, ("model", "name"), found, "licences", report)
     if policy.max_usd is not None and plan.cost_usd is not None and plan.cost_usd > policy.max_usd:

@@ -17,6 +17,17 @@ WATCH = {
     "world_size": "samples_per_second: grows with the ranks",
 }
 
+MEMORY_INPUTS = (
+    *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
+    *("checkpointing", "offload", "world_size", "compile", "lora_rank", "lora_targets", "lora_dropout"),
+)
+KEYS = {  # recipe keys that fix a part of the layout
+    "strategy": "train.strategy",
+    "offload": "train.offload",
+    "checkpointing": "train.activation_checkpointing",
+    "micro_batch_size": "train.micro_batch_size",
+}
+
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, batch split and checkpointing, in that order."""
@@ -45,7 +56,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
             "micro_batch_size",
             layout.micro_batch,
             f"{layout.micro_batch} needs {peak}",
-            ("gpu", "max_length", "strategy"),
+            ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS),
         ),
         (
             "gradient_accumulation",
@@ -59,7 +70,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
 
 
 def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
-    key = {"checkpointing": "train.activation_checkpointing"}.get(id, f"train.{id}")
+    key = KEYS.get(id, "")
     wish = ledger.wishes.get(key)
     return Decision(
         id,

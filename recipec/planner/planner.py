@@ -7,38 +7,49 @@ from math import ceil
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
-from recipec.planner.bounds import planned_bytes
-from recipec.planner.choose import GIB, Candidate
+from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
+from recipec.planner.known_bad import refused
 from recipec.planner.outcome import record_layout
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
 from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
-from recipec.rules.core import Ledger
+from recipec.rules.core import Decision, Ledger
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
-    stages = _stages(loaded, facts)
-    plans = [_plan_stage(_context(loaded, facts, stage, stages), loaded, report) for stage in stages]
+    ledger, stages = _stages(loaded, facts)
+    goals = tuple(ledger.decisions.values())
+    plans = [_plan_stage(_context(loaded, facts, goals, stage, stages), loaded, report) for stage in stages]
     found = [plan for plan in plans if plan is not None]
     return Plan(tuple(found)) if len(found) == len(plans) else None
 
 
-def _stages(loaded: LoadedRecipe, facts: Facts) -> list[Stage]:
+def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
+    """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
     given = facts.decisions
     method = ledger.decide(goal.alignment_method, given["task"], given["has_preferences"])
-    train_format = facts.data["train"].shape.format if "train" in facts.data else None
-    names = goal.stages(given["task"].value, train_format, method.value).value
-    return [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
+    names = ledger.decide(goal.stages, given["task"], _train_format(facts), method).value
+    return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
-def _context(loaded: LoadedRecipe, facts: Facts, stage: Stage, stages: list[Stage]) -> Context:
+def _train_format(facts: Facts) -> Decision:
+    train = facts.data.get("train")
+    if train is None:
+        return Decision("data_format", None, "no data.train", origin="recipe")
+    return train.decisions["data_format"]
+
+
+def _context(
+    loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
+) -> Context:
     section = "preferences" if stage.name == "dpo" and "preferences" in facts.data else "train"
-    return Context(stage, facts, facts.data[section], loaded.wishes(stage.name, last=stage is stages[-1]))
+    wishes = loaded.wishes(stage.name, last=stage is stages[-1])
+    return Context(stage, goals, facts, facts.data[section], wishes)
 
 
 def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> StagePlan | None:
@@ -46,7 +57,11 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
     if found.chosen is None or found.ledger is None:
         report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
         return None
-    return _stage_plan(context, found.ledger, found.chosen, found, loaded)
+    plan = _stage_plan(context, found.ledger, found.chosen, found, loaded)
+    if (bad := refused(plan.layout, plan.decisions)) is not None:  # what only the settled intervals show
+        report.add(known_to_fail(loaded, [bad]))
+        return None
+    return plan
 
 
 def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit, loaded: LoadedRecipe) -> StagePlan:

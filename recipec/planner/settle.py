@@ -35,6 +35,7 @@ class Context:
     """One stage, everything that is given for it, and what the recipe fixes."""
 
     stage: Stage
+    goals: tuple[Decision, ...]  # what decided that this stage runs
     facts: Facts
     data: DataFacts
     wishes: Mapping[str, Wish]
@@ -42,9 +43,12 @@ class Context:
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
-        for fact in (*self.facts.decisions.values(), *self.data.decisions.values()):
+        for fact in (*self.facts.decisions.values(), *self.data.decisions.values(), *self.goals):
             ledger.record(fact)
-        ledger.record(Decision("stage", self.stage.name, f"the {self.stage.name} stage", origin="planner"))
+        names = next(decision.value for decision in self.goals if decision.id == "stages")
+        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}"
+        inputs = tuple(decision.id for decision in self.goals)
+        ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         return ledger
 
 
@@ -152,23 +156,21 @@ def _preference(ledger: Ledger, context: Context) -> None:
         "starts_from_adapter",
         context.stage.starts_from is not None and ledger.decisions["adaptation"].value == "lora",
         f"starts from {context.stage.starts_from or 'the model'}",
+        inputs=("stages", "adaptation"),
         origin="planner",
     )
     ledger.decide(dpo.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
 
 
+STEP_INPUTS = (
+    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
+    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+)
+
+
 def settle_steps(ledger: Ledger, total_steps: int) -> None:
     """Decide what depends on how many optimizer steps there are."""
     given = ledger.decisions
-    steps = ledger.record(
-        Decision(
-            "total_steps",
-            total_steps,
-            f"{total_steps:,} optimizer steps",
-            inputs=("examples", "epochs", "global_batch_size"),
-            origin="planner",
-        )
-    )
     wish = ledger.wishes.get("train.max_steps")
     ledger.record(
         Decision(
@@ -181,6 +183,8 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
             where=wish.where if wish else "",
         )
     )
+    reason = f"{total_steps:,} optimizer steps"
+    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)

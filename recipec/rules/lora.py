@@ -62,8 +62,11 @@ def lora_dropout(stage: str, examples: int) -> Choice:
     """Decides the dropout on the adapter's input: 0.05, twice that on very little data.
 
     001 starts at 0.05 and raises it to 0.2 against overfitting. Under 1K examples, where rule book 001 also asks for
-    five epochs and more, we start at 0.1, half way. Continued pretraining sees each text once and takes 0.
+    five epochs and more, we start at 0.1, half way. Continued pretraining sees each text once and takes 0. So does DPO,
+    which compares the policy with its reference; its trainer switches dropout off unless it is told otherwise.
     """
+    if stage == "dpo":
+        return Choice(0.0, "0: policy and reference are compared, and noise in one of them would count as a preference")
     if stage == "continue-pretrain":
         return Choice(0.0, "0: each text is seen about once, there is nothing to regularise", accepts=(0.0, 0.3))
     if data_size(examples) == "<1K":

@@ -23,10 +23,12 @@ class Run:
 
 
 def no_files(run: Run) -> dict[str, Mapping[str, Any]]:
+    """The configuration of a strategy that needs none."""
     return {}
 
 
 def no_arguments(run: Run) -> list[Arg]:
+    """The trainer arguments of a strategy that needs none."""
     return []
 
 

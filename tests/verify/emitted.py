@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe
 from recipec.verify.bundle import Bundle, read_bundle
 
+_SHARED = TemporaryDirectory(prefix="recipec-test-")
 RECIPES = Path(__file__).parents[1] / "execution" / "recipes"
 
 
@@ -19,7 +20,7 @@ def built(name: str) -> Path:
     """The folder of the bundle of a recipe; shared, so not to be changed."""
     done = compile_recipe(RECIPES / f"{name}.toml")
     assert done.lock is not None, done.diagnostics
-    out = Path(mkdtemp(prefix="recipec-test-")) / name
+    out = Path(_SHARED.name) / name
     write_bundle(out, done.files, done.plan_json, done.lock)
     return out
 

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "2400e349292c4021"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "8fb55c1500fe0edf"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 57.0
 

@@ -24,9 +24,9 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "dad970bacdc7f90e"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "5f9fb963dc4994d9"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 1.0
+PREDICTED_PEAK_GIB = 1.5
 
 
 def parse_args() -> argparse.Namespace:
@@ -43,7 +43,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2.0,
         max_steps=args.max_steps,
-        per_device_train_batch_size=32,  # 32 needs 1.1 GiB of cpu's 16
+        per_device_train_batch_size=32,  # 32 needs 1.5 GiB of cpu's 16
         gradient_accumulation_steps=1,  # 32 sequences = 32 x 1 x 1
         per_device_eval_batch_size=32,
         learning_rate=0.001,
