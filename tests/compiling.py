@@ -69,6 +69,9 @@ BASES: dict[str, Tables] = {
         train={"adaptation": "full"},
     ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
+    "small-card": _recipe(
+        "instruct", "Qwen/Qwen2.5-1.5B-Instruct", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-3060-12gb"}
+    ),
     "cpu": _recipe("instruct", "EleutherAI/pythia-70m", {"train": "chat.jsonl"}, {"gpu": "cpu", "cpu_cores": 2}),
 }  # fmt: skip
 

@@ -24,9 +24,9 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "1db59f444dd439f0"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "10065d084e5b8753"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 34.6
+PREDICTED_PEAK_GIB = 34.7
 
 
 def parse_args() -> argparse.Namespace:
@@ -43,7 +43,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,  # 8 needs 38.7 GiB of l40s's 44.39
+        per_device_train_batch_size=8,  # 8 needs 38.8 GiB of l40s's 44.39
         gradient_accumulation_steps=1,  # 32 sequences = 8 x 1 x 4
         per_device_eval_batch_size=8,
         learning_rate=5e-6,

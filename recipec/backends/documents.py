@@ -10,7 +10,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
-from recipec.planner.plan import Rejected, StagePlan
+from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
@@ -95,17 +95,16 @@ def _readme_names(job: Job) -> dict[str, Any]:
 
 def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
-    layout = ("micro_batch_size", "strategy", "gpu")
     return SimpleNamespace(
         name=stage.traced("stage"),
         summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
         learns=stage.method.learns,
-        memory=stage.because(_memory(plan, gpu), *layout),
-        terms=stage.because(_terms(plan), *layout),
-        time=stage.because(f"{plan.steps:,} steps, about {_duration(plan.seconds)}", *layout, "total_steps"),
-        cost=stage.because(_cost(plan), *layout, "total_steps"),
+        memory=stage.because(_memory(plan, gpu), "prediction"),
+        terms=stage.because(_terms(plan), "prediction"),
+        time=stage.because(f"{plan.steps:,} steps, about {_duration(plan.seconds)}", "prediction"),
+        cost=stage.because(_cost(plan), "prediction"),
         decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
-        rejected=[_rejected(stage, other, layout) for other in plan.rejected],
+        rejected=stage.because(plan.rejected, "alternatives"),
     )
 
 
@@ -121,11 +120,6 @@ def _terms(plan: StagePlan) -> str:
 
 def _cost(plan: StagePlan) -> str:
     return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}"
-
-
-def _rejected(stage: StageJob, other: Rejected, layout: tuple[str, ...]) -> Any:
-    family, reason = stage.because(other.family, *layout), stage.because(other.reason, *layout)
-    return SimpleNamespace(family=family, reason=reason)
 
 
 def _row(stage: StageJob, id: str) -> Any:

@@ -61,7 +61,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "model": model_expression(stage),
         "stage": stage.traced("stage"),
         "plan_digest": job.plan_digest,
-        "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "micro_batch_size"),
+        "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "prediction"),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "training_config": training_config(stage),

@@ -23,7 +23,8 @@ class Activations:
     saved: int  # everything kept without checkpointing
     backward: int  # transient of the layer's backward, on top of `saved`
     product: int  # the part of it that is live while a dequantised weight is multiplied
-    forward: int  # transient of a forward that saves nothing (evaluation, reference)
+    forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
+    attention: int  # the same, of its attention
     tail: int  # final norm
 
 
@@ -34,24 +35,35 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
     mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path)
     hidden = architecture.hidden_size
     backward = path.residual * hidden * (3 if path.reentrant else 1) + mlp_transient
+    if architecture.norms_per_layer == 4 and lora is None:  # the norm behind the MLP is through by then
+        backward -= (4 + _normalised(architecture, path)) * hidden
+    copy = 4 if path.adapter_copy else 0  # the adapter's fp32 input
     return Activations(
         checkpoint=path.residual * hidden,
         saved=norms + attention + mlp_saved,
         backward=backward,
         product=backward - path.compute * architecture.intermediate_size,
-        forward=2 * path.residual * hidden + mlp_forward,
-        tail=_tail(hidden, lora, path),
+        attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
+        forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
+        tail=(4 if lora is not None else 4 + _normalised(architecture, path)) * hidden,
     )
 
 
 def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
     """Each norm keeps its fp32 input and its scale; a trained weight also needs the normalised input."""
-    per_feature = 4 + (path.residual if lora is None else 0)
+    normalised = _normalised(architecture, path)
+    per_feature = 4 + (normalised if lora is None else 0)
     per_feature = path.compute if path.fused_norms else per_feature  # one kernel: its own input, nothing in fp32
     heads = architecture.num_heads + architecture.num_kv_heads
     qk_features = architecture.query_size + architecture.kv_size
-    qk = qk_features * (4 + (path.compute if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
+    qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
     return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk
+
+
+def _normalised(architecture: Architecture, path: CodePath) -> int:
+    """Bytes of the normalised input that a trained norm keeps: Gemma multiplies it with the weight in fp32."""
+    return 4 if architecture.model_type.startswith("gemma") else path.residual
 
 
 def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
@@ -90,20 +102,29 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
         saved += path.adapter_copy * inner + _dropout(inner, 1, lora, path) + _rank(1, lora, path)
         if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
             transient = 3 * width + 4 * path.compute * hidden
-    return saved, transient, 3 * width
+    return saved, transient, _mlp_forward(architecture, bool(_adapted(modules.mlp_in, lora))) * width
+
+
+def _mlp_forward(architecture: Architecture, adapted: bool) -> int:
+    """Widths that are live at once: the activation and two products; adapters add theirs before they are summed."""
+    if len(architecture.modules.mlp_in) == 1 and architecture.gated_mlp:  # gate and up are one projection
+        return 6 if adapted else 4
+    return 4 if adapted else 3
 
 
 def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
     """Grouped experts: each token passes `per_token` of them; PEFT and 4-bit loading leave them alone."""
     experts = architecture.moe
     assert experts is not None
-    width = path.compute * experts.per_token * experts.intermediate_size
-    routed = path.compute * experts.per_token * architecture.hidden_size
+    held = path.residual if lora is None else path.compute  # autocast leaves the grouped product alone
+    width = held * experts.per_token * experts.intermediate_size
+    routed = held * experts.per_token * architecture.hidden_size
     saved = 3 * width + routed  # gate and up, activation; expert outputs before weighting
     if lora is None:
         saved += width + routed  # inputs of both grouped products, for their weights' gradients
     saved += 4 * 3 * experts.count  # router logits, probabilities and their gradient path, fp32
-    return saved, 3 * width + routed, 3 * width + 2 * routed
+    scattered = 3 * routed + 2 * path.compute * architecture.hidden_size  # gradients on their way back to the experts
+    return saved, max(3 * width + routed, scattered), 3 * (width + routed)
 
 
 def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, path: CodePath) -> int:
@@ -135,8 +156,3 @@ def _dropout(features: int, adapted: int, lora: LoraShape | None, path: CodePath
 
 def _rank(adapted: int, lora: LoraShape | None, path: CodePath) -> int:
     return adapted * (lora.rank if lora else 0) * (path.adapter_copy or path.compute)
-
-
-def _tail(hidden: int, lora: LoraShape | None, path: CodePath) -> int:
-    """The final norm's fp32 input; a trained weight also needs the normalised input."""
-    return (4 if lora is not None else 4 + path.residual) * hidden

@@ -19,16 +19,25 @@ ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max
 
 
 @dataclass(frozen=True, slots=True)
+class Pass:
+    """Bytes per rank while a forward runs."""
+
+    first: float = 0.0  # the embedding
+    layers: float = 0.0
+    head: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Buffers:
     """Bytes per rank in the situations of a step."""
 
-    loss: float = 0.0  # the layers have run, the loss is computed
+    forward: Pass = Pass()
+    reference: Pass = Pass()  # of the reference, with what the policy still holds
+    loss: float = 0.0  # the layers have run, the loss is differentiated
     backward: float = 0.0  # the first layer to run backward
     last: float = 0.0  # the last one: nothing is left to prefetch
     end: float = 0.0  # the embedding's gradient is reduced
     idle: float = 0.0  # kept at all times
-    first: float = 0.0  # the embedding is gathered, at the beginning of a forward
-    reference: float = 0.0  # the reference model runs
 
 
 def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
@@ -42,7 +51,8 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     if layout.strategy in ("zero1", "zero2"):
         return _zero2(hidden, sizes, path, layout)
     if layout.strategy == "ddp":
-        return Buffers(*7 * (sizes.trainable * path.gradient,))
+        buckets = sizes.trainable * path.gradient
+        return Buffers(*2 * (Pass(*3 * (buckets,)),), *5 * (buckets,))
     return Buffers()
 
 
@@ -53,12 +63,14 @@ def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     root = path.compute * (sizes.embedding + sizes.head)
     reduced = 2 * path.compute * sizes.layer if full else 0
     vocabulary = path.compute * sizes.embedding if full else 0
+    gathered = Pass(root, root, root)
     return Buffers(
+        forward=gathered,
+        reference=gathered,
         loss=root,
         backward=2 * layer + reduced + (vocabulary or root),
         last=layer + reduced + root,
         end=2 * vocabulary + root,
-        reference=root,
     )
 
 
@@ -71,19 +83,24 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """
     layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
     held = 0 if sizes.head else vocabulary
-    first = 2 * vocabulary
-    reference = 2 * path.compute * sizes.params + held if work.reference == "model" else first
+    forward = Pass(max(2 * vocabulary, 3 * layer + held), 2 * layer + held, vocabulary + layer)
     if layout.adaptation != "full":
-        backward = 2 * layer + held
-        last = layer + vocabulary
-        return Buffers(vocabulary + layer, backward, last, end=held, first=first, reference=reference)
+        saved = vocabulary - held  # the policy's gathered head, which waits for its backward
+        return Buffers(
+            forward=forward,
+            reference=Pass(forward.first + saved - held, forward.layers + saved, forward.head + saved),
+            loss=vocabulary + layer,
+            backward=2 * layer + held,
+            last=layer + vocabulary,
+            end=held,
+        )
     return Buffers(
+        forward=forward,
+        reference=Pass(*3 * (2 * path.compute * sizes.params + held,)),
         loss=vocabulary + layer,
         backward=max(3 * layer + vocabulary, 4 * layer) + (held and vocabulary + layer),
         last=3 * layer + vocabulary + held,
         end=2 * vocabulary + layer + 2 * held,
-        first=first,
-        reference=reference,
     )
 
 
@@ -97,7 +114,8 @@ def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout
     vocabulary = path.compute * sizes.embedding if layout.adaptation == "full" else 0
     backward = live + gradients
     end = live + bucket + 2 * vocabulary
-    return Buffers(loss=live, backward=backward, last=backward, end=end, reference=live)
+    each = Pass(live, live, live)
+    return Buffers(each, each, loss=live, backward=backward, last=backward, end=end)
 
 
 def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
@@ -106,7 +124,8 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
     vocabulary = path.gradient * sizes.embedding if layout.adaptation == "full" else 0
     layer = path.gradient * sizes.layer if layout.adaptation == "full" else 0
     first = bucket + layer + vocabulary
-    return Buffers(loss=bucket, backward=first, last=bucket + layer, end=bucket + 2 * vocabulary, idle=bucket, reference=bucket)
+    each, end = Pass(bucket, bucket, bucket), bucket + 2 * vocabulary
+    return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, idle=bucket)
 
 
 def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:

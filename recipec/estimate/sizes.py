@@ -21,7 +21,7 @@ class Sizes:
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     largest_linear: int
-    cast_by_layers: int  # trained parameters of the layers that autocast copies: all but norms and biases
+    cast_by_layers: int  # trained parameters of the layers that autocast copies: all but norms, biases and fused experts
 
 
 def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
@@ -41,8 +41,15 @@ def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
         embedding=embedding,
         head=0 if architecture.tie_embeddings else embedding,
         largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
-        cast_by_layers=architecture.params - architecture.embedding_params if lora is None else adapters,
+        cast_by_layers=_cast(architecture) if lora is None else adapters,
     )
+
+
+def _cast(architecture: Architecture) -> int:
+    """Parameters of the layers but for fused experts, whose grouped product autocast leaves alone."""
+    experts = sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
+    sparse = architecture.num_layers - (architecture.moe.dense_layers if architecture.moe else 0)
+    return architecture.params - architecture.embedding_params - sparse * experts
 
 
 def _adapter_params(shapes: tuple[tuple[str, int, int], ...], lora: LoraShape | None) -> int:

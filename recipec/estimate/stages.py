@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.estimate.sharding import Pass
 from recipec.estimate.step import Step
 
 Terms = dict[str, float]
@@ -12,7 +13,7 @@ def stages(step: Step, layers: int, checkpointing: bool, full: bool) -> dict[str
     kept = _saved(step, layers, checkpointing)
     return {
         "load": _load(step),
-        "forward": _forward(step),
+        "forward": _forward(step, layers, checkpointing),
         "forward_end": _forward_end(step, kept),
         **({"reference": _reference(step, kept)} if step.reference else {}),
         "loss": _loss(step, kept, checkpointing),
@@ -28,7 +29,7 @@ def _saved(step: Step, layers: int, checkpointing: bool) -> float:
     """Activations that wait for the backward pass when the forward ends."""
     each = step.fixed.layers
     if checkpointing:
-        return step.tokens * (layers * each.checkpoint + each.tail)
+        return step.tokens * (layers * each.checkpoint + each.tail) + step.mask
     return step.tokens * (layers * each.saved + each.tail) + layers * step.attention
 
 
@@ -51,13 +52,32 @@ def _load(step: Step) -> Terms:
     return {**terms, "working_set": largest or gathered}
 
 
-def _forward(step: Step) -> Terms:
-    """The step begins: the embedding runs."""
-    return {
-        **_resident(step),
-        "activations": step.tokens * step.fixed.layers.checkpoint,
-        "sharding_buffers": step.fixed.buffers.first,
+def _forward(step: Step, layers: int, checkpointing: bool) -> Terms:
+    """A layer runs: the last one where activations are recomputed, the first of all otherwise; or the embedding."""
+    sizes, path, buffers = step.fixed.sizes, step.fixed.path, step.fixed.buffers.forward
+    kept = layers if checkpointing else 1
+    checkpoint = step.tokens * step.fixed.layers.checkpoint
+    embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
+    layer = {
+        "activations": kept * checkpoint + step.mask,
+        "working_set": _layer_forward(step),
+        "autocast_cache": path.compute * sizes.cast_by_layers * kept / layers if path.autocast_copies else 0,
+        "sharding_buffers": buffers.layers,
     }
+    return {**_resident(step), **max(embedding, layer, key=lambda terms: sum(terms.values()))}
+
+
+def _layer_forward(step: Step) -> float:
+    """A layer that saves nothing: its feed-forward block, or its attention."""
+    each = step.fixed.layers
+    return max(each.forward * step.tokens, each.attention * step.tokens + step.attention + step.mask)
+
+
+def _running(step: Step, gathered: Pass) -> Terms:
+    """What a forward that saves nothing needs: at the embedding, in a layer or at the head."""
+    places = ((0.0, gathered.first), (_layer_forward(step), gathered.layers), (step.head.evaluation, gathered.head))
+    working, sharding = max(places, key=sum)
+    return {"working_set": working, "sharding_buffers": sharding}
 
 
 def _forward_end(step: Step, saved: float) -> Terms:
@@ -77,15 +97,9 @@ def _reference(step: Step, saved: float) -> Terms:
     """The reference scores the batch while the policy's activations wait for the backward pass."""
     return {
         **_resident(step),
-        "activations": saved + step.head.saved,
-        "working_set": _scoring(step),
-        "sharding_buffers": step.fixed.buffers.reference,
+        "activations": saved + step.head.saved + step.mask,
+        **_running(step, step.fixed.buffers.reference),
     }
-
-
-def _scoring(step: Step) -> float:
-    """A forward that saves nothing: a layer, or the head."""
-    return max(step.fixed.layers.forward * step.tokens + step.attention, step.head.evaluation)
 
 
 def _loss(step: Step, saved: float, checkpointing: bool) -> Terms:
@@ -110,10 +124,11 @@ def _layer_backward(step: Step, saved: float, layers: int, checkpointing: bool) 
 def _first_backward(step: Step, saved: float, checkpointing: bool) -> Terms:
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     terms = _resident(step)
-    head = 0.0 if sizes.adapters else sizes.embedding / sizes.trainable
+    head = 0.0 if sizes.adapters else states.gradients * sizes.embedding / sizes.trainable
+    waiting = head if not sizes.head and path.gradient_shards == 1 else 0.0  # a tied head's waits for the embedding's
     return {
         **terms,
-        "gradients": max(terms.get("gradients", 0.0), states.gradients * head),
+        "gradients": max(terms.get("gradients", 0.0) + waiting, head),
         "activations": saved - step.tokens * step.fixed.layers.tail,
         "working_set": _working_set(step, checkpointing),
         "autocast_cache": 0.0 if not path.autocast_copies else path.compute * sizes.layer_linear * (not sizes.adapters),
@@ -123,13 +138,14 @@ def _first_backward(step: Step, saved: float, checkpointing: bool) -> Terms:
 
 def _last_backward(step: Step, layers: int) -> Terms:
     sizes, states, path, each = step.fixed.sizes, step.fixed.states, step.fixed.path, step.fixed.layers
-    waiting = 0.0 if sizes.adapters or step.accumulates else (sizes.embedding + sizes.layer) / sizes.params
+    missing = sizes.layer + (sizes.embedding if sizes.head or path.gradient_shards > 1 else 0)
+    waiting = 0.0 if sizes.adapters or step.accumulates else missing / sizes.params
     held = 2 * (layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
     return {
         **states.terms,
         "gradients": states.gradients * (1 - waiting),
         "working_set": _working_set(step, True),
-        "activations": step.tokens * held,
+        "activations": step.tokens * held + step.mask,
         "sharding_buffers": step.fixed.buffers.last,
     }
 
@@ -146,11 +162,11 @@ def _end_of_backward(step: Step, full: bool) -> Terms:
     """All gradients exist; the embedding's is made last, twice where it is added to the head's or to an earlier one."""
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     shared = full and (not sizes.head or step.accumulates)
-    copies = (2 if not sizes.head else 1) * path.gradient * sizes.embedding if shared else 0
+    copies = (0 if sizes.head else 2) + step.accumulates
     return {
         **states.terms,
         "gradients": states.gradients,
-        "working_set": copies if path.gradient_shards == 1 else 0,
+        "working_set": copies * path.gradient * sizes.embedding if shared and path.gradient_shards == 1 else 0,
         "sharding_buffers": step.fixed.buffers.end,
     }
 
@@ -167,12 +183,9 @@ def _optimizer_step(step: Step) -> Terms:
 
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place; preference methods also run the reference."""
-    buffers = step.fixed.buffers
-    return {
-        **step.fixed.states.terms,
-        "working_set": _scoring(step),
-        "sharding_buffers": max(buffers.loss, buffers.reference if step.reference else 0.0),
-    }
+    buffers, whole = step.fixed.buffers, "reference_model" in step.fixed.states.terms
+    running = _running(step, buffers.reference if whole else buffers.forward)
+    return {**step.fixed.states.terms, **running, "activations": step.mask}
 
 
 def _save(step: Step) -> Terms:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -36,6 +35,7 @@ class Step:
     tokens: int  # per rank and micro step, both answers of a pair counted
     head: Head
     attention: int  # bytes per layer beyond what is linear in tokens
+    mask: int  # the boolean mask that all layers share
     accumulates: bool
     reference: bool  # a reference scores each batch
 
@@ -51,6 +51,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
         tokens=tokens,
         head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
         attention=_attention(architecture, layout, work, sequences, fixed.path),
+        mask=tokens * work.seq_len_tokens if _masked(architecture, layout, work, sequences) else 0,
         accumulates=layout.accumulation > 1,
         reference=work.reference != "none",
     )
@@ -70,14 +71,22 @@ def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *
     )
 
 
+def _masked(architecture: Architecture, layout: Layout, work: Work, sequences: int) -> bool:
+    """Whether attention gets a mask: rows of different length, or a window that the sequence is longer than."""
+    windowed = architecture.sliding_window is not None and architecture.sliding_window <= work.seq_len_tokens
+    return layout.attention == "sdpa" and ((work.padded and sequences > 1) or windowed)
+
+
 def _attention(architecture: Architecture, layout: Layout, work: Work, sequences: int, path: CodePath) -> int:
-    """What a padding mask or unfused attention saves on top: repeated keys and values, and squares of the length."""
-    square = sequences * work.seq_len_tokens**2
-    windowed = (architecture.sliding_window or math.inf) <= work.seq_len_tokens
+    """What a mask or unfused attention saves on top: repeated keys and values, and squares of the length.
+
+    Behind a fused projection queries are concatenated head by head, so the flash kernel's output has to be copied.
+    """
+    tokens = sequences * work.seq_len_tokens
+    square = tokens * work.seq_len_tokens
     if layout.attention == "eager":  # the fp32 softmax and its compute-type copy
         return (4 + path.compute) * architecture.num_heads * square
-    masked = (work.padded and sequences > 1) or windowed  # a row alone has nothing to be padded to
-    if not masked or layout.attention != "sdpa":
-        return 0
+    if not _masked(architecture, layout, work, sequences):
+        return path.compute * architecture.query_size * tokens * (len(architecture.modules.qkv) == 1)
     repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size)
-    return repeated * sequences * work.seq_len_tokens + path.compute * square
+    return repeated * tokens + path.compute * square

@@ -30,10 +30,15 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def plan_digest(plan: Plan) -> str:
     """Sixteen hexadecimal digits that change with anything that training depends on, and with nothing else."""
     parts = [
-        {"choice": _choice(stage), "decisions": {id: d.value for id, d in stage.decisions.items()}}
+        {"choice": _choice(stage), "decisions": {id: d.value for id, d in stage.decisions.items() if _trains(d)}}
         for stage in plan.stages
     ]
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _trains(decision: Decision) -> bool:
+    """Whether training depends on a decision: those of rules do, predictions and facts about hardware do not."""
+    return bool(decision.rule) or decision.id in ("model", "stage")
 
 
 def _stage(plan: StagePlan) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from recipec.facts import Facts
 from recipec.planner.choose import GIB, Candidate
+from recipec.planner.plan import Rejected
 from recipec.rules.core import Decision, Ledger
 
 WATCH = {
@@ -21,6 +23,7 @@ MEMORY_INPUTS = (
     *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "offload", "world_size", "compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
+STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example")
 KEYS = {  # recipe keys that fix a part of the layout
     "strategy": "train.strategy",
     "offload": "train.offload",
@@ -38,7 +41,12 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
         f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {layout.mesh.data_parallel}"
     )
     rows: list[tuple[str, Any, str, tuple[str, ...]]] = [
-        ("strategy", layout.strategy, _strategy(layout.strategy, peak), ("gpus", "gpu", "params", "adaptation")),
+        (
+            "strategy",
+            layout.strategy,
+            _strategy(layout.strategy, peak),
+            ("gpus", "gpu", "params", "adaptation", "tokens_per_example"),
+        ),
         ("offload", layout.offload, _offload(layout.offload, peak), ("strategy", "gpu", "params")),
         (
             "world_size",
@@ -67,6 +75,29 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     ]
     for id, value, because, inputs in rows:
         ledger.record(_decision(ledger, id, value, because, inputs))
+
+
+def record_prediction(
+    ledger: Ledger, chosen: Candidate, seconds: float, cost_usd: float | None, rejected: Sequence[Rejected]
+) -> None:
+    """Record what the estimates say of the plan and of its alternatives; everything that they depend on is an input."""
+    memory = chosen.memory
+    peak = {
+        "seconds": round(seconds),
+        "usd": cost_usd,
+        "peak_reserved_bytes": memory.peak_reserved_bytes,
+        **memory.terms,
+    }
+    others = [f"{other.family}: {other.reason}" for other in rejected]
+    inputs = tuple(ledger.decisions)
+    rows: list[tuple[str, Any, str]] = [
+        ("prediction", peak, f"estimated for a {ledger.decisions['gpu'].value}"),
+        ("alternatives", others, f"the best of {len(others)} other kinds, each with why it lost"),
+    ]
+    for id, value, because in rows:
+        watch = "peak_memory_gib, tokens_per_second: near what was predicted"
+        source = "memory and time estimates of the planner; their accuracy: benchmarks/results"
+        ledger.record(Decision(id, value, because, inputs=inputs, origin="planner", watch=watch, source=source))
 
 
 def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:

@@ -10,7 +10,7 @@ from recipec.facts import Facts
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
-from recipec.planner.outcome import record_layout
+from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
 from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
@@ -71,7 +71,9 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
     settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
+    others = rejected(chosen, found.tried, steps)
     cost = run_cost(seconds, facts.gpus, facts.gpu, loaded.recipe.budget.price_per_gpu_hour)
+    record_prediction(ledger, chosen, seconds, cost.usd, others)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -86,7 +88,7 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
         cost_usd=cost.usd,
         cost_because=cost.because,
         verbatim={} if verbatim is None else verbatim.value,
-        rejected=tuple(rejected(chosen, found.tried, steps)),
+        rejected=tuple(others),
     )
 
 

@@ -160,6 +160,8 @@ def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:
     for id, decision in decisions:
         parents.setdefault(id, set()).update(_parents(id, decision, stages))
     reached = {id for id, decision in decisions if decision.key == key}
+    if not any(decision.key == key for side in sides for decision in side.values()):
+        reached = {id for id in changed if id.endswith(".alternatives")}  # only they decide it, such as a LoRA rank
     while more := {id for id in changed - reached if parents[id] & reached}:
         reached |= more
     return reached

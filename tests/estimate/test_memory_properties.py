@@ -16,6 +16,7 @@ from recipec.layout import Mesh
 
 MIXTRAL = replace(LLAMA_8B, model_type="mixtral", moe=Experts(8, 2, 14336, "MixtralSparseMoeBlock"))
 STAGES = {
+    "forward",
     "load",
     "forward_end",
     "loss",
@@ -64,7 +65,7 @@ def test_the_terms_sum_to_the_peak_and_the_peak_is_the_largest_stage(run):
     estimate = step_memory(*run)
     assert sum(estimate.terms.values()) == estimate.peak_allocated_bytes
     assert estimate.peak_allocated_bytes == pytest.approx(max(estimate.stages.values()), abs=16)
-    assert set(estimate.stages) == STAGES
+    assert set(estimate.stages) - {"reference"} == STAGES
     assert all(size >= 0 for size in (*estimate.terms.values(), *estimate.stages.values()))
     assert estimate.peak_allocated_bytes <= estimate.peak_reserved_bytes <= estimate.peak_device_bytes
 

@@ -23,7 +23,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "ddf8dd0fceeed741"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "9bf2a4e28e18bf83"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 

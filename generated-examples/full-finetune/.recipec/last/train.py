@@ -23,9 +23,9 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "047744bbe681cc06"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "05596725abdf0e92"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 30.4
+PREDICTED_PEAK_GIB = 30.5
 
 
 def parse_args() -> argparse.Namespace:
@@ -42,7 +42,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,  # 8 needs 34.1 GiB of h100's 79.1
+        per_device_train_batch_size=8,  # 8 needs 34.2 GiB of h100's 79.1
         gradient_accumulation_steps=1,  # 64 sequences = 8 x 1 x 8
         per_device_eval_batch_size=8,
         learning_rate=2e-5,

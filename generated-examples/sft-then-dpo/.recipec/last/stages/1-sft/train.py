@@ -24,9 +24,9 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "a3c4d6b22a4a9a06"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "dd61f714dcbbe885"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 34.5
+PREDICTED_PEAK_GIB = 34.6
 
 
 def parse_args() -> argparse.Namespace:
