@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "10065d084e5b8753"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "f25db1aa4cbf72d9"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.7
 
@@ -64,7 +64,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         beta=0.2,
         loss_type=["sigmoid"],
         disable_dropout=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="random",  # DPOTrainer hands 0 lengths to its sampler
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps
         eval_on_start=True,  # the baseline, and proof that evaluation fits

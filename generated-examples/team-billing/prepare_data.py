@@ -17,7 +17,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from datasets import Dataset, concatenate_datasets, load_dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
@@ -75,8 +74,6 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         if not len(rows):
             raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
-        if "messages" in rows.column_names:
-            prove_mask(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
@@ -86,6 +83,8 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
+    if "messages" in rows.column_names:
+        rows = rows.map(every_answer, batched=True, remove_columns=rows.column_names)
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
     first = {digest(row): index for index, row in reversed(list(enumerate(full)))}
     report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
@@ -114,13 +113,20 @@ def from_chat(row: dict) -> dict:
     return {"messages": [{"role": m["role"], "content": m["content"]} for m in row["messages"]]}
 
 
+def every_answer(batch: dict[str, list]) -> dict[str, list]:
+    """One row per answer of the assistant, with the conversation before it as the prompt."""
+    turns = [(m[:i], m[i : i + 1]) for m in batch["messages"] for i in range(len(m)) if m[i]["role"] == "assistant"]
+    return {"prompt": [before for before, _ in turns], "completion": [answer for _, answer in turns]}
+
+
 CONVERTERS = {"chat": from_chat}
 COLUMNS = ["messages"]
 
 
 def taught(row: dict) -> list[str]:
     """The texts that the row teaches the model to write."""
-    return [answers(row["messages"])]
+    parts = [row[column] for column in ["completion"] if column in row]
+    return [part if isinstance(part, str) else answers(part) for part in parts]
 
 
 def answers(messages: list[dict]) -> str:
@@ -134,7 +140,7 @@ def digest(value: object) -> bytes:
 
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
-    return digest([message for message in row["messages"] if message["role"] != "assistant"])
+    return digest(row["prompt"])
 
 
 def drop_leaks(splits: dict[str, Dataset], report: dict) -> Dataset:
@@ -162,26 +168,12 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
 
 def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
     """The tokens of the longest sequence that the trainer builds from the row."""
-    return rendered_length(row["messages"], tokenizer)
+    written = [row[column] for column in ["completion"] if column in row]
+    return max(rendered_length(row["prompt"] + answer, tokenizer) for answer in written)
 
 
 def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> int:
     return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
-
-
-def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
-    for row in rows.select(range(min(200, len(rows)))):
-        encoded = tokenizer.apply_chat_template(
-            row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-        )
-        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
-        learned = tokenizer.decode([token for token, mask in tokens if mask])
-        given = tokenizer.decode([token for token, mask in tokens if not mask])
-        for message in row["messages"]:
-            if message["content"].strip() not in (learned if message["role"] == "assistant" else given):
-                raise SystemExit(f"the chat template's loss mask is wrong for {message}; set data.template")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "7e0387bca2059969"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "b02c8ed7287a2d24"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 54.5
 
@@ -61,7 +61,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         activation_checkpointing_kwargs={"use_reentrant": False},
         max_length=2048,
         packing=False,
-        assistant_only_loss=True,
+        completion_only_loss=True,
         train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
         eval_steps=0.2,  # below 1: a share of all steps

@@ -6,7 +6,7 @@ from typing import Any
 
 from recipec.backends.imports import import_line
 from recipec.backends.job import Job
-from recipec.backends.preparation import is_chat, uses_template_file
+from recipec.backends.preparation import is_chat, masks, uses_template_file
 from recipec.backends.training import base_model, code, nf4_config
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
@@ -25,7 +25,7 @@ def evaluation_artifacts(job: Job) -> list[Artifact]:
 
 def _names(job: Job) -> dict[str, Any]:
     stage, asked = job.last, job.loaded.recipe.evaluate
-    pairs = stage.shape.format not in ("text", "chat")
+    pairs = stage.shape.format != "text" and not masks(stage)
     return {
         "name": job.name,
         "local_model": is_path(job.facts.model.name),
@@ -44,7 +44,7 @@ def _names(job: Job) -> dict[str, Any]:
         "preference": stage.because(stage.method.preference, "stage"),
         "answer_column": "chosen" if stage.method.preference else "completion",
         "format_text": stage.because(stage.shape.format == "text", "data_format"),
-        "format_chat": stage.because(stage.shape.format == "chat", "data_format"),
+        "format_chat": stage.because(masks(stage), "data_format", "loss_on"),
         "chat_pairs": stage.because(pairs and is_chat(stage), "data_format"),
         "plain_pairs": stage.because(pairs and not is_chat(stage), "data_format"),
         "adds_special_tokens": not is_chat(stage),

@@ -53,7 +53,8 @@ def _names(job: Job) -> dict[str, Any]:
         "reads_hub": any(source.hub for source in _sources(job)),
         "weighs": any(source.weight not in (None, 1) for source in _sources(job)),
         "reads_text_files": any(str(source.path).endswith(".txt") for source in _sources(job)),
-        "proves_mask": "chat" in formats,
+        "proves_mask": any(masks(stage) for stage in stages),
+        "chat_as_turns": stages[0].because(any(as_turns(stage) for stage in stages), "loss_on"),
         "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
         "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
@@ -63,8 +64,9 @@ def _names(job: Job) -> dict[str, Any]:
         "splits_by_class": bool(split and split.stratify),
         "splits_at_random": not (split and (split.time or split.group or split.stratify)),
     }
-    taught = {column for stage in stages for column in _TAUGHT[stage.shape.format]}
+    taught = {column for stage in stages for column in _taught(stage)}
     formats_used = {f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS}
+    formats_used["masked_chat"] = any(masks(stage) for stage in stages)
     return {
         "name": job.name,
         "seed": first.traced("seed"),
@@ -78,7 +80,7 @@ def _names(job: Job) -> dict[str, Any]:
         ),
         "columns": sorted(_columns(job)),
         "only_text": formats == {"text"},
-        "only_chat": formats == {"chat"},
+        "only_chat": formats == {"chat"} and not any(as_turns(stage) for stage in stages),
         "taught_columns": sorted(taught),
         "answer_columns": sorted(taught - {"text", "messages"}),
         **flags,
@@ -107,6 +109,20 @@ def _splits(stage: StageJob) -> bool:
 
 
 _FORMATS = ("text", "instruction", "chat", "prompt-completion", "preference")
+
+
+def as_turns(stage: StageJob) -> bool:
+    """Whether every answer of a conversation becomes a row of its own."""
+    return stage.shape.format == "chat" and stage.value("loss_on") == "completion"
+
+
+def masks(stage: StageJob) -> bool:
+    """Whether whole conversations are learned, with the template saying which tokens are the assistant's."""
+    return stage.shape.format == "chat" and not as_turns(stage)
+
+
+def _taught(stage: StageJob) -> tuple[str, ...]:
+    return ("completion",) if as_turns(stage) else _TAUGHT[stage.shape.format]
 
 
 def is_chat(stage: StageJob) -> bool:

@@ -191,6 +191,7 @@ def nf4_config(stage: StageJob) -> Call:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
+    tries_longest = stage.value("sampling") == "random" and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.sharder.fact),
         "world_size": stage.traced("world_size"),
@@ -203,6 +204,9 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "max_dropped": stage.traced("dropped_rows_limit"),
         "preference": stage.because(stage.method.preference, "stage"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        "imports_torch": not stage.on_cpu or (tries_longest and bool(stage.sharder.deepspeed)),
+        "tries_longest": stage.because(tries_longest, "sampling"),
+        "deepspeed": stage.because(bool(stage.sharder.deepspeed), "strategy"),
         "checks_stop_token": stage.because(stage.shape.format != "text", "loss_on"),
         "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
     }

@@ -83,7 +83,8 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """
     layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
     held = 0 if sizes.head else vocabulary
-    forward = Pass(max(2 * vocabulary, 3 * layer + held), 2 * layer + held, vocabulary + layer)
+    first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
+    forward = Pass(first, 2 * layer + held, vocabulary + layer)
     if layout.adaptation != "full":
         saved = vocabulary - held  # the policy's gathered head, which waits for its backward
         return Buffers(

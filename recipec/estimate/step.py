@@ -74,7 +74,8 @@ def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *
 def _masked(architecture: Architecture, layout: Layout, work: Work, sequences: int) -> bool:
     """Whether attention gets a mask: rows of different length, or a window that the sequence is longer than."""
     windowed = architecture.sliding_window is not None and architecture.sliding_window <= work.seq_len_tokens
-    return layout.attention == "sdpa" and ((work.padded and sequences > 1) or windowed)
+    rows = layout.attention == "sdpa" and not layout.packing
+    return rows and ((work.padded and sequences > 1) or windowed)
 
 
 def _attention(architecture: Architecture, layout: Layout, work: Work, sequences: int, path: CodePath) -> int:
@@ -87,6 +88,7 @@ def _attention(architecture: Architecture, layout: Layout, work: Work, sequences
     if layout.attention == "eager":  # the fp32 softmax and its compute-type copy
         return (4 + path.compute) * architecture.num_heads * square
     if not _masked(architecture, layout, work, sequences):
-        return path.compute * architecture.query_size * tokens * (len(architecture.modules.qkv) == 1)
+        copied = len(architecture.modules.qkv) == 1 and not path.adapter_copy  # the adapter's copy is the only one
+        return path.compute * architecture.query_size * tokens * copied
     repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size)
     return repeated * tokens + path.compute * square

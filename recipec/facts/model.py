@@ -14,6 +14,14 @@ from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
+WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False
+# Families whose chat template TRL 1.16 has in a training version, with the assistant's tokens marked.
+MASKED = (
+    *("cohere", "cohere2", "deepseek_r1_distill", "deepseekv3", "gemma", "gemma3", "glm4moe", "gptoss"),
+    *("lfm2", "llama3", "phi3", "phi3_5", "qwen2_5", "qwen3", "qwen3_instruct_2507"),
+)
+MASK_SOURCE = "TRL 1.16 chat_templates/*_training.jinja, checked 2026-11-21"
+
 
 def is_path(name: str) -> bool:
     """Whether a name that could be a hub id is a path."""
@@ -68,6 +76,9 @@ def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
+        stated(loaded, "like", loaded.recipe.model.like, "model", "like"),
+        known("has_sdpa", shape.model_type not in WITHOUT_SDPA, f"attention of {shape.model_type}", "model"),
+        known("template_has_mask", model.template_family in MASKED, _template(model), "model", source=MASK_SOURCE),
         known("has_template", has_template(model), _template(model), "model", source=source),
     ]
 

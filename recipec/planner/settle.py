@@ -68,7 +68,7 @@ def settle(context: Context, adaptation: str, quantization: str, because: str) -
 
 def _adaptation(ledger: Ledger, adaptation: str, quantization: str, because: str) -> None:
     given = ledger.decisions
-    basis = ("stage", "priority", "examples", "total_vram_gib")
+    basis = ("stage", "priority", "examples", "total_vram_gib", "new_domain", "first_time", "gpu_is_cpu")
     for id, value in (("adaptation", adaptation), ("quantization", quantization)):
         wish = ledger.wishes.get(f"train.{id}")
         ledger.record(
@@ -91,7 +91,7 @@ def _adaptation(ledger: Ledger, adaptation: str, quantization: str, because: str
 def _numerics(ledger: Ledger) -> None:
     given = ledger.decisions
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
-    ledger.decide(kernels.attention)
+    ledger.decide(kernels.attention, given["has_sdpa"])
     ledger.decide(kernels.compile_model)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
@@ -111,8 +111,8 @@ def _data(ledger: Ledger, context: Context) -> None:
     ledger.decide(data.packing_strategy, stage, packing)
     ledger.decide(data.overflow, stage)
     ledger.decide(data.dropped_rows_limit)
-    ledger.decide(data.loss_on, given["data_format"])
-    ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
+    template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
+    ledger.decide(data.loss_on, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
     ledger.decide(evaluation.eval_fraction, given["has_eval_file"])
@@ -135,7 +135,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.prefetch_factor)
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers, given["dataloader_workers"])
-    ledger.decide(loader.sampling, given["packing"])
+    ledger.decide(loader.sampling, given["stage"], given["packing"])
 
 
 def _lora(ledger: Ledger) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import Any
 
 from recipec.diagnostics.model import Diagnostic, Label
@@ -26,13 +27,18 @@ def decided_arguments(written: Written) -> Iterator[Diagnostic]:
 
 
 def unusable_arguments(written: Written) -> Iterator[Diagnostic]:
-    """A keyword is a Python name; its value a scalar, a list of scalars or a flat table."""
+    """A keyword is one that Python takes; its value a scalar, a list of scalars or a flat table."""
     for path, name, value in _arguments(written):
-        if not name.isidentifier():
-            label = Label(written.key(*path), "must be a Python name")
+        if not _is_keyword_argument(name):
+            label = Label(written.key(*path), "must be the name of a keyword argument: ASCII letters, digits and _")
             yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,))
         else:
             yield from _unusable(written, path, value, depth=0)
+
+
+def _is_keyword_argument(name: str) -> bool:
+    """Whether `Config(name=...)` is Python; names outside ASCII are out, Python reads some of them as other names."""
+    return name.isascii() and name.isidentifier() and not iskeyword(name) and name not in ("self", "__debug__")
 
 
 def _unusable(written: Written, path: KeyPath, value: Any, depth: int) -> Iterator[Diagnostic]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
+from recipec.recipe.characters import forbidden_in_string, why_forbidden
 from recipec.recipe.locate import KeyPath, dotted, locate
 from recipec.recipe.source import Source
 
@@ -19,11 +20,6 @@ _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 # tomllib needs quadratic time for one long dotted key, so it never gets to see one.
 _DEEP_KEY = re.compile(rf"^[ \t\[]*{_KEY}(?:[ \t]*\.[ \t]*{_KEY}){{{MAX_DEPTH}}}", re.MULTILINE)
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_FORBIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ue000-\uf8ff\ufdd0-\ufdef\ufffe\uffff"
-    + "".join(f"{chr((plane << 16) + 0xFFFE)}{chr((plane << 16) + 0xFFFF)}" for plane in range(1, 17))
-    + "]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +135,15 @@ def _walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 def _fault(path: KeyPath, value: Any, places: Mapping[KeyPath, Located]) -> Diagnostic | None:
     """Return why a key or value cannot be carried into the emitted files."""
     located = places[path]
-    if isinstance(path[-1], str) and (found := _FORBIDDEN.search(path[-1])):
-        return _forbidden(found.group(), "this key", located.key)
-    if isinstance(value, str) and (found := _FORBIDDEN.search(value)):
-        return _forbidden(found.group(), f"`{dotted(path)}`", located.value)
+    if isinstance(path[-1], str) and (found := forbidden_in_string(path[-1])):
+        return _forbidden(found, "this key", located.key)
+    if isinstance(value, str) and (found := forbidden_in_string(value)):
+        return _forbidden(found, f"`{dotted(path)}`", located.value)
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         return Diagnostic("E0103", f"`{dotted(path)}` is larger than 64 bits", (Label(located.value),))
     return None
 
 
 def _forbidden(character: str, where: str, place: Place) -> Diagnostic:
-    number = ord(character)
-    if 0xE000 <= number <= 0xF8FF:
-        reason = "private-use characters mean something else in each program"
-    elif number < 0xA0:
-        reason = "control characters break the files that this text is written into"
-    elif 0x2028 <= number <= 0x2069 or number == 0xFEFF:
-        reason = "invisible line and direction marks make text read as what it is not"
-    else:
-        reason = "noncharacters are not text"
-    title = f"{where} holds the forbidden character U+{number:04X}"
-    return Diagnostic("E0006", title, (Label(place, reason),), ("remove the character",))
+    title = f"{where} holds the forbidden character U+{ord(character):04X}"
+    return Diagnostic("E0006", title, (Label(place, why_forbidden(character)),), ("remove the character",))

@@ -76,5 +76,7 @@ def _rewritten(node: Any) -> Any:
     return node
 
 
-if __name__ == "__main__":  # python -m recipec.recipe.json_schema: write the committed file anew
-    COMMITTED.write_text(schema_text(), encoding="utf-8")
+if __name__ == "__main__":  # python -m recipec.recipe.json_schema writes the committed file anew; an import never does
+    text = schema_text()
+    with COMMITTED.open("w", encoding="utf-8") as file:
+        file.write(text)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recipec.diagnostics.model import Place, Report
+from recipec.diagnostics.model import Diagnostic, Place, Report
+from recipec.recipe.characters import forbidden_in_name, why_forbidden
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located
 from recipec.recipe.extends import read_whole
@@ -66,6 +67,9 @@ class LoadedRecipe:
 
 def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
     """Read and check the recipe at `path` with all that it extends; None if and only if errors were reported."""
+    if (character := forbidden_in_name(path.name)) is not None:
+        report.add(_unfit_name(path.name, character))
+        return None
     document, sources = read_whole(path, report)
     if document is None:
         return None
@@ -76,6 +80,11 @@ def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
     return LoadedRecipe(recipe, path, files, document, names)
+
+
+def _unfit_name(name: str, character: str) -> Diagnostic:
+    title = f"the file name `{name}` holds the forbidden character U+{ord(character):04X}"
+    return Diagnostic("E0006", title, (), ("rename the recipe: emitted files name it",), (why_forbidden(character),))
 
 
 def _name(source: Source, folder: Path) -> str:

@@ -176,7 +176,6 @@ class Track(Section):
     )
     project: Line | None = key("Project", "The tracker's project or experiment.", "assistants")
     run: Line | None = key("Run", "The run's name; the recipe's name when absent.", "second-try")
-    tags: Annotated[list[Line], Field(max_length=64)] | None = key("Tags", "Tags of the run.", ["support", "v2"])
 
 
 class Recipe(Section):

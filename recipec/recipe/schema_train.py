@@ -78,7 +78,9 @@ class Learning(Section):
     packing: Literal["auto"] | bool | None = key("Packing", "Join short examples to full length.", True, default="auto")
     lora: Lora = table("LoRA", "The shape of the adapters.", {"rank": 16, "alpha": 32})
     arguments: dict[Line, Any] | None = key(
-        "Arguments", "Keywords passed to the trainer as they are; not those that recipec decides.", {"adam_beta2": 0.98}
+        "Arguments",
+        "Keywords passed to the trainer as they are; not those that recipec decides.",
+        {"neftune_noise_alpha": 5.0},
     )
 
 

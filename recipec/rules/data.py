@@ -127,13 +127,19 @@ def dropped_rows_limit() -> Choice:
     watch="trained_tokens: above 0 in every sample; 0 means that the mask hides the answer",
     source="rule book 001, Step 2 (Tokenization with Label Masking)",
 )
-def loss_on(data_format: str) -> Choice:
+def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
     """Decides which tokens are learned: the answers, or everything where there is only text.
 
     001 announces "mask user tokens with -100", but its code copies the inputs and masks nothing, padding included; we
     do what it announces. Chat rows are trained on the assistant's turns, instruction and prompt-completion rows on
     the completion with its end-of-text token, preference pairs on both answers, text on every token.
+    Conversations whose template cannot say which tokens are the assistant's (TRL 1.16 has a training version of most
+    families' templates, not of Llama 3.1's and 3.2's) are cut into one row per answer, with what came before as prompt.
     """
+    if data_format == "chat" and template == "model" and not template_has_mask:
+        return Choice(
+            "completion", "the model's template marks 0 assistant tokens: each answer becomes a row"
+        )
     parts = {"text": "all", "chat": "assistant"}
     part = parts.get(data_format, "completion")
     return Choice(part, f"{data_format} rows: loss on {part} tokens, label -100 elsewhere")

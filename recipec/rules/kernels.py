@@ -12,13 +12,17 @@ from recipec.rules.core import Choice, rule
     watch="tokens_per_second, peak_memory_gib: near the plan's; far below, another kernel was chosen",
     source="rule book 001, Rules (Flash Attention 2 when available), Anti-Pattern 4",
 )
-def attention() -> Choice:
+def attention(has_sdpa: bool) -> Choice:
     """Decides the attention implementation: PyTorch's scaled_dot_product_attention.
 
     001 asks for Flash Attention 2 "when available". It is not in the pinned stack, and asking for it there is an
     ImportError; sdpa is transformers' default, needs no extra package, and dispatches to PyTorch's own flash kernel on
     GPUs of compute capability 8.0 and later, so the gain is kept wherever there is no padding mask.
     """
+    if not has_sdpa:
+        return Choice(
+            "eager", "transformers 5.23 has 0 fused kernels for this architecture"
+        )
     return Choice("sdpa", "flash_attention_2 is not among the pinned packages; sdpa holds a flash kernel from 8.0 on")
 
 

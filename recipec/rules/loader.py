@@ -75,14 +75,18 @@ def persistent_workers(dataloader_workers: int) -> Choice:
     source="rule book 001, Anti-Pattern 4 (unified padding for variable-length sequences); transformers 5.23 "
     "LengthGroupedSampler",
 )
-def sampling(packing: bool) -> Choice:
+def sampling(stage: str, packing: bool) -> Choice:
     """Decides the order of the examples: those of like length together, unless sequences are packed.
 
     Unpacked examples are padded to the longest of their batch. In random order half of a batch of chats is padding;
     with examples of like length together little is. The first batch then holds the longest example of all, so that a
     run that does not fit fails in its first step and not after hours. The price is a training loss that rises and
     falls within every 50 batches, because short answers are harder per token; the evaluation loss does not.
+    The pinned DPOTrainer does not hand lengths to its sampler: its pairs come in random order, and the longest batch is
+    tried once before step 1.
     """
+    if stage == "dpo":
+        return Choice("random", "DPOTrainer hands 0 lengths to its sampler")
     if packing:
         return Choice("random", "packed sequences all have 1 length")
     return Choice("group_by_length", "little padding, and the longest batch comes first, in step 1")

@@ -105,7 +105,6 @@ FIELDS: dict[str, Put] = {
     "launch.setup[]": _in_list("launch.setup"),
     "track.project": _at("track.project"),
     "track.run": _at("track.run"),
-    "track.tags[]": _in_list("track.tags"),
     "registry.tags[]": _in_list("registry.tags"),
     "policy.models[]": _in_list("policy.models"),
     "policy.licences[]": _in_list("policy.licences"),

@@ -98,6 +98,10 @@ class RunGuard(TrainerCallback):
         compare_with_plan(facts)
         try_save(self.trainer)
 
+    def on_evaluate(self, args, state, control, **kwargs) -> None:
+        if control.should_save:  # every rank must see the folder when the best checkpoint is looked up, or one waits
+            Path(args.output_dir, f"checkpoint-{state.global_step}").mkdir(parents=True, exist_ok=True)
+
     def on_log(self, args, state, control, logs, **kwargs) -> None:
         bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
         if bad:

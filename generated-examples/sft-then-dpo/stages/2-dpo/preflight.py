@@ -90,6 +90,7 @@ class RunGuard(TrainerCallback):
             Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
             print("facts:", json.dumps(facts))
         compare_with_plan(facts)
+        try_longest(self.trainer)
         try_save(self.trainer)
 
     def on_log(self, args, state, control, logs, **kwargs) -> None:
@@ -146,6 +147,17 @@ def compare_with_plan(facts: dict) -> None:
         if not (asked and name in ("world_size", "global_batch_size")):
             raise SystemExit(f"{message}. Start it as planned, or set NPROC_PER_NODE to accept other numbers")
         print(f"note: {message} (NPROC_PER_NODE or NNODES is set)")
+
+
+def try_longest(trainer: Trainer) -> None:
+    """Run the longest batch once, without learning from it: if memory is short, now is the time to know."""
+    rows = trainer.train_dataset
+    longest = sorted(range(len(rows)), key=rows["length"].__getitem__)[-trainer.args.per_device_train_batch_size :]
+    batch = trainer._prepare_inputs(trainer.data_collator([rows[index] for index in longest]))
+    with trainer.compute_loss_context_manager():
+        loss = trainer.compute_loss(trainer.model_wrapped, batch)
+    trainer.accelerator.backward(loss)
+    trainer.model_wrapped.zero_grad()
 
 
 def try_save(trainer: Trainer) -> None:

@@ -18,7 +18,6 @@ import torch
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
 
 BUNDLE = Path(__file__).resolve().parent
 BASE = "mistralai/Mistral-7B-Instruct-v0.3"
@@ -81,19 +80,16 @@ def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -
     return loss.item(), int(mask.sum())
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those of the assistant."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
-    encoded = tokenizer.apply_chat_template(
-        row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-    )
-    return encoded["input_ids"], encoded["assistant_masks"]
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str = "completion") -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: those after the prompt."""
+    prompt = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
+    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The conversation up to the assistant's last answer."""
-    last = max(index for index, message in enumerate(row["messages"]) if message["role"] == "assistant")
-    return tokenizer.apply_chat_template(row["messages"][:last], add_generation_prompt=True, tokenize=False)
+    """The prompt, ready for an answer."""
+    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
 
 
 @torch.no_grad()
