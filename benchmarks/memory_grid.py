@@ -181,7 +181,7 @@ def report(known: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     errors = {case: error(case, known[case.id]) for case in done}
     yield "# The memory formula against the exact simulation"
     yield ""
-    yield f"{len(done)} of {len(cases())} cases. Errors are formula / simulation - 1; bias is their median with its sign."
+    yield f"{len(done)} of {len(cases())} cases. Errors are formula / simulation - 1; bias is their median."
     yield ""
     yield "| group | n | within 3 % | median | p90 | p95 | worst | bias |"
     yield "|---|---|---|---|---|---|---|---|"

@@ -40,7 +40,10 @@ BASES: dict[str, Tables] = {
     "lora-single": _recipe("instruct", "Qwen/Qwen3-8B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "a100-80gb"}),
     "qlora": _recipe("instruct", "Qwen/Qwen3-14B", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}),
     "lora-ddp": _recipe(
-        "instruct", "Qwen/Qwen2.5-7B", {"train": "instructions.jsonl"}, {"gpu": "h100", "gpus_per_node": 2}
+        "instruct",
+        "Qwen/Qwen2.5-7B",
+        {"train": "instructions.jsonl"} | _KNOWN,
+        {"gpu": "h100", "gpus_per_node": 2},
     ),
     "full-fsdp": _recipe(
         "instruct",

@@ -204,7 +204,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "max_dropped": stage.traced("dropped_rows_limit"),
         "preference": stage.because(stage.method.preference, "stage"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
-        "imports_torch": not stage.on_cpu or (tries_longest and bool(stage.sharder.deepspeed)),
+        "imports_torch": stage.because(not stage.on_cpu, "gpu"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "deepspeed": stage.because(bool(stage.sharder.deepspeed), "strategy"),
         "checks_stop_token": stage.because(stage.shape.format != "text", "loss_on"),

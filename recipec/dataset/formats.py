@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Row = Mapping[str, Any]
+from recipec.dataset.contents import BadContent, Row, content_of
+
+MOST_NAMES = 12  # columns that a message lists
 
 # Format -> the roles it needs, each with the column names that are understood without being told.
 FORMATS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -35,7 +37,7 @@ class DataShape:
 
     format: str
     columns: Mapping[str, str]  # role -> column
-    content: str  # strings | messages | from-value: what the answers are made of
+    content: str  # strings | messages | from-value: what the columns hold
     evidence: str
 
     @classmethod
@@ -56,21 +58,49 @@ def recognise(rows: tuple[Row, ...], asked: str | None, renamed: Mapping[str, st
 
     `where` names each row for messages. Raises UnknownFormat.
     """
+    format = _common_format(rows, asked, renamed, where)
+    columns = _common_columns(rows, format, renamed, where)
+    content = _common_content(rows, format, columns, where)
+    shown = " and ".join(f"`{columns[role]}`" for role in FORMATS[format])
+    return DataShape(format, columns, content, f"{len(rows)} of {len(rows)} sampled rows have {shown}")
+
+
+def _common_format(rows: tuple[Row, ...], asked: str | None, renamed: Mapping[str, str], where: list[str]) -> str:
     found = [_format_of(row, asked, renamed) for row in rows]
-    for place, format in zip(where, found, strict=True):
+    for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
-            raise UnknownFormat(f"{place} has the columns {_names(rows[where.index(place)])}: {_wanted(asked)}")
+            raise UnknownFormat(f"{place} has the columns {_names(row)}: {_wanted(asked, renamed)}")
         if format != found[0]:
             raise UnknownFormat(f"{where[0]} is {found[0]}, but {place} is {format}: one source must have one format")
-    format, row = found[0], rows[0]
-    assert format is not None
-    columns = _columns(row, format, renamed, FORMATS) | _columns(row, format, renamed, OPTIONAL)
+    assert found[0] is not None
+    return found[0]
+
+
+def _common_columns(rows: tuple[Row, ...], format: str, renamed: Mapping[str, str], where: list[str]) -> dict[str, str]:
+    """Role -> column, the same in every row; a row may leave out the `input` that another one has."""
+    found = [_columns(row, format, renamed, FORMATS) | _columns(row, format, renamed, OPTIONAL) for row in rows]
+    common = {role: name for columns in reversed(found) for role, name in columns.items()}
+    for columns, place in zip(found, where, strict=True):
+        for role, name in common.items():
+            if role != "input" and columns.get(role) != name:
+                other = f"`{columns[role]}`" if role in columns else "no such column"
+                raise UnknownFormat(f"the {role} is in `{name}`, but {place} has {other}: one source must have one")
+    return common
+
+
+def _common_content(rows: tuple[Row, ...], format: str, columns: Mapping[str, str], where: list[str]) -> str:
     contents = [_content(row, format, columns, place) for row, place in zip(rows, where, strict=True)]
     for place, content in zip(where, contents, strict=True):
         if content != contents[0]:
             raise UnknownFormat(f"{where[0]} has {contents[0]}, but {place} has {content}")
-    shown = " and ".join(f"`{columns[role]}`" for role in FORMATS[format])
-    return DataShape(format, columns, contents[0], f"{len(rows)} of {len(rows)} sampled rows have {shown}")
+    return contents[0]
+
+
+def _content(row: Row, format: str, columns: Mapping[str, str], place: str) -> str:
+    try:
+        return content_of(row, format, columns)
+    except BadContent as error:
+        raise UnknownFormat(f"{place}: {error}") from error
 
 
 def _format_of(row: Row, asked: str | None, renamed: Mapping[str, str]) -> str | None:
@@ -94,33 +124,14 @@ def _first(names: Any, row: Row) -> str | None:
     return next((name for name in names if name in row), None)
 
 
-def _content(row: Row, format: str, columns: Mapping[str, str], place: str) -> str:
-    """What the answer column holds: a string, role/content messages or from/value turns."""
-    answer = {"preference": "chosen", "chat": "messages", "instruction": "output", "text": "text"}.get(
-        format, "completion"
-    )
-    value = row[columns[answer]]
-    if isinstance(value, str) and format != "chat":
-        return "strings"
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(turn, dict) for turn in value)
-        and format not in ("text", "instruction")
-    ):
-        if all({"role", "content"} <= turn.keys() for turn in value):
-            return "messages"
-        if format == "chat" and all({"from", "value"} <= turn.keys() for turn in value):
-            return "from-value"
-    raise UnknownFormat(f"{place}: `{columns[answer]}` holds neither text nor a list of messages with role and content")
-
-
 def _names(row: Row) -> str:
-    return ", ".join(f"`{name}`" for name in row) or "none"
+    listed = ", ".join(f"`{name}`" for name in list(row)[:MOST_NAMES]) or "none"
+    return f"{listed}, …" if len(row) > MOST_NAMES else listed
 
 
-def _wanted(asked: str | None) -> str:
+def _wanted(asked: str | None, renamed: Mapping[str, str]) -> str:
     if asked:
-        return f"{asked} needs {', '.join(f'`{role}`' for role in FORMATS[asked])} (data.columns can rename)"
+        needed = ", ".join(f"`{renamed.get(role, role)}`" for role in FORMATS[asked])
+        return f"{asked} needs {needed} (data.columns can rename)"
     known = "; ".join(f"{format}: {' + '.join(roles)}" for format, roles in FORMATS.items())
     return f"no known format fits ({known}); name yours in data.columns"

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterator
+import codecs
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from recipec.dataset.rows import READERS, Row, Unreadable
 
 SAMPLE_ROWS = 200
-SAMPLE_BYTES = 4 * 2**20  # of each file; a row longer than this is not data but a mistake
-
-Row = dict[str, Any]
-
-
-class Unreadable(Exception):
-    """A data file cannot be read as rows: `reason` says why, `where` names the file and line."""
-
-    def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"{where}: {reason}")
-        self.where, self.reason = where, reason
+SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
+_ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """The first rows of a source, and how many it has in all."""
 
-    file: str  # the first file, for messages
+    file: str  # the source as the recipe writes it, for messages
     rows: tuple[Row, ...]
     lines: tuple[int, ...]  # 1-based line of each row in its file
     total_rows: int | None  # estimated from the sizes of all files; None when the sample cannot tell (a .txt document)
     total_bytes: int
-
-
-def files_of(pattern: str, folder: Path) -> list[Path]:
-    """The files that a path or glob names, relative to `folder`, in a stable order."""
-    path = folder / pattern
-    if path.is_file():
-        return [path]
-    anchor = Path(path.anchor)
-    return sorted(found for found in anchor.glob(str(path.relative_to(anchor))) if found.is_file())
 
 
 def read_sample(files: list[Path], shown: str) -> Sample | None:
@@ -49,82 +29,61 @@ def read_sample(files: list[Path], shown: str) -> Sample | None:
 
     Raises Unreadable.
     """
-    first, total_bytes = files[0], sum(file.stat().st_size for file in files)
-    readers = {".jsonl": _json_lines, ".json": _json_array, ".csv": _csv_rows, ".txt": _document}
-    if first.suffix == ".parquet":
+    kind = _kind(files, shown)
+    if kind == ".parquet":
         return None
-    if first.suffix not in readers:
-        raise Unreadable(shown, f"its ending `{first.suffix}` is not one of .jsonl, .json, .csv, .parquet, .txt")
-    text, whole = _head(first, shown)
-    numbered = list(readers[first.suffix](text, whole, shown))[:SAMPLE_ROWS]
-    if not numbered:
-        raise Unreadable(shown, "it holds no rows")
-    lines, rows = zip(*numbered, strict=True)
-    return Sample(shown, rows, lines, _total_rows(first, text, rows, lines, total_bytes), total_bytes)
-
-
-def _head(file: Path, shown: str) -> tuple[str, bool]:
-    """The first SAMPLE_BYTES as text, and whether that is the whole file."""
     try:
-        with file.open("rb") as stream:
-            data = stream.read(SAMPLE_BYTES)
-            whole = not stream.read(1)
+        sizes = [file.stat().st_size for file in files]
+        head = _head(files[0])
     except OSError as error:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
-    if not whole:
-        data = data[: data.rfind(b"\n") + 1]
+    text, whole = _text(head, kind, shown), len(head) <= SAMPLE_BYTES
+    text = text if whole else _cut(text, kind, shown)
+    found = list(READERS[kind](text, shown))
+    if kind == ".csv" and not whole:
+        found = found[:-1]  # its last record may go on behind the cut
+    if not found:
+        raise Unreadable(shown, "it holds no rows")
+    lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
+    read_bytes = sizes[0] if whole else len(text.encode())
+    total = None if kind == ".txt" else round(len(found) * sum(sizes) / read_bytes)
+    return Sample(shown, rows, lines, total, sum(sizes))
+
+
+def _kind(files: list[Path], shown: str) -> str:
+    """The ending that all files have."""
+    endings = sorted({file.suffix for file in files})
+    if len(endings) > 1:
+        raise Unreadable(shown, f"its files have several endings ({', '.join(endings)}): one source must have one")
+    if endings[0] not in _ENDINGS:
+        raise Unreadable(shown, f"its ending `{endings[0]}` is not one of {', '.join(_ENDINGS)}")
+    return endings[0]
+
+
+def _head(file: Path) -> bytes:
+    """At most one byte more than SAMPLE_BYTES, which tells that there are more."""
+    with file.open("rb") as stream:
+        return stream.read(SAMPLE_BYTES + 1)
+
+
+def _text(head: bytes, kind: str, shown: str) -> str:
+    """The head as text: without a byte order mark and a character cut at the end."""
     try:
-        return data.decode("utf-8-sig"), whole
+        text, _ = codecs.utf_8_decode(head[:SAMPLE_BYTES], "strict", len(head) <= SAMPLE_BYTES)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Unreadable(f"{shown}:{line}", f"it is not UTF-8 (byte 0x{data[error.start]:02x})") from error
+        line = head.count(b"\n", 0, error.start) + 1
+        raise Unreadable(f"{shown}:{line}", f"it is not UTF-8 (byte 0x{head[error.start]:02x})") from error
+    text = text.removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if kind == ".csv" else text
 
 
-def _json_lines(text: str, whole: bool, shown: str) -> Iterator[tuple[int, Row]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            yield number, _object(line, f"{shown}:{number}")
-
-
-def _json_array(text: str, whole: bool, shown: str) -> Iterator[tuple[int, Row]]:
-    if not whole:
-        raise Unreadable(shown, f"a .json file above {SAMPLE_BYTES // 2**20} MiB: write it as .jsonl, one row per line")
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(shown, f"it is not JSON: {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Unreadable(shown, "it is not a list of objects")
-    yield from ((1, row) for row in rows)
-
-
-def _csv_rows(text: str, whole: bool, shown: str) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(io.StringIO(text))
-    for row in reader:
-        yield reader.line_num, dict(row)
-
-
-def _document(text: str, whole: bool, shown: str) -> Iterator[tuple[int, Row]]:
-    if text.strip():
-        yield 1, {"text": text}
-
-
-def _object(line: str, where: str) -> Row:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(where, f"this line is not JSON: {error}") from error
-    if not isinstance(row, dict):
-        raise Unreadable(where, f"this line is {type(row).__name__}, not an object")
-    return row
-
-
-def _total_rows(first: Path, text: str, rows: tuple[Row, ...], lines: tuple[int, ...], total_bytes: int) -> int | None:
-    """All rows: counted when the head is everything, else by the bytes a row takes."""
-    if first.suffix == ".txt":
-        return None
-    if first.suffix == ".json":
-        return len(json.loads(text))
-    seen = text.count("\n") + (not text.endswith("\n"))
-    read_bytes = len(text.encode())
-    return seen if read_bytes >= total_bytes else round(total_bytes * seen / read_bytes)
+def _cut(text: str, kind: str, shown: str) -> str:
+    """The whole lines of a file that goes on."""
+    limit = f"{SAMPLE_BYTES // 2**20} MiB"
+    if kind == ".json":
+        raise Unreadable(shown, f"a .json file above {limit}: write it as .jsonl, one row per line")
+    if kind == ".txt":
+        return text
+    if "\n" not in text:
+        raise Unreadable(shown, f"its first line is longer than {limit}: it must have one row per line")
+    return text[: text.rfind("\n") + 1]

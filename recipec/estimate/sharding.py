@@ -52,7 +52,8 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
         return _zero2(hidden, sizes, path, layout)
     if layout.strategy == "ddp":
         buckets = sizes.trainable * path.gradient
-        return Buffers(*2 * (Pass(*3 * (buckets,)),), *5 * (buckets,))
+        every = Pass(buckets, buckets, buckets)
+        return Buffers(every, every, *5 * (buckets,))
     return Buffers()
 
 

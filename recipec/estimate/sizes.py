@@ -21,7 +21,7 @@ class Sizes:
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
     largest_linear: int
-    cast_by_layers: int  # trained parameters of the layers that autocast copies: all but norms, biases and fused experts
+    cast_by_layers: int  # trained parameters that autocast copies: no norms, biases, fused experts
 
 
 def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:

@@ -25,6 +25,15 @@ def missing_data(written: Written) -> Iterator[Diagnostic]:
     yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (f'for example {key} = "data/{key}.jsonl"',))
 
 
+def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
+    """Preference pairs alone teach nothing without a preference stage."""
+    method, pairs = ("alignment", "method"), ("data", "preferences")
+    if written.get(*method) == "none" and written.has(*pairs) and not written.has("data", "train"):
+        labels = (written.label(method, "no preference stage"), written.label(pairs, "is all the data there is"))
+        title = "`alignment.method = none` with preference pairs only: no stage is left"
+        yield Diagnostic("E0401", title, labels, ('use method = "dpo", or add data.train for supervised fine-tuning',))
+
+
 def bad_sources(written: Written) -> Iterator[Diagnostic]:
     """A source is either files or a data set of the hub, and only the latter has splits and revisions."""
     for name in _SOURCES:

@@ -9,7 +9,14 @@ from typing import Any
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.recipe.check_arguments import decided_arguments, unusable_arguments
 from recipec.recipe.check_batch import indivisible_batches
-from recipec.recipe.check_data import bad_columns, bad_sources, fractions_too_large, missing_data, pointless_split
+from recipec.recipe.check_data import (
+    bad_columns,
+    bad_sources,
+    fractions_too_large,
+    missing_data,
+    nothing_to_run,
+    pointless_split,
+)
 from recipec.recipe.check_launch import reserved_variables, secrets
 from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
 from recipec.recipe.exclusive import EXCLUSIVE, STAGES
@@ -166,6 +173,7 @@ Check = Callable[[Written], Iterator[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     _no_hardware,
     missing_data,
+    nothing_to_run,
     _both_of_exclusive,
     _clashes,
     _gpus_for_strategy,

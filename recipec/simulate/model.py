@@ -1,4 +1,4 @@
-"""The model that an emitted train.py trains: built from its configuration, adapted, with TRL's head, without weights."""
+"""The model that an emitted train.py trains: from its configuration, adapted, with TRL's head, without weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
 
         quantize(model, work.double_quant, DTYPES[layout.precision])
     if work.lora is not None:
-        model = _adapted(model, work.lora, checkpoints, layout.quantization == "nf4")
+        drops = work.lora.dropout and work.objective != "dpo"  # DPOConfig.disable_dropout
+        model = _adapted(model, work.lora, drops, checkpoints, layout.quantization == "nf4")
     if checkpoints:
         model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     return model.train()
@@ -63,12 +64,12 @@ def _base(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedM
     return AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), dtype=dtype, attn_implementation=attention)
 
 
-def _adapted(model: PreTrainedModel, lora: LoraShape, checkpoints: bool, quantized: bool) -> nn.Module:
+def _adapted(model: PreTrainedModel, lora: LoraShape, drops: bool, checkpoints: bool, quantized: bool) -> nn.Module:
     """PEFT's adapters as TRL adds them: in fp32, in bf16 on a 4-bit base."""
     from peft import LoraConfig, get_peft_model
 
     targets = lora.targets if lora.targets == ALL_LINEAR else list(lora.targets)
-    dropout = 0.05 if lora.dropout else 0.0
+    dropout = 0.05 if drops else 0.0
     config = LoraConfig(r=lora.rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
     model.requires_grad_(False)
     with warnings.catch_warnings():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -128,8 +128,6 @@ def _buffers(layout: Layout, meter: Meter) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Libraries warn about the stand-ins; the collector must not run in the middle of a step."""
-    import warnings
-
     gc.collect()
     gc.disable()
     try:
@@ -138,8 +136,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         gc.enable()
-
-
-def at_depth(architecture: Architecture, num_layers: int) -> Architecture:
-    """The same model with fewer layers."""
-    return replace(architecture, num_layers=num_layers)

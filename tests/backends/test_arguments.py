@@ -18,23 +18,23 @@ COMMON = {
     *("load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
     *("logging_steps", "logging_nan_inf_filter", "report_to", "run_name"),
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
-    *("dataloader_persistent_workers", "model_init_kwargs"),
+    *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
-MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type"}}
+MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"}}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
 SHAPES = {
-    "lora-single": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss", "train_sampling_strategy"},
-    "qlora": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss", "train_sampling_strategy"},
+    "lora-single": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss"},
+    "qlora": {"tf32", "activation_checkpointing_kwargs", "assistant_only_loss"},
     "lora-ddp": {
-        *("tf32", "activation_checkpointing_kwargs", "completion_only_loss", "train_sampling_strategy"),
+        *("tf32", "activation_checkpointing_kwargs", "completion_only_loss"),
         *("ddp_find_unused_parameters", "chat_template_path"),
     },
-    "full-fsdp": {"tf32", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
-    "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss", "train_sampling_strategy"},
-    "dpo-full": {"tf32", "train_sampling_strategy"},
-    "text": {"tf32", "packing_strategy", "train_sampling_strategy"},
-    "cpu": {"use_cpu", "assistant_only_loss", "train_sampling_strategy", "chat_template_path"},
+    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path"},
+    "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
+    "dpo-full": {"tf32"},
+    "text": {"tf32", "packing_strategy"},
+    "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
 }
 
 # Recipe key -> the argument that carries its value, and how it reads there.

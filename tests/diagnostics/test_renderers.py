@@ -32,7 +32,10 @@ def test_the_json_names_places_and_counts() -> None:
     assert model["diagnostics"][0]["labels"] == [
         {
             "file": "r.toml",
-            "line": 2, "col": 1, "end_line": 2, "end_col": 2,
+            "line": 2,
+            "col": 1,
+            "end_line": 2,
+            "end_col": 2,
             "message": "not a key",
             "source": [{"line": 2, "text": "a = 1"}],
         }

@@ -17,12 +17,12 @@ learning_rate = 1e-4
 epochs = 3
 lora.rank = 8
 precision = "bf16"
-arguments = {adam_beta2 = 0.9}
+arguments = {neftune_noise_alpha = 0.9}
 [train.sft]
 learning_rate = 2e-4
 max_steps = 100
 lora.alpha = 16
-arguments = {adam_beta1 = 0.8}
+arguments = {average_tokens_across_devices = false}
 [alignment]
 beta = 0.2
 """
@@ -55,7 +55,7 @@ def test_own_steps_displace_general_epochs(tmp_path: Path) -> None:
     found = load(tmp_path, recipe=BASE + TRAIN.split("[alignment]")[0]).wishes("sft", last=True)
     assert "train.epochs" not in found
     assert found["train.max_steps"] == Wish(100, "recipe.toml:22")
-    assert found["train.arguments"].value == {"adam_beta2": 0.9, "adam_beta1": 0.8}
+    assert found["train.arguments"].value == {"neftune_noise_alpha": 0.9, "average_tokens_across_devices": False}
 
 
 def test_qlora_means_lora_on_nf4(wishes: dict[str, dict[str, object]]) -> None:

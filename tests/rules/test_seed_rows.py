@@ -111,4 +111,4 @@ def test_a_disagreement_is_told_on_its_page(page, words):
 
 def test_what_the_books_promise_and_the_stack_does_not_keep():
     assert kernels.compile_model().value is False and "10-30 %" in explain_rule("PREC-003")
-    assert kernels.attention().value == "sdpa" and "not in the pinned stack" in explain_rule("PREC-002")
+    assert kernels.attention(True).value == "sdpa" and "not in the pinned stack" in explain_rule("PREC-002")

@@ -139,7 +139,8 @@ def test_checkpointing_is_required_above_7b_and_under_16_gb():
 
 
 def test_kernels():
-    assert kernels.attention().value == "sdpa"
+    assert kernels.attention(True).value == "sdpa"
+    assert kernels.attention(False).value == "eager"
     assert kernels.compile_model().value is False
 
 
@@ -186,7 +187,18 @@ def test_overflow_and_the_limit_of_dropped_rows():
 
 def test_loss_on_the_answers_only():
     formats = ("text", "chat", "instruction", "prompt-completion", "preference")
-    assert over(data.loss_on, 0, formats) == ["all", "assistant", "completion", "completion", "completion"]
+    assert over(data.loss_on, 0, formats, "plain", False) == [
+        "all",
+        "assistant",
+        "completion",
+        "completion",
+        "completion",
+    ]
+
+
+def test_conversations_without_a_mask_become_rows():
+    assert data.loss_on("chat", "model", True).value == "assistant"
+    assert data.loss_on("chat", "model", False).value == "completion"
 
 
 def test_template():

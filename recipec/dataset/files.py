@@ -1,0 +1,23 @@
+"""Which files a path or glob of a recipe names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def files_of(pattern: str, folder: Path) -> list[Path]:
+    """Return the files that a path or glob names, relative to `folder`, in a stable order; none for what is neither.
+
+    A file of that very name is taken as it is, even if the name has the signs of a glob.
+    """
+    try:
+        literal = folder / pattern
+        return [literal] if literal.is_file() else _matching(Path(pattern), folder)
+    except (OSError, ValueError, IndexError, NotImplementedError):  # names and globs that pathlib cannot take
+        return []
+
+
+def _matching(pattern: Path, folder: Path) -> list[Path]:
+    """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing."""
+    base = Path(pattern.anchor) if pattern.anchor else folder
+    return sorted(found for found in base.glob(str(pattern.relative_to(pattern.anchor))) if found.is_file())

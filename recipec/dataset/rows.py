@@ -1,0 +1,99 @@
+"""From the text of a data file to numbered rows, for each kind of file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
+MAX_FIELD_BYTES = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
+
+Row = dict[str, Any]
+Numbered = Iterator[tuple[int, Row]]
+
+
+class Unreadable(Exception):
+    """A data file cannot be read as rows: `reason` says why, `where` names the file and line."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where, self.reason = where, reason
+
+
+def json_lines(text: str, shown: str) -> Numbered:
+    """Yield the object on every line that is not blank. Only a newline ends a line: JSON strings may hold the rest."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield number, _object(line, f"{shown}:{number}")
+
+
+def json_array(text: str, shown: str) -> Numbered:
+    """Yield the objects of one JSON list."""
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(shown, f"it is not JSON: {_said(error)}") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Unreadable(shown, "it is not a list of objects")
+    for row in rows:
+        yield 1, _shallow(row, shown)
+
+
+def csv_rows(text: str, shown: str) -> Numbered:
+    """Yield the records below the header; the number is that of a record's last line."""
+    csv.field_size_limit(MAX_FIELD_BYTES)
+    reader = csv.DictReader(io.StringIO(text))
+    try:
+        for row in reader:
+            if None in row:
+                raise Unreadable(f"{shown}:{reader.line_num}", "this line has more fields than the header")
+            yield reader.line_num, dict(row)
+    except csv.Error as error:
+        raise Unreadable(f"{shown}:{reader.line_num}", f"it is not CSV: {error}") from error
+
+
+def document(text: str, shown: str) -> Numbered:
+    """Yield the whole text as one row."""
+    if text.strip():
+        yield 1, {"text": text}
+
+
+READERS: dict[str, Callable[[str, str], Numbered]] = {
+    ".jsonl": json_lines,
+    ".json": json_array,
+    ".csv": csv_rows,
+    ".txt": document,
+}
+
+
+def _object(line: str, where: str) -> Row:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(where, f"this line is not JSON: {_said(error)}") from error
+    if not isinstance(row, dict):
+        raise Unreadable(where, f"this line is {type(row).__name__}, not an object")
+    return _shallow(row, where)
+
+
+def _said(error: Exception) -> str:
+    return f"it nests more than {MAX_DEPTH} deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _shallow(row: Row, where: str) -> Row:
+    """Return the row if it nests no deeper than MAX_DEPTH: what walks it later may recurse."""
+    level: list[Any] = [row]
+    for _ in range(MAX_DEPTH):
+        level = [part for value in level for part in _parts(value)]
+    if level:
+        raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
+    return row
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -1,0 +1,40 @@
+"""Look at the files that [data] names."""
+
+from __future__ import annotations
+
+from recipec.dataset import Sample, Unreadable, files_of, read_sample
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.recipe import LoadedRecipe
+
+
+def samples_of(loaded: LoadedRecipe, part: str, report: Report) -> list[Sample] | None:
+    """Return a sample of every source of data.PART that can be looked at from here; None with E0303 or E0304."""
+    reported = len(report.diagnostics)
+    sources = range(len(getattr(loaded.recipe.data, part)))
+    looked = [_look(loaded, part, index, report) for index in sources]
+    if len(report.diagnostics) > reported:
+        return None
+    return [sample for sample in looked if sample is not None]
+
+
+def places_of(samples: list[Sample]) -> list[str]:
+    """Return "train.jsonl:3" for every sampled row."""
+    return [f"{sample.file}:{line}" for sample in samples for line in sample.lines]
+
+
+def _look(loaded: LoadedRecipe, part: str, index: int, report: Report) -> Sample | None:
+    """A sample of one source; None for a source that cannot be read here, or with a diagnostic."""
+    source = getattr(loaded.recipe.data, part)[index]
+    if source.hub is not None:
+        return None
+    files = files_of(source.path, loaded.folder)
+    place = loaded.place("data", part, index)
+    if not files:
+        label = Label(place, f"no such file in {loaded.folder}")
+        report.add(Diagnostic("E0303", f"data file `{source.path}` does not exist", (label,)))
+        return None
+    try:
+        return read_sample(files, source.path)
+    except Unreadable as error:
+        report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
+        return None
