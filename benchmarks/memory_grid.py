@@ -55,13 +55,15 @@ class Case:
     rows: int
     packed: bool
     accumulation: int
+    dropout: bool
 
     @property
     def id(self) -> str:
         kept = "checkpointed" if self.checkpointing else "kept"
         rows = "packed" if self.packed else "padded"
         run = f"{self.method} {self.strategy}-{self.ranks} {self.trainer}"
-        return f"{self.model} {run} {kept} {self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
+        dropout = " dropout" if self.dropout else ""
+        return f"{self.model} {run} {kept} {self.length}x{self.rows} {rows} accumulate-{self.accumulation}{dropout}"
 
     @property
     def layout(self) -> Layout:
@@ -90,7 +92,7 @@ class Case:
         return Work(
             objective=self.trainer,
             seq_len_tokens=self.length,
-            lora=None if full else LoraShape(16, targets),
+            lora=None if full else LoraShape(16, targets, self.dropout),
             reference=reference,
             padded=not self.packed,
             sync_each_batch=True,
@@ -117,7 +119,8 @@ def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
     number = _number(f"{name} {method} {ranks} {trainer}")
     length, rows = TOKENS[number // 7 % len(TOKENS)]
     packed = trainer == "sft" and number % 3 == 0
-    return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4)
+    dropout = trainer == "sft" and method != "full" and number % 11 > 3
+    return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4, dropout)
 
 
 def _number(text: str) -> int:

@@ -24,7 +24,8 @@ def document(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
 
 def machine(diagnostics: Sequence[Diagnostic]) -> str:
     """Render `diagnostics` as JSON text."""
-    return json.dumps(document(diagnostics), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(document(diagnostics), indent=2, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode()  # lone surrogates from data files, as JSON writes them
 
 
 def _diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:

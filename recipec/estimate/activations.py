@@ -94,14 +94,17 @@ def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> 
 def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
     hidden, modules, width = architecture.hidden_size, architecture.modules, path.compute * inner
     adapted = _adapted((modules.mlp_out,), lora)
-    product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy)
+    drops = lora is not None and lora.dropout  # the adapter then keeps a dropped copy, in fp32 for its own type
+    product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy and not drops)
     saved = (3 if architecture.gated_mlp else 1) * width + (width if product else 0)
     saved += _inputs(hidden, modules.mlp_in, lora, path)
     transient = 3 * width - (width if product else 0)
     if adapted:
         saved += path.adapter_copy * inner + _dropout(inner, 1, lora, path) + _rank(1, lora, path)
         if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
-            transient = 3 * width + 4 * path.compute * hidden
+            transient = 3 * width + 4 * path.compute * hidden + 4 * inner * drops
+        elif drops:
+            transient = 2 * width
     return saved, transient, _mlp_forward(architecture, bool(_adapted(modules.mlp_in, lora))) * width
 
 

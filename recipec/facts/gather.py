@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
+from recipec.facts.consistency import against_data, against_model
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.hardware import hardware_facts, look_up_gpu
+from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.template import template_text
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
+
+SECTIONS = ("train", "preferences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +30,32 @@ class Facts:
     gpus: int
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # "train", "preferences": what the recipe's sources hold
+    template_text: str | None = None  # the chat template, where the recipe brings its own
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Facts | None:
-    """All facts of a recipe; None when something it names is missing or unreadable (see the report)."""
+    """All facts of a recipe; None when something that it names is missing, unreadable or at odds with it."""
     model, gpu = look_up_model(loaded, report), look_up_gpu(loaded, report)
-    data = {name: data_facts(loaded, name, report) for name in ("train", "preferences") if loaded.is_set("data", name)}
+    template, data = template_text(loaded, report), _data(loaded, report)
+    if model is not None:
+        for finding in against_model(loaded, model.architecture):
+            report.add(finding)
     if model is None or gpu is None or report.has_errors:
         return None
     facts = [*_goal(loaded), *model_facts(loaded, model), *hardware_facts(loaded, gpu)]
-    return Facts(
-        model,
-        gpu,
-        loaded.recipe.hardware.gpus_per_node or 1,
-        {fact.id: fact for fact in facts},
-        {name: found for name, found in data.items() if found is not None},
-    )
+    gpus = loaded.recipe.hardware.gpus_per_node or 1
+    return Facts(model, gpu, gpus, {fact.id: fact for fact in facts}, data, template)
+
+
+def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
+    """The sections of the data that can be used, checked against the recipe when all of them can."""
+    looked = {name: data_facts(loaded, name, report) for name in SECTIONS if loaded.is_set("data", name)}
+    known_rows = {name: facts for name, facts in looked.items() if facts is not None}
+    data = with_held_out(loaded, known_rows, report)
+    if data.keys() == looked.keys():
+        for finding in against_data(loaded, data):
+            report.add(finding)
+    return data
 
 
 def _goal(loaded: LoadedRecipe) -> list[Decision]:
@@ -50,11 +65,10 @@ def _goal(loaded: LoadedRecipe) -> list[Decision]:
         stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
-        known("has_preferences", data.preferences is not None, _given(loaded, "preferences"), origin="recipe"),
-        known("has_eval_file", data.eval is not None, _given(loaded, "eval"), origin="recipe"),
-        known("has_test_file", data.test is not None, _given(loaded, "test"), origin="recipe"),
+        known("has_preferences", data.preferences is not None, _preferences(loaded), origin="recipe"),
     ]
 
 
-def _given(loaded: LoadedRecipe, name: str) -> str:
-    return f"set in {loaded.where('data', name)}" if loaded.is_set("data", name) else f"no data.{name}"
+def _preferences(loaded: LoadedRecipe) -> str:
+    set_in = f"set in {loaded.where('data', 'preferences')}"
+    return set_in if loaded.is_set("data", "preferences") else "no data.preferences"

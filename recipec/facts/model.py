@@ -76,7 +76,9 @@ def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
-        known("like", loaded.recipe.model.like, "the architecture that the recipe names, if any", "model", origin="recipe"),
+        known(
+            "like", loaded.recipe.model.like, "the architecture that the recipe names, if any", "model", origin="recipe"
+        ),
         known("has_sdpa", shape.model_type not in WITHOUT_SDPA, f"attention of {shape.model_type}", "model"),
         known("template_has_mask", model.template_family in MASKED, _template(model), "model", source=MASK_SOURCE),
         known("has_template", has_template(model), _template(model), "model", source=source),

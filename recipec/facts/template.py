@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.model import is_path
@@ -25,7 +24,8 @@ def template_text(loaded: LoadedRecipe, report: Report) -> str | None:
     except OSError as error:
         report.add(_unreadable(loaded, name, error))
     except UnicodeDecodeError as error:
-        byte = f"byte 0x{error.object[error.start]:02x} in line {error.object.count(b'\n', 0, error.start) + 1}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{error.object[error.start]:02x} in line {line}"
         report.add(_at(loaded, "E0003", f"`{name}` is not UTF-8", byte, "save the file as UTF-8"))
     else:
         if found := _MARKS.search(text):

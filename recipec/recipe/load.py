@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.recipe.characters import forbidden_in_name, why_forbidden
@@ -41,7 +42,11 @@ class LoadedRecipe:
 
     def is_set(self, *path: str | int) -> bool:
         """Tell whether the recipe, or one that it extends, writes `path`."""
-        return value_at(self.document.data, path) is not None
+        return self.value(*path) is not None
+
+    def value(self, *path: str | int) -> Any:
+        """Return what the recipe writes at `path`, as TOML has it; None when it writes nothing."""
+        return value_at(self.document.data, path)
 
     def place(self, *path: str | int, part: str = "value") -> Place:
         """Return where `path` is written, else its nearest table that is; `part` is "value" or "key"."""

@@ -11,7 +11,7 @@ from compiling import BASES, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipec.facts.data import rounded
+from recipec.facts.sizes import rounded
 
 CHAT, PAIRS = BASES["lora-single"], BASES["dpo-full"]
 DEEP = b'{"text":"a","x":' + b"[" * 900 + b"]" * 900 + b"}"

@@ -1,0 +1,83 @@
+"""The emitted preflight.py refuses what it must, tried function by function."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+EMITTED = Path(__file__).parents[2] / "generated-examples" / "cpu-demo" / "preflight.py"
+PLAN = "0123456789abcdef"
+
+pytestmark = pytest.mark.executes
+
+
+@pytest.fixture(scope="module")
+def preflight() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("emitted_preflight", EMITTED)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def checkpoint(folder: Path, step: int, plan: str | None) -> Path:
+    path = folder / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    if plan is not None:
+        (path / "plan.txt").write_text(plan)
+    return path
+
+
+def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_path: Path, capsys) -> None:
+    checkpoint(tmp_path, 5, PLAN)
+    newest = checkpoint(tmp_path, 10, PLAN)
+    cut_off = checkpoint(tmp_path, 15, None)
+
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN) == str(newest)
+    assert f"skipping {cut_off}" in capsys.readouterr().out
+
+
+def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_path: Path) -> None:
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "none", PLAN) is None
+
+
+@pytest.mark.parametrize("resume", ["auto", "named"])
+def test_a_checkpoint_of_another_plan_is_refused_by_name(preflight: ModuleType, tmp_path: Path, resume: str) -> None:
+    other = checkpoint(tmp_path, 5, "another plan")
+
+    with pytest.raises(SystemExit, match="another plan"):
+        preflight.checkpoint_to_resume(tmp_path, str(other) if resume == "named" else resume, PLAN)
+
+
+def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
+    checkpoint(tmp_path, 5, PLAN)
+
+    with pytest.raises(SystemExit, match="fresh --output-dir"):
+        preflight.checkpoint_to_resume(tmp_path, "none", PLAN)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("key", ["loss", "eval_loss"])
+def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, value: float) -> None:
+    guard = preflight.RunGuard(trainer=None, plan=PLAN)
+
+    with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7: halve the learning rate"):
+        guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
+
+
+def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NPROC_PER_NODE", raising=False)
+    facts = dict(preflight.PLANNED)
+    preflight.compare_with_plan(facts)
+
+    with pytest.raises(SystemExit, match="world_size is 4, planned: 1"):
+        preflight.compare_with_plan({**facts, "world_size": 4})
+    monkeypatch.setenv("NPROC_PER_NODE", "4")
+    preflight.compare_with_plan({**facts, "world_size": 4})
+    with pytest.raises(SystemExit, match="distributed is ddp, planned: none"):
+        preflight.compare_with_plan({**facts, "distributed": "ddp"})

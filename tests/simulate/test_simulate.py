@@ -1,0 +1,69 @@
+"""What the simulation gives on small models, where the whole depth is at hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from recipec.catalog.models import model
+from recipec.estimate.memory import step_memory
+from recipec.estimate.work import LoraShape, Work
+from recipec.layout import Layout, Mesh
+from recipec.simulate.notes import obstacle
+
+LORA = Work(seq_len_tokens=1024, lora=LoraShape(16), sync_each_batch=True)
+FULL = replace(LORA, lora=None)
+PLAIN = Layout("lora", "none", "bf16", "single", Mesh(), "none", 2, 1, True, "sdpa", False, "adamw")
+SHARDED = {"strategy": "fsdp", "mesh": Mesh(shard=8)}
+
+
+def small(name: str, layers: int = 7):
+    return replace(model(name).architecture, num_layers=layers)
+
+
+RUNS = {
+    "lora": (PLAIN, LORA),
+    "full, kept": (replace(PLAIN, adaptation="full", checkpointing=False), FULL),
+    "dpo, sharded": (replace(PLAIN, adaptation="full", **SHARDED), replace(FULL, objective="dpo", reference="model")),
+    "qlora, sharded": (replace(PLAIN, quantization="nf4", **SHARDED), LORA),
+}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("name", RUNS)
+def test_two_depths_continued_equal_all_layers(name):
+    from recipec.simulate.simulate import simulate
+
+    architecture, (layout, work) = small("Qwen/Qwen2.5-0.5B"), RUNS[name]
+    continued, whole = (simulate(architecture, layout, work, full_depth=full) for full in (False, True))
+    assert "continued to 7" in continued.notes[0] and "all 7" in whole.notes[0]
+    assert dict(continued.stages) == pytest.approx(dict(whole.stages), rel=1e-6)  # blocks are rounded to 512 bytes
+    assert sum(continued.terms.values()) == pytest.approx(continued.peak_allocated_bytes, rel=1e-6)
+
+
+@pytest.mark.executes
+def test_experts_and_their_router_loss_grow_with_the_depth_as_the_formula_says():
+    from recipec.simulate.simulate import simulate
+
+    architecture = small("Qwen/Qwen3-30B-A3B")
+    work = replace(LORA, lora=LoraShape(16, ("q_proj", "k_proj", "v_proj", "o_proj")))
+    continued, whole = (simulate(architecture, PLAIN, work, full_depth=full) for full in (False, True))
+    assert dict(continued.stages) == pytest.approx(dict(whole.stages), rel=1e-6)
+    formula = step_memory(architecture, PLAIN, work).peak_allocated_bytes
+    assert formula == pytest.approx(whole.peak_allocated_bytes, rel=0.03)
+
+
+OBSTACLES = [
+    (replace(PLAIN, strategy="zero3", mesh=Mesh(shard=8)), LORA, "zero3"),
+    (replace(PLAIN, offload="cpu"), LORA, "offload"),
+    (replace(PLAIN, optimizer="adamw-8bit", **SHARDED), LORA, "adamw-8bit"),
+    (PLAIN, replace(LORA, head="hf"), "head"),
+    (PLAIN, LORA, None),
+]
+
+
+@pytest.mark.parametrize("layout, work, reason", OBSTACLES)
+def test_what_cannot_be_simulated_is_said(layout, work, reason):
+    found = obstacle(small("Qwen/Qwen2.5-0.5B"), layout, work)
+    assert found is None if reason is None else reason in found
