@@ -109,14 +109,23 @@ def read(source: dict, root: Path) -> Dataset:
 
 
 def read_files(pattern: str, root: Path) -> Dataset:
-    """The rows of every file that matches a path or glob; paths are relative to the data root."""
-    base = Path(Path(pattern).anchor or root)
-    files = sorted(str(path) for path in base.glob(str(Path(pattern).relative_to(Path(pattern).anchor))))
+    """The rows of every file that a path or glob names; paths are relative to the data root."""
+    files = named_files(pattern, root)
     if not files:
-        raise SystemExit(f"no file matches {pattern} in {base.resolve()}: --data-root says where the data is")
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: --data-root says where the data is")
     readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
-    reader = readers[Path(files[0]).suffix]
-    return load_dataset(reader, data_files=files, split="train")
+    reader = readers[files[0].suffix]
+    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
+    paths = [str(file.absolute()).translate(literal) for file in files]
+    return load_dataset(reader, data_files=paths, split="train")
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
 
 
 def from_chat(row: dict) -> dict:

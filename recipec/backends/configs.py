@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recipec.backends.job import StageJob
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import render_mapping
@@ -10,7 +12,8 @@ from recipec.render.traced import visible
 
 def config_artifacts(stage: StageJob) -> list[Artifact]:
     """configs/*: only those that the strategy uses; later stages with the same content add nothing."""
-    files = stage.sharder.files(stage.run)
+    folder = config_path(stage, "configs/").removesuffix("/")
+    files = stage.sharder.files(replace(stage.run, folder=folder))
     return [Artifact(config_path(stage, path), stage.ids("strategy"), mapping=files[path]) for path in files]
 
 

@@ -88,7 +88,9 @@ def _attention(architecture: Architecture, layout: Layout, work: Work, sequences
     if layout.attention == "eager":  # the fp32 softmax and its compute-type copy
         return (4 + path.compute) * architecture.num_heads * square
     if not _masked(architecture, layout, work, sequences):
-        copied = len(architecture.modules.qkv) == 1 and not path.adapter_copy  # the adapter's copy is the only one
+        other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
+        copied = len(architecture.modules.qkv) == 1 and not other
         return path.compute * architecture.query_size * tokens * copied
-    repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size)
+    copies = architecture.num_kv_heads > 1  # one head is repeated as a view
+    repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size) * copies
     return repeated * tokens + path.compute * square

@@ -20,6 +20,7 @@ class Run:
     architecture: Architecture
     max_grad_norm: float
     ids: Callable[..., tuple[str, ...]]  # decision names -> ids for the source map
+    folder: str = "configs"  # where the files are; the stages of a recipe may need different ones
 
 
 def no_files(run: Run) -> dict[str, Mapping[str, Any]]:

@@ -8,12 +8,13 @@ from typing import Any
 from recipec.render.mapping import Leaf
 from recipec.sharders.sharder import Run, Sharder, accelerate_head
 
-ACCELERATE, DEEPSPEED = "configs/accelerate.yaml", "configs/deepspeed.json"
+_NAME = "deepspeed.json"
+ACCELERATE, DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 
 def _files(run: Run, stage: int) -> dict[str, Mapping[str, Any]]:
     accelerate = accelerate_head(run, "DEEPSPEED") | {
-        "deepspeed_config": {"deepspeed_config_file": DEEPSPEED, "zero3_init_flag": stage == 3}
+        "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
     }
     return {ACCELERATE: accelerate, DEEPSPEED: _deepspeed(run, stage)}
 

@@ -23,7 +23,7 @@ def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
         return _place_folder(bundle, Path(os.environ.get("DATA_ROOT") or ".") / name, root / "data" / name, texts)
     known = known_model(bundle, None)
     folder = hub_folder(root / "hub", name, _revision(bundle))
-    return write_stand_in(known, texts, folder, template_text(known.template_family))
+    return write_stand_in(known, texts, folder, template_text(known.template_family, known.kind))
 
 
 def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:

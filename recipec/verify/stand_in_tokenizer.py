@@ -19,10 +19,16 @@ _ADDS_BOS = ("llama", "mistral", "mixtral", "gemma")  # families whose tokenizer
 _END_OF_TEXT = "<|endoftext|>"
 
 
-def template_text(family: str | None) -> str | None:
-    """The chat template of a family as the installed TRL knows it; None for a model without one."""
+UNKNOWN_TEMPLATE = (  # for chat models whose template is not known here: turns in brackets, no assistant mask
+    "{% for message in messages %}[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+
+
+def template_text(family: str | None, kind: str) -> str | None:
+    """The chat template of a family as the installed TRL knows it; None for a base model without one."""
     if family is None:
-        return None
+        return UNKNOWN_TEMPLATE if kind == "chat" else None
     return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
 
 

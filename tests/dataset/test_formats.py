@@ -66,6 +66,13 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"instruction": 5, "output": "b"}], "instruction"),
     ([{"chosen": "b", "rejected": "c"}], "prompt"),
     ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "content"),
+    ([{"question": "a", "answer": "b"}, {"prompt": "a", "answer": "b"}], "f:2 has `prompt`"),
+    ([{"prompt": "a", "chosen": "b", "rejected": "c"}, {"chosen": "b", "rejected": "c"}], "f:2 has no such column"),
+    ([{"chosen": [ASK, ANSWER], "rejected": [ANSWER, ASK]}], "same prompt"),
+    ([{"chosen": [ANSWER], "rejected": [ANSWER]}], "same prompt"),
+    ([{"conversations": [{"from": "tool", "value": "a"}]}], "from 'tool'"),
+    ([{"messages": [ASK, {"role": ["user"], "content": "So."}]}], "role"),
+    ([{f"c{n}": 1 for n in range(99)}], "`c11`, …"),
     ([{"messages": [ASK, {"role": "robot", "content": "So."}]}], "role"),
 ]
 
@@ -81,6 +88,12 @@ def test_rows_that_cannot_be_read_are_refused(rows: list[dict[str, Any]], messag
     with pytest.raises(UnknownFormat) as error:
         recognise(tuple(rows), None, {}, [f"f:{n}" for n in range(1, len(rows) + 1)])
     assert message in str(error.value)
+
+
+def test_an_input_may_be_missing_or_null() -> None:
+    row = {"instruction": "a", "output": "b"}
+    rows = ({**row, "input": None}, row, {**row, "input": "c"})
+    assert recognise(rows, None, {}, ["f:1", "f:2", "f:3"]).columns["input"] == "input"
 
 
 @pytest.mark.parametrize("format", FORMATS)

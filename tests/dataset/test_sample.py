@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
+from compiling import BASES, good, texts
 
 from recipec.dataset import Unreadable, files_of, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS
@@ -24,6 +26,7 @@ READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
     "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\nd,e\n', (3, 4), 2),
     "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
     "csv of an old Mac": ("a.csv", b"prompt,completion\ra,b\r", (2,), 1),
+    "csv with a byte order mark": ("a.csv", b"\xef\xbb\xbfprompt,completion\na,b\n", (2,), 1),
     "txt": ("a.txt", b"some text\nmore\n", (1,), None),
 }  # fmt: skip
 # File -> bytes -> where it is unreadable, and a word of the reason.
@@ -41,6 +44,7 @@ UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
     "other ending": ("a.xlsx", b"PK", "a.xlsx", ".xlsx"),
     "nested too deeply": ("a.jsonl", b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "a.jsonl:1", "not JSON"),
     "one huge line": ("a.jsonl", b'{"text": "' + b"x" * SAMPLE_BYTES + b'"}\n', "a.jsonl", "line"),
+    "more fields than the header": ("a.csv", b"prompt,completion\na,b\na,b,c\n", "a.csv:3", "more fields"),
     "huge json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", ".jsonl"),
 }
 
@@ -78,23 +82,72 @@ def test_a_large_file_is_sampled_and_its_rows_are_estimated(tmp_path: Path) -> N
     assert abs(sample.total_rows - rows) <= 0.01 * rows
 
 
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("a.jsonl", ["a.jsonl"]),
-        ("*.jsonl", ["a.jsonl", "b[1].jsonl"]),
-        ("b[1].jsonl", ["b[1].jsonl"]),
-        ("**/c.jsonl", ["d/c.jsonl"]),
-        ("../here [x]/a.jsonl", ["a.jsonl"]),
-        *(
-            (nothing, [])
-            for nothing in ("none.jsonl", "*.csv", "d", "/", ".", "a**", "x" * 300, "\\", "[", "~/a.jsonl")
-        ),
-    ],
-)
-def test_patterns_name_files_in_any_folder(tmp_path: Path, pattern: str, found: list[str]) -> None:
+def test_a_cut_record_is_left_out(tmp_path: Path) -> None:
+    record = '"' + "x\n" * (SAMPLE_BYTES // 8) + '",b\n'
+    (tmp_path / "a.csv").write_text("prompt,completion\n" + record * 6)
+    sample = read_sample([tmp_path / "a.csv"], "a.csv")
+    assert sample is not None
+    assert {row["completion"] for row in sample.rows} == {"b"}
+
+
+def test_a_long_text_without_lines_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("é" * SAMPLE_BYTES)
+    sample = read_sample([tmp_path / "a.txt"], "a.txt")
+    assert sample is not None and sample.total_bytes == 2 * SAMPLE_BYTES
+
+
+def test_rows_of_all_files_count(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.json", "b.json")]
+    for file in files:
+        file.write_text(f"[{ROW}, {ROW}]")
+    sample = read_sample(files, "*.json")
+    assert sample is not None and sample.total_rows == 4
+
+
+def test_the_files_of_a_source_are_of_one_kind(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.csv"):
+        (tmp_path / name).write_text(ROW)
+    with pytest.raises(Unreadable) as error:
+        read_sample([tmp_path / "a.jsonl", tmp_path / "b.csv"], "*")
+    assert ".csv, .jsonl" in error.value.reason
+
+
+NOWHERE = ("none.jsonl", "*.csv", "d", "/", ".", "a**", "x" * 300, "\\", "[", "~/a.jsonl")
+PATTERNS: list[tuple[str, list[str]]] = [
+    ("a.jsonl", ["a.jsonl"]),
+    ("*.jsonl", ["a.jsonl", "b[1].jsonl", "c*.jsonl", "cd.jsonl"]),
+    ("b[1].jsonl", ["b[1].jsonl"]),
+    ("c*.jsonl", ["c*.jsonl"]),
+    ("**/c.jsonl", ["d/c.jsonl"]),
+    ("../here [x]/a.jsonl", ["a.jsonl"]),
+    *((pattern, []) for pattern in NOWHERE),
+]
+
+
+@pytest.mark.parametrize(("pattern", "found"), PATTERNS)
+def test_patterns_name_files_in_any_folder(here: Path, pattern: str, found: list[str]) -> None:
+    assert _below(here, files_of(pattern, here)) == found
+
+
+@pytest.mark.parametrize(("pattern", "found"), [case for case in PATTERNS if case[1]])
+def test_the_emitted_code_finds_the_same_files(here: Path, pattern: str, found: list[str]) -> None:
+    tree = ast.parse(texts(good(here.parent, BASES["lora-single"]))["prepare_data.py"])
+    tree.body = [node for node in tree.body if getattr(node, "name", "") == "named_files"]
+    scope = {"Path": Path}
+    exec(compile(tree, "prepare_data.py", "exec"), scope)
+    assert _below(here, scope["named_files"](pattern, here)) == found
+    assert _below(here, scope["named_files"](str(here / "a.jsonl"), here.parent)) == ["a.jsonl"]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with files whose names look like globs, and itself named like one."""
     folder = tmp_path / "here [x]"
-    for name in ("a.jsonl", "b[1].jsonl", "d/c.jsonl"):
+    for name in ("a.jsonl", "b[1].jsonl", "c*.jsonl", "cd.jsonl", "d/c.jsonl"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(ROW)
-    assert [path.resolve().relative_to(folder).as_posix() for path in files_of(pattern, folder)] == found
+    return folder
+
+
+def _below(folder: Path, found: list[Path]) -> list[str]:
+    return [path.resolve().relative_to(folder).as_posix() for path in found]

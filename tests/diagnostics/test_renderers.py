@@ -42,6 +42,12 @@ def test_the_json_names_places_and_counts() -> None:
     ]
 
 
+def test_names_that_are_not_text_can_be_printed() -> None:
+    finding = Diagnostic("E0305", "the column `\ud800`")
+    assert json.loads(machine([finding]).encode())["diagnostics"][0]["title"] == finding.title
+    assert concise([finding]).encode() and human([finding]).encode()
+
+
 def test_concise_is_one_line_for_each() -> None:
     assert concise([ERROR, WARNING]) == "r.toml:2:1: E0203 unknown key `a`\nW0503 idle\n"
 

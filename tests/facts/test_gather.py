@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, compiled, with_key, write_data
+from compiling import BASES, codes, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recipec.facts.sizes import rounded
 
-CHAT, PAIRS = BASES["lora-single"], BASES["dpo-full"]
+CHAT, PAIRS, LORA, BOTH = (BASES[name] for name in ("lora-single", "dpo-full", "lora-ddp", "sft-dpo"))
+OTHER = b'{"instruction": "a", "response": "b"}'
 DEEP = b'{"text":"a","x":' + b"[" * 900 + b"]" * 900 + b"}"
 
 # Base, key, value, files -> the code, the recipe's section that it points at, and a word of what it says.
@@ -28,6 +29,10 @@ FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
     "test": (CHAT, "data.test", "nope.jsonl", {}, "E0303", "data", "nope.jsonl"),
     "template": (CHAT, "data.template", "./nope.jinja", {}, "E0001", "data", "nope.jinja"),
     "bad template": (CHAT, "data.template", "./a.jinja", {"a.jinja": b"\xff"}, "E0003", "data", "a.jinja"),
+    "template with a mark": (CHAT, "data.template", "./a.jinja", {"a.jinja": b"\xee\x80\x80"}, "E0006", "data", "a."),
+    "template folder": (CHAT, "data.template", "./m.jinja", {"m.jinja/a": b""}, "E0002", "data", "m.jinja"),
+    "no eval rows": (CHAT, "data.eval", "a.jsonl", {"a.jsonl": b"nope"}, "E0304", "data", "a.jsonl:1"),
+    "eval of other columns": (LORA, "data.eval", "a.jsonl", {"a.jsonl": OTHER}, "E0305", "data", "data.eval"),
     "not JSON": (CHAT, "data.train", "a.jsonl", {"a.jsonl": b"nope"}, "E0304", "data", "a.jsonl:1"),
     "too deep": (CHAT, "data.train", "a.jsonl", {"a.jsonl": DEEP}, "E0304", "data", "a.jsonl:1"),
     "ending": (CHAT, "data.train", "a.xls", {"a.xls": b"a"}, "E0304", "data", "a.xls"),
@@ -58,6 +63,60 @@ def test_everything_missing_is_said_at_once(tmp_path: Path) -> None:
     recipe = with_key(with_key(CHAT, "model.name", "org/nope"), "hardware.gpu", "nope")
     found = compiled(tmp_path, with_key(recipe, "data.train", ["x.jsonl", "y.jsonl"])).diagnostics
     assert sorted(finding.code for finding in found) == ["E0301", "E0302", "E0303", "E0303"]
+
+
+@pytest.mark.parametrize(("file", "stages"), [("chat.jsonl", ["sft"]), ("pairs.jsonl", ["dpo"])])
+def test_an_eval_file_is_for_the_stage_with_such_rows(tmp_path: Path, file: str, stages: list[str]) -> None:
+    plan = compiled(tmp_path, with_key(BOTH, "data.eval", file)).plan
+    assert plan is not None
+    fractions = {part.stage.name: part.decisions["eval_fraction"].value for part in plan.stages}
+    assert [name for name, fraction in fractions.items() if not fraction] == stages
+
+
+def test_a_template_is_read_as_it_is(tmp_path: Path) -> None:
+    write_data(tmp_path)
+    (tmp_path / "a.jinja").write_bytes("\ufeff{{ messages }}\r\n<｜é｜>".encode())
+    facts = compiled(tmp_path, with_key(CHAT, "data.template", "./a.jinja")).facts
+    assert facts is not None and facts.template_text == "{{ messages }}\r\n<｜é｜>"
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1e-4, ["E0205"]), (2e-4, [])])
+@pytest.mark.parametrize("key", ["eval_fraction", "test_fraction"])
+def test_a_share_holds_out_a_row(tmp_path: Path, key: str, share: float, expected: list[str]) -> None:
+    found = compiled(tmp_path, with_key(CHAT, f"data.{key}", share)).diagnostics
+    assert [finding.code for finding in found if finding.code.startswith("E")] == expected
+
+
+def test_a_share_of_assumed_rows_is_taken_as_it_is(tmp_path: Path) -> None:
+    data = {"train": {"hub": "org/rows"}, "format": "chat", "eval_fraction": 1e-6}
+    assert compiled(tmp_path, with_key(CHAT, "data", data)).files
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-8B", "EleutherAI/pythia-70m", "Qwen/Qwen3-30B-A3B", "microsoft/phi-4"])
+def test_modules_are_those_of_the_model(tmp_path: Path, model: str) -> None:
+    facts = compiled(tmp_path, with_key(CHAT, "model.name", model)).facts
+    assert facts is not None
+    names = [name for name, _, _ in facts.model.architecture.linear_shapes()]
+    lora = with_key(with_key(CHAT, "model.name", model), "train.lora", {"targets": names})
+    assert "E0401" not in codes(compiled(tmp_path, lora))
+    [finding] = compiled(tmp_path, with_key(lora, "train.lora.targets", [*names, "self_attn"])).diagnostics
+    assert (finding.code, finding.title) == ("E0401", "the model has no module `self_attn` for an adapter")
+    assert ", ".join(names) in finding.labels[1].message
+
+
+def test_pairs_need_a_preference_stage(tmp_path: Path) -> None:
+    recipe = with_key(with_key(PAIRS, "data.preferences", None), "data.train", "pairs.jsonl")
+    assert codes(compiled(tmp_path, recipe)) == []
+    assert codes(compiled(tmp_path, with_key(recipe, "alignment.method", "none"))) == ["E0401"]
+
+
+def test_the_size_of_all_texts_counts(tmp_path: Path) -> None:
+    text = with_key(BASES["text"], "data", {"train": "*.txt"})
+    write_data(tmp_path)
+    (tmp_path / "second.txt").write_text("A pump moves water.\n" * 60)
+    facts = compiled(tmp_path, text).facts
+    assert facts is not None
+    assert facts.data["train"].decisions["examples"].value == 4
 
 
 def test_small_changes_of_the_data_change_nothing(tmp_path: Path) -> None:

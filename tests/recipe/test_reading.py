@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from recipec.diagnostics.human import human
+from recipec.diagnostics.model import Report
+from recipec.recipe import load_recipe
 from recipec.recipe.source import MAX_BYTES
-from recipes import BASE, codes, findings
+from recipes import BASE, codes, findings, load
 
 HOSTILE = {
     "lists in lists": ("x = " + "[" * 100_000, "E0102"),
@@ -25,13 +28,15 @@ HOSTILE = {
     "binary": (b"\x7fELF\x02\x01\xff", "E0003"),
 }
 
+PLANES = (0xF0000, 0xFFFFD, 0xFFFFE, 0x100000, 0x10FFFD, 0x10FFFF)  # private use, and the noncharacters between
+
 
 @pytest.mark.parametrize(("text", "code"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_file_is_refused(tmp_path: Path, text: str | bytes, code: str) -> None:
     assert codes(tmp_path, recipe=text) == [code]
 
 
-@pytest.mark.parametrize("number", [0, 0x1B, 0x7F, 0x85, 0x2028, 0x202E, 0xFEFF, 0xE000, 0xF8FF, 0xFDD0, 0x10FFFF])
+@pytest.mark.parametrize("number", [0, 0x1B, 0x7F, 0x85, 0x2028, 0x202E, 0xFEFF, 0xE000, 0xF8FF, 0xFDD0, *PLANES])
 def test_a_forbidden_character_is_refused_wherever_it_stands(tmp_path: Path, number: int) -> None:
     escape = f"\\U{number:08x}"
     value = f'[recipe]\nname = "x"\ndescription = "a{escape}b"\n'
@@ -40,10 +45,19 @@ def test_a_forbidden_character_is_refused_wherever_it_stands(tmp_path: Path, num
 
 
 def test_line_breaks_tabs_and_emoji_are_text(tmp_path: Path) -> None:
-    from recipes import load
-
     text = BASE.replace('name = "case"', 'name = "case"\ndescription = """\na\tb\nc \U0001f600"""')
     assert load(tmp_path, recipe=text.replace("\n", "\r\n")).recipe.recipe.description == "a\tb\nc \U0001f600"
+
+
+@pytest.mark.parametrize("character", ["\n", "\t", "\x1b", "\u202e", "\ue000", "\U000f0000", "\udcff"])
+def test_a_recipe_with_an_unfit_file_name_is_refused(tmp_path: Path, character: str) -> None:
+    path = tmp_path / f"a{character}b.toml"
+    path.write_text(BASE)
+    report = Report()
+    assert load_recipe(path, report) is None
+    (diagnostic,) = report.diagnostics
+    assert (diagnostic.code, diagnostic.notes != ()) == ("E0006", True)
+    human(report.diagnostics).encode()
 
 
 def test_a_syntax_error_points_at_its_column(tmp_path: Path) -> None:
@@ -54,9 +68,6 @@ def test_a_syntax_error_points_at_its_column(tmp_path: Path) -> None:
 
 def test_an_unreadable_file_is_an_error_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "recipe.toml").symlink_to("recipe.toml")
-    from recipec.diagnostics.model import Report
-    from recipec.recipe import load_recipe
-
     report = Report()
     assert load_recipe(tmp_path / "recipe.toml", report) is None
     assert [diagnostic.code for diagnostic in report.diagnostics] == ["E0002"]

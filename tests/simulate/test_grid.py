@@ -16,8 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part
 
 from benchmarks.memory_grid import Case, cases, error, read
 
-pytestmark = pytest.mark.executes
-
 FEW = {  # one of each kind, the quick ones
     ("Qwen/Qwen2.5-0.5B", "full", "single", "sft"),
     ("meta-llama/Llama-3.1-8B", "lora", "single", "sft"),
@@ -36,6 +34,7 @@ def chosen() -> list[Case]:
     return [case for case in cases() if int(sha256(case.id.encode()).hexdigest(), 16) % parts == number]
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("case", chosen(), ids=lambda case: case.id)
 def test_a_case_is_what_the_grid_says(case):
     from recipec.simulate.simulate import simulate

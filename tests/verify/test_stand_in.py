@@ -79,10 +79,10 @@ def test_a_catalog_model_keeps_its_ratios(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tokenizer_renders_its_family_with_whole_markers(family: str) -> None:
     found = next(found for name in model_names() if (found := model(name)) and found.template_family == family)
-    tokenizer = stand_in_tokenizer(found, TEXTS, template_text(family))
+    tokenizer = stand_in_tokenizer(found, TEXTS, template_text(family, "chat"))
     talk = [{"role": "user", "content": "the boat"}, {"role": "assistant", "content": "the castle"}]
     tokens = tokenizer.apply_chat_template(talk, return_dict=True)["input_ids"]
-    assert tokenizer.chat_template == template_text(family)
+    assert tokenizer.chat_template == template_text(family, "chat")
     assert "the castle" in tokenizer.decode(tokens)
     assert tokenizer.eos_token == found.stop_tokens[0]
     assert tokenizer.eos_token_id in tokens
@@ -119,7 +119,7 @@ def local_bundle(folder: Path) -> Bundle:
 def test_a_local_folder_is_used_when_tiny_and_else_stood_in_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: bool
 ) -> None:
-    template = template_text("qwen3")
+    template = template_text("qwen3", "chat")
     write_stand_in(real("llama"), TEXTS, tmp_path / "real" / "own", template)
     if not tiny:
         with (tmp_path / "real" / "own" / "more.safetensors").open("wb") as file:

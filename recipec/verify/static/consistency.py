@@ -44,7 +44,8 @@ def _stage_problems(bundle: Bundle, stage: Stage) -> Iterator[str]:
 
 
 def _config(bundle: Bundle, stage: Stage, path: str) -> Path:
-    return bundle.root / (path.replace("configs/", f"configs/{stage.name}/", 1) if stage.folder else path)
+    own = bundle.root / path.replace("configs/", f"configs/{stage.name}/", 1)
+    return own if own.is_file() else bundle.root / path
 
 
 def _trainer_arguments(stage: Stage) -> dict[str, Any]:

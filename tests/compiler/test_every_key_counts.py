@@ -1,0 +1,184 @@
+"""No key of the language is idle: each one, set to another legal value, changes an emitted file or the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, good, texts, with_key
+
+from recipec.recipe.schema_keys import keys_of
+
+# Keys that say what may be, not what is made; what they refuse is shown in tests/errors.
+LIMITS = {
+    "recipe.extends": "says where the other keys come from",
+    "recipe.allow": "silences warnings",
+    "budget.max_hours": "refuses a plan",
+    "budget.max_cost_usd": "refuses a plan",
+    "policy.models": "refuses a model",
+    "policy.licences": "refuses a model",
+    "policy.max_gpus": "refuses a plan",
+    "policy.max_usd": "refuses a plan",
+}
+
+# How one stage learns: key -> another value.
+LEARNING: dict[str, Any] = {
+    "learning_rate": 3e-4,
+    "schedule": "linear",
+    "warmup": 0.2,
+    "weight_decay": 0.05,
+    "max_grad_norm": 0.5,
+    "epochs": 7,
+    "max_steps": 321,
+    "global_batch_size": 32,
+    "micro_batch_size": 2,
+    "eval_every": 0.25,
+    "save_every": 0.4,  # a multiple of whatever share eval_every has
+    "packing": True,
+    "lora.rank": 4,
+    "lora.alpha": 48,
+    "lora.targets": ["q_proj", "v_proj"],
+    "lora.dropout": 0.2,
+    "arguments": {"neftune_noise_alpha": 5.0},
+}
+SOURCES = tuple(f"data.{part}" for part in ("train", "preferences", "eval", "test"))
+SOURCE: dict[str, Any] = {
+    "split": "validation",
+    "subset": "en",
+    "revision": "abc",
+    "weight": 2,
+}
+
+# Key -> the base that it is set on, and the value; what follows "+" is in MORE.
+CASES: dict[str, tuple[str, Any]] = {
+    "recipe.name": ("lora-single", "another"),
+    "recipe.description": ("lora-single", "What for."),
+    "recipe.seed": ("lora-single", 7),
+    "goal.task": ("dpo-full+chat", "instruct"),
+    "goal.priority": ("lora-single", "memory"),
+    "goal.new_domain": ("lora-single", True),
+    "goal.first_time": ("full-fsdp", True),
+    "model.name": ("lora-single", "Qwen/Qwen2.5-7B"),
+    "model.like": ("lora-single+unknown model", "Qwen/Qwen2.5-7B"),
+    "model.revision": ("lora-single", "abc"),
+    "model.trust_remote_code": ("lora-single", True),
+    "data.train": ("lora-single", ["chat.jsonl", "chat.jsonl"]),
+    "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs.jsonl"]),
+    "data.eval": ("lora-single", "chat.jsonl"),
+    "data.eval_fraction": ("lora-single", 0.2),
+    "data.test": ("lora-single", "chat.jsonl"),
+    "data.test_fraction": ("lora-single", 0.2),
+    "data.split.stratify": ("lora-single+share", "label"),
+    "data.split.group": ("lora-single+share", "user"),
+    "data.split.time": ("lora-single+share", "date"),
+    "data.format": ("lora-single+hub", "instruction"),
+    "data.columns": ("lora-single+hub", {"messages": "turns"}),
+    "data.template": ("lora-single", "chatml"),
+    "data.max_length": ("lora-single", 512),
+    "data.overflow": ("lora-single", "truncate"),
+    "data.examples": ("lora-single", 50_000),
+    "data.tokens_per_example": ("lora-single", 900),
+    "hardware.gpu": ("lora-single", "h200"),
+    "hardware.vram_gib": ("lora-single+no gpu", 24),
+    "hardware.gpus_per_node": ("lora-single", 2),
+    "hardware.gpu_link": ("full-fsdp", "pcie"),
+    "hardware.host_memory_gib": ("cpu", 32),
+    "hardware.cpu_cores": ("lora-single", 12),
+    "launch.with": ("lora-single", "none"),
+    "launch.env": ("lora-single", {"NCCL_DEBUG": "WARN"}),
+    "launch.setup": ("lora-single", ["source env.sh"]),
+    "alignment.method": ("sft-dpo", "none"),
+    "alignment.beta": ("sft-dpo", 0.3),
+    "alignment.loss": ("sft-dpo", "ipo"),
+    "train.adaptation": ("dpo-full", "lora"),
+    "train.quantization": ("lora-single", "nf4"),
+    "train.precision": ("lora-single", "fp16"),
+    "train.strategy": ("lora-ddp", "fsdp"),
+    "train.offload": ("lora-ddp+sharded", "cpu"),
+    "train.activation_checkpointing": ("lora-single", True),
+    "train.attention": ("lora-single", "eager"),
+    "train.compile": ("lora-single", True),
+    "train.optimizer": ("lora-single", "adamw-8bit"),
+    "train.keep_checkpoints": ("lora-single", 5),
+    "evaluate.samples": ("lora-single", 17),
+    "evaluate.max_new_tokens": ("lora-single", 77),
+    "track.to": ("lora-single", "wandb"),
+    "track.project": ("lora-single", "assistants"),
+    "track.run": ("lora-single", "second-try"),
+    "registry.status": ("lora-single", "staging"),
+    "registry.tags": ("lora-single", ["support"]),
+    "budget.price_per_gpu_hour": ("lora-single", 2.5),
+    **{f"train.{key}": ("lora-single", value) for key, value in LEARNING.items()},
+    **{f"train.sft.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
+    **{f"train.dpo.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
+    **{f"train.continue-pretrain.{key}": ("text+lora", value) for key, value in LEARNING.items()},
+    "train.dpo.packing": ("sft-dpo", False),
+    "train.continue-pretrain.packing": ("text+lora", False),
+}
+MORE: dict[str, Tables] = {
+    "chat": {"data.train": "chat.jsonl", "data.preferences": None, "train": {}},
+    "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
+    "share": {"data.eval_fraction": 0.1},
+    "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
+    "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
+    "lora": {"train.adaptation": "lora"},
+    "sharded": {"train.strategy": "zero2", "hardware.host_memory_gib": 256},
+}
+
+
+def test_every_key_is_listed() -> None:
+    assert set(_keys(())) - set(_source_keys()) == CASES.keys() - set(SOURCES) | LIMITS.keys()
+    assert set(keys_of(("data", "train"))) == SOURCE.keys() | {"path", "hub"}
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_a_key_changes_something(folder: Path, key: str) -> None:
+    base, value = CASES[key]
+    assert _outputs(folder, base) != _made(folder, with_key(_base(base), key, value))
+
+
+@pytest.mark.parametrize("key", ["path", "hub", *SOURCE])
+@pytest.mark.parametrize("part", SOURCES)
+def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) -> None:
+    name, file = ("dpo-full", "pairs.jsonl") if part == "data.preferences" else ("lora-single", "chat.jsonl")
+    base = with_key(BASES[name], "data.format", "chat")
+    source = {"hub": "org/other"} if key in ("split", "subset", "revision") else {"path": file}
+    moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file[:4]}*.jsonl"}}
+    changed = moved[key] if key in moved else {**source, key: SOURCE[key]}
+    assert _made(folder, with_key(base, part, source)) != _made(folder, with_key(base, part, changed))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("recipes")
+
+
+def _keys(table: tuple[str, ...]) -> Iterator[str]:
+    for key in keys_of(table):
+        path = (*table, key)
+        yield from _keys(path) if keys_of(path) else (".".join(path),)
+
+
+def _source_keys() -> Iterator[str]:
+    return (f"{part}.{key}" for part in SOURCES for key in ("path", "hub", *SOURCE))
+
+
+def _base(name: str) -> Tables:
+    base, _, more = name.partition("+")
+    recipe = BASES[base]
+    for key, value in MORE.get(more, {}).items():
+        recipe = with_key(recipe, key, value)
+    return recipe
+
+
+@cache
+def _outputs(folder: Path, name: str) -> tuple[dict[str, str], bytes]:
+    return _made(folder, _base(name))
+
+
+def _made(folder: Path, recipe: Tables) -> tuple[dict[str, str], bytes]:
+    compilation = good(folder, recipe)
+    return texts(compilation), compilation.plan_json

@@ -1,0 +1,51 @@
+"""What may stand in train.arguments: names that Python takes, and none that the bundles set themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recipec.recipe.decided_arguments import DECIDED_ARGUMENTS
+from recipec.recipe.schema_keys import keys_of
+from recipes import BASE, codes, load
+
+EXAMPLES = Path(__file__).parents[2] / "generated-examples"
+CONFIGS = ("SFTConfig", "DPOConfig")
+
+
+def test_every_argument_of_the_examples_is_decided() -> None:
+    used = {name for path in EXAMPLES.rglob("train.py") for name in _keywords(path)}
+    assert len(used) > 40
+    assert used <= DECIDED_ARGUMENTS.keys()
+
+
+def test_every_key_that_decides_an_argument_exists() -> None:
+    homes = {home for home in DECIDED_ARGUMENTS.values() if home}
+    assert not [home for home in homes if home.split(".")[-1] not in keys_of(tuple(home.split(".")[:-1]))]
+
+
+@pytest.mark.parametrize("name", DECIDED_ARGUMENTS)
+def test_a_decided_argument_is_refused(tmp_path: Path, name: str) -> None:
+    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
+
+
+@pytest.mark.parametrize("name", ["class", "None", "self", "__debug__", "a-b", "1a", "", "a b", "\u00e9", "\uff4cr"])
+def test_a_name_that_python_does_not_take_is_refused(tmp_path: Path, name: str) -> None:
+    table = f'[train.sft.arguments]\n"{name}" = 1\n'
+    assert codes(tmp_path, recipe=BASE + table) == ["E0206"]
+
+
+@pytest.mark.parametrize("name", ["neftune_noise_alpha", "_x", "match", "X1"])
+def test_other_names_are_passed_on(tmp_path: Path, name: str) -> None:
+    found = load(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n").wishes("sft", last=True)
+    assert found["train.arguments"].value == {name: 1}
+
+
+def _keywords(path: Path) -> Iterator[str]:
+    """The keywords of the configuration's constructor in an emitted train.py."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CONFIGS:
+            yield from (keyword.arg for keyword in node.keywords if keyword.arg)
