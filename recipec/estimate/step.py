@@ -85,8 +85,9 @@ def _attention(architecture: Architecture, layout: Layout, work: Work, sequences
     """
     tokens = sequences * work.seq_len_tokens
     square = tokens * work.seq_len_tokens
-    if layout.attention == "eager":  # the fp32 softmax and its compute-type copy
-        return (4 + path.compute) * architecture.num_heads * square
+    if layout.attention == "eager":  # the fp32 softmax and its compute-type copy, and Gemma 2's capped scores
+        capped = architecture.model_type == "gemma2"
+        return (4 + path.compute * (1 + capped)) * architecture.num_heads * square
     if not _masked(architecture, layout, work, sequences):
         other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
         copied = len(architecture.modules.qkv) == 1 and not other

@@ -38,11 +38,12 @@ def place_data(bundle: Bundle, root: Path, hub_root: Path, rows: int) -> PlacedD
     placed = PlacedData(f"{rows} synthetic rows for each source")
     for stage in data.stages:
         for index, source in enumerate(stage.sources):
-            sample = _own_rows(own, source, stage, rows) or sample_rows(stage, rows, data.split, seed=index)
+            sample = _own_rows(own, source, stage, rows)
+            if sample is not None:
+                placed.description = f"up to {rows} rows of the files under DATA_ROOT, short ones"
+            sample = sample or sample_rows(stage, rows, data.split, seed=index)
             _place(source, sample, root, hub_root, placed)
             placed.texts += [json.dumps(row, ensure_ascii=False) for row in sample]
-    if own is not None:
-        placed.description = f"up to {rows} rows of the files under DATA_ROOT, short ones"
     return placed
 
 

@@ -27,9 +27,10 @@ def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
 
 
 def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:
-    """A copy of the real folder where it is tiny, else a stand-in for what its config.json says."""
+    """A copy of the real folder where it is whole and tiny, else a stand-in for what its config.json says."""
     known = known_model(bundle, real)
-    if sum(path.stat().st_size for path in real.rglob("*") if path.is_file()) <= _TINY_BYTES:
+    whole = any(real.glob("*.safetensors")) and (real / "tokenizer.json").is_file()
+    if whole and sum(path.stat().st_size for path in real.rglob("*") if path.is_file()) <= _TINY_BYTES:
         shutil.copytree(real, folder)
         return AS_IT_IS
     return write_stand_in(known, texts, folder, _own_template(real))

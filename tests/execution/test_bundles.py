@@ -20,7 +20,8 @@ pytestmark = pytest.mark.executes
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
-def test_a_shipped_example_runs(name: str) -> None:
+def test_a_shipped_example_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_ROOT", str(EXAMPLES.parent / "recipes"))  # where the demo's model configuration is
     report = verify_bundle(EXAMPLES / name, "run")
     assert report.ok, report.human()
 
