@@ -2,7 +2,7 @@
 
     python benchmarks/build_speed.py [RUNS]
 
-The minimum of several runs is printed, with .pyc files and the template cache warm: other load on the machine only adds.
+The minimum of several runs is printed, with .pyc files and the template cache warm: other load only adds to it.
 The ratio to the bare interpreter is what can be compared between machines.
 """
 
@@ -25,7 +25,8 @@ def main() -> None:
         command = [sys.executable, "-m", "recipec", "build", str(RECIPE), "-o", f"{folder}/out"]
         build = cpu_seconds(command, runs)
     print(f"recipec build          {build:6.3f} s   {build / bare:5.1f} x bare")
-    print(f"compile in process     {warm_milliseconds():6.1f} ms, of which planning {warm_milliseconds(only_plan=True):.1f}")
+    planning = warm_milliseconds(only_plan=True)
+    print(f"compile in process     {warm_milliseconds():6.1f} ms, of which planning {planning:.1f}")
     trl = cpu_seconds([sys.executable, "-m", "trl.cli", "sft", "--help"], 1)
     print(f"trl sft --help         {trl:6.3f} s   {trl / build:5.1f} x recipec build")
 

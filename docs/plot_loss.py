@@ -8,7 +8,7 @@ import matplotlib
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "recipec"  # the same ids each time
-import matplotlib.pyplot as plt
+import matplotlib.pyplot as plt  # noqa: E402 - after the backend is chosen
 
 
 def main() -> None:

@@ -69,4 +69,5 @@ def _lock(loaded: LoadedRecipe) -> LockInputs:
 
 def _name(file: Path, folder: Path) -> str:
     """A file relative to the recipe's folder; a shipped preset by its name, wherever it is installed."""
-    return f"shipped/{file.name}" if file.is_relative_to(shipped_recipes_folder()) else Path(relpath(file, folder)).as_posix()
+    shipped = file.is_relative_to(shipped_recipes_folder()) and not file.is_relative_to(folder)
+    return f"shipped/{file.name}" if shipped else Path(relpath(file, folder)).as_posix()

@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen2.5-14B-Instruct"
 TRAINED = BUNDLE / "outputs" / "sft"
-ROWS = BUNDLE / "data" / "sft" / "eval.jsonl"
+ROWS = BUNDLE / "data" / "sft" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation"
 MAX_ROWS = 500
 MAX_LENGTH = 4096

@@ -24,7 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "7d1c09d2571e8c92"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "7d1c09d2571e8c92-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.5
 
@@ -86,7 +86,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(
         model=MODEL,
@@ -97,7 +97,9 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
-    trainer.callback_handler.callbacks.insert(0, RunGuard(trainer, PLAN))  # first: trackers then log what it measures
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

@@ -22,7 +22,7 @@ from trl.chat_template_utils import get_training_chat_template
 BUNDLE = Path(__file__).resolve().parent
 BASE = "meta-llama/Llama-3.1-8B"
 TRAINED = BUNDLE / "outputs" / "sft"
-ROWS = BUNDLE / "data" / "sft" / "eval.jsonl"
+ROWS = BUNDLE / "data" / "sft" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation"
 MAX_ROWS = 500
 MAX_LENGTH = 4096

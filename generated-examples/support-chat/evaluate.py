@@ -29,7 +29,7 @@ from trl.chat_template_utils import get_training_chat_template
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen3-14B"
 TRAINED = BUNDLE / "outputs" / "sft"
-ROWS = BUNDLE / "data" / "sft" / "eval.jsonl"
+ROWS = BUNDLE / "data" / "sft" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation"
 MAX_ROWS = 500
 MAX_LENGTH = 2048

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "413460dc81e226bc"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "413460dc81e226bc-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.2
 
@@ -106,7 +106,7 @@ def nf4_config() -> BitsAndBytesConfig:
 
 def main() -> None:
     args = parse_args()
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(
         model=MODEL,
@@ -119,7 +119,9 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
-    trainer.callback_handler.callbacks.insert(0, RunGuard(trainer, PLAN))  # first: trackers then log what it measures
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

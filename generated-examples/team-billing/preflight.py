@@ -12,12 +12,12 @@ from datasets import Dataset
 from safetensors import safe_open
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
-PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32}
+PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 
 
-def checkpoint_to_resume(output_dir: Path, resume: str, plan: str) -> str | None:
-    """The checkpoint to continue from: only a complete one, and only of this plan."""
+def checkpoint_to_resume(output_dir: Path, resume: str, plan: str, max_steps: int) -> str | None:
+    """The checkpoint to continue from: only a complete one, only of this plan, only of a run of this length."""
     found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
     if resume == "none" and found:
         raise SystemExit(f"{output_dir} has checkpoints of an earlier run: give a fresh --output-dir, or --resume auto")
@@ -28,8 +28,12 @@ def checkpoint_to_resume(output_dir: Path, resume: str, plan: str) -> str | None
         if not marker.is_file():
             print(f"skipping {path}: it is incomplete")
             continue
-        if marker.read_text() != plan:
-            raise SystemExit(f"{path} belongs to plan {marker.read_text()}, this is plan {plan}: not resuming from it")
+        its_plan, its_steps = marker.read_text().rsplit(" ", 1)
+        if its_plan != plan:
+            raise SystemExit(f"{path} belongs to plan {its_plan}, this is plan {plan}: not resuming from it")
+        if its_steps != str(max_steps):
+            print(f"skipping {path}: its run had --max-steps {its_steps}, another learning rate schedule")
+            continue
         return str(path)
     if resume not in ("auto", "none"):
         raise SystemExit(f"{resume} is not a complete checkpoint")
@@ -47,7 +51,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
     report = json.loads(report_file.read_text())["train"]
-    lost = report["too_long"] / report["read"]
+    lost = report["too_long"] / report["counted"]
     if lost > MAX_DROPPED:
         raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
 
@@ -85,8 +89,8 @@ def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
 class RunGuard(TrainerCallback):
     """Compares the run with its plan, tries a save before step one, stops on NaN, marks complete checkpoints."""
 
-    def __init__(self, trainer: Trainer, plan: str) -> None:
-        self.trainer, self.plan = trainer, plan
+    def __init__(self, trainer: Trainer, plan: str, max_steps: int) -> None:
+        self.trainer, self.marker = trainer, f"{plan} {max_steps}"
         self.train_loss = 0.0
         self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
 
@@ -124,7 +128,7 @@ class RunGuard(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs) -> None:
         if args.should_save:
-            Path(args.output_dir, f"checkpoint-{state.global_step}", "plan.txt").write_text(self.plan)
+            Path(args.output_dir, f"checkpoint-{state.global_step}", "plan.txt").write_text(self.marker)
 
 
 def run_facts(trainer: Trainer) -> dict:
@@ -137,6 +141,7 @@ def run_facts(trainer: Trainer) -> dict:
         "wrapper": type(trainer.model_wrapped).__name__,
         "world_size": args.world_size,
         "global_batch_size": args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size,
+        "shards_parameters": sharded > 0,
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "rows": len(trainer.train_dataset),

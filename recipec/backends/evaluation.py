@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.imports import import_line
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
 from recipec.backends.preparation import is_chat, masks, uses_template_file
 from recipec.backends.training import base_model, code, nf4_config
 from recipec.facts.model import is_path
@@ -31,6 +31,7 @@ def _names(job: Job) -> dict[str, Any]:
         "local_model": is_path(job.facts.model.name),
         "base": base_model(job.stages[0]),
         "stage": stage.traced("stage"),
+        "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "lora": stage.because(stage.lora, "adaptation"),
         "transformers_imports": code(
             stage, import_line("transformers", _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4), "quantization"
@@ -49,6 +50,11 @@ def _names(job: Job) -> dict[str, Any]:
         "plain_pairs": stage.because(pairs and not is_chat(stage), "data_format"),
         "adds_special_tokens": not is_chat(stage),
     }
+
+
+def _split(stage: StageJob) -> str:
+    """The rows that no decision saw; where there are none, those that chose the checkpoint."""
+    return "test" if stage.value("test_fraction") or stage.value("has_test_file") else "eval"
 
 
 def _load_model(job: Job) -> Call:

@@ -174,7 +174,7 @@ def _stage(stage: StageJob) -> Call:
         Arg("train", [_source(source) for source in train], stage.ids("data_format")),
     ]
     for part in ("eval", "test"):
-        if getattr(data, part) is not None:
+        if stage.value(f"has_{part}_file"):
             args.append(Arg(part, [_source(source) for source in getattr(data, part)], stage.ids(f"has_{part}_file")))
     args.append(stage.arg("max_length", "max_length", note=True))
     for fraction in ("eval_fraction", "test_fraction"):

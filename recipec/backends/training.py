@@ -60,7 +60,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "model": model_expression(stage),
         "stage": stage.traced("stage"),
-        "plan_digest": job.plan_digest,
+        "plan_digest": f"{job.plan_digest}-{stage.name}",
         "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "prediction"),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
@@ -198,6 +198,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "global_batch_size": stage.because(
             stage.plan.layout.global_batch, "global_batch_size", "gradient_accumulation"
         ),
+        "shards_parameters": stage.traced("strategy", stage.sharder.shards_parameters),
     }
     return {
         "planned": planned,

@@ -54,7 +54,7 @@ def build_document(
         "stale": result.stale,
         "changes": [_change(change) for change in result.changes],
         "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
-        "next": _next(out, result) if result.exit_code == FINE and (written or not result.stale) else [],
+        "next": _next(recipe, out, result) if result.exit_code == FINE and (written or not result.stale) else [],
     }
 
 
@@ -64,12 +64,14 @@ def _change(change: Change) -> Document:
     return {"mark": mark, "path": change.path, "action": change.action.value, "note": note}
 
 
-def _next(out: Path, result: WriteResult) -> list[str]:
-    """The two commands that most people want now."""
+def _next(recipe: Path, out: Path, result: WriteResult) -> list[str]:
+    """The two commands that most people want now; data paths count from the recipe's folder."""
+    root = printable(str(recipe.parent))
+    here = "" if root == "." else f"DATA_ROOT={_quoted(root)} "
     there = {change.path for change in result.changes if change.action is not Action.DELETE}
     launch, shown = "launch/local.sh", printable(str(out))
-    first = f"bash {_quoted(f'{shown}/{launch}')} --max-steps 20" if launch in there else ""
-    return [f"recipec verify {_quoted(shown)}", first or f"python {_quoted(f'{shown}/prepare_data.py')}"]
+    first = f"{here}bash {_quoted(f'{shown}/{launch}')} --max-steps 20" if launch in there else ""
+    return [f"recipec verify {_quoted(shown)}", first or f"{here}python {_quoted(f'{shown}/prepare_data.py')}"]
 
 
 def _quoted(path: str) -> str:

@@ -7,6 +7,9 @@ from typing import Any
 Document = dict[str, Any]
 
 
+_ESTIMATES = ("prediction", "alternatives")  # shown as tables elsewhere
+
+
 def decisions_of(plan: Document) -> dict[str, Document]:
     """Full id ("sft.learning_rate", as the source map writes it) -> decision."""
     return {
@@ -18,7 +21,8 @@ def changed_decisions(one: Document, other: Document) -> list[Document]:
     """The decisions with another value, or in one plan only: `a` and `b` have both values and reasons."""
     a, b = decisions_of(one), decisions_of(other)
     rows = [(id, a.get(id), b.get(id)) for id in dict.fromkeys([*a, *b])]
-    return [{"id": id, "a": _side(old), "b": _side(new)} for id, old, new in rows if _value(old) != _value(new)]
+    changed = [row for row in rows if _value(row[1]) != _value(row[2]) and not row[0].endswith(_ESTIMATES)]
+    return [{"id": id, "a": _side(old), "b": _side(new)} for id, old, new in changed]
 
 
 def _value(decision: Document | None) -> Any:

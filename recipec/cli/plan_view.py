@@ -114,8 +114,8 @@ def _time_and_cost(stage: Document) -> list[str]:
 
 
 def _rejected(stage: Document) -> list[str]:
-    rows = [_alternative(row) for row in stage["rejected"]]
-    return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if rows else []
+    rows = [("", "of the device", "time", "")] + [_alternative(row) for row in stage["rejected"]]
+    return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from recipec.cli.bundles import open_bundle
-from recipec.cli.exit_codes import FINE, FOUND, UNUSABLE
-from recipec.cli.output import Failure, formats, print_json
+from recipec.cli.exit_codes import FINE, FOUND
+from recipec.cli.extras import missing_package
+from recipec.cli.output import formats, print_json
 from recipec.cli.paths import AnyPath
 
 
@@ -32,20 +33,9 @@ def command(out: Path, level: str, ranks: int | None, format: str) -> int:
 
         report = verify_bundle(out.absolute(), level, ranks)  # its processes run in other folders
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        raise missing_package("verify", error) from error
     if format == "json":
         print_json(report.document())
     else:
         click.echo(human(report.document()), nl=False)
     return FINE if report.ok else FOUND
-
-
-def _missing(error: ModuleNotFoundError) -> Exception:
-    """The message for a package of the extra that is not installed; a module of our own is a bug."""
-    if (error.name or "recipec").startswith("recipec"):
-        return error
-    return Failure(
-        f"verify needs the package `{error.name}`, which is not installed",
-        "pip install recipec[verify]",
-        exit_code=UNUSABLE,
-    )

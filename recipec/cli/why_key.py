@@ -50,7 +50,7 @@ def _names(id: str, key: str) -> set[str]:
     """What a decision answers to: sft.learning_rate, learning_rate, train.learning_rate, train.sft.learning_rate."""
     stage, _, name = id.partition(".")
     section, _, rest = key.partition(".")
-    return {id, name, *((key, f"{section}.{stage}.{rest}") if key else ())}
+    return {id, name, *((key, rest.split(".")[-1], f"{section}.{stage}.{rest}") if key else ())}
 
 
 def _decision(id: str, decisions: Mapping[str, Document], lines: Lines) -> Document:

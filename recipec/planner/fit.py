@@ -30,14 +30,17 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose."""
     tried: list[Candidate] = []
     bad: list[BadCombination] = []
-    chosen, its_ledger = None, None
+    found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
-        found = _candidates(context, ledger, loaded, bad)
-        tried += found
-        if chosen is None and (chosen := best(found)) is not None:
-            its_ledger = ledger
-    return Fit(chosen, its_ledger, tried, bad)
+        found.append((ledger, _candidates(context, ledger, loaded, bad)))
+        tried += found[-1][1]
+    for offloads in (False, True):  # another adaptation comes before holding states in CPU memory
+        for ledger, group in found:
+            chosen = best([candidate for candidate in group if offloads or candidate.layout.offload == "none"])
+            if chosen is not None:
+                return Fit(chosen, ledger, tried, bad)
+    return Fit(None, None, tried, bad)
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:

@@ -24,7 +24,9 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     if budget.max_hours is not None and hours > budget.max_hours:
         _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", report)
     if budget.max_cost_usd is not None and usd is None:
-        _over(loaded, "max_cost_usd", "no price is known for this GPU: set budget.price_per_gpu_hour", report)
+        label = Label(loaded.place("budget", "max_cost_usd"), "cannot be compared with anything")
+        help = ("set budget.price_per_gpu_hour",)
+        report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
         _over(loaded, "max_cost_usd", f"the plan costs ${usd:,.2f}", report)
 
@@ -65,7 +67,9 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
     if used < gpus:
         label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
-        help = ("raise train.global_batch_size, or ask for fewer GPUs",)
+        starved = stage.decisions["global_batch_size"].value < gpus
+        cure = "raise train.global_batch_size" if starved else "`recipec plan` shows why no layout on all of them won"
+        help = (f"{cure}, or ask for fewer GPUs",)
         report.add(Diagnostic("W0503", f"{gpus - used} of {gpus} GPUs are idle", (label,), help))
 
 

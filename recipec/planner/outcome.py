@@ -47,7 +47,12 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
             _strategy(layout.strategy, peak),
             ("gpus", "gpu", "params", "adaptation", "tokens_per_example"),
         ),
-        ("offload", layout.offload, _offload(layout.offload, peak), ("strategy", "gpu", "params")),
+        (
+            "offload",
+            layout.offload,
+            _offload(layout.offload, peak, memory.host_bytes * layout.mesh.world_size),
+            ("strategy", "gpu", "params"),
+        ),
         (
             "world_size",
             layout.mesh.world_size,
@@ -127,8 +132,10 @@ def _strategy(strategy: str, peak: str) -> str:
     return f"{reasons[strategy]}; {peak}"
 
 
-def _offload(offload: str, peak: str) -> str:
-    return f"fits without: {peak}" if offload == "none" else f"only with states in CPU memory: {peak}"
+def _offload(offload: str, peak: str, host_bytes: int) -> str:
+    if offload == "none":
+        return f"fits without: {peak}"
+    return f"only with states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
 
 
 def _world(world_size: int, gpus: int) -> str:

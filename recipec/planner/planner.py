@@ -71,7 +71,7 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
     settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
-    others = rejected(chosen, found.tried, steps)
+    others = rejected(chosen, found.tried, seconds)
     cost = run_cost(seconds, facts.gpus, facts.gpu, loaded.recipe.budget.price_per_gpu_hour)
     record_prediction(ledger, chosen, seconds, cost.usd, others)
     verbatim = context.wishes.get("train.arguments")

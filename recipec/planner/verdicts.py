@@ -14,34 +14,34 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.combinations import BadCombination
 
 
-def rejected(chosen: Candidate, tried: Sequence[Candidate], steps: int) -> list[Rejected]:
+def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> list[Rejected]:
     """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
     groups: dict[str, list[Candidate]] = {}
     for candidate in tried:
         same = _adaptation(candidate) == _adaptation(chosen)
         groups.setdefault(candidate.family if same else _adaptation(candidate), []).append(candidate)
     groups.pop(chosen.family)
-    return [_reason(_closest(group), chosen, steps) for group in groups.values()]
+    return [_reason(_closest(group), chosen, seconds) for group in groups.values()]
 
 
 def _closest(family: list[Candidate]) -> Candidate:
     return best(family) or min(family, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
 
 
-def _reason(candidate: Candidate, chosen: Candidate, steps: int) -> Rejected:
+def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected:
+    """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
         over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
         return Rejected(candidate.family, candidate.obstacle or over, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
-    assert candidate.time is not None
     if _adaptation(candidate) != _adaptation(chosen):
-        reason = f"fits, {ratio:.1f} times the time of an example; the rules prefer {_adaptation(chosen)}"
+        reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
-    return Rejected(candidate.family, reason, peak, steps * candidate.time.seconds_per_step)
+    return Rejected(candidate.family, reason, peak, seconds * ratio)
 
 
 def _adaptation(candidate: Candidate) -> str:

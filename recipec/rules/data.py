@@ -137,9 +137,7 @@ def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
     families' templates, not of Llama 3.1's and 3.2's) are cut into one row per answer, with what came before as prompt.
     """
     if data_format == "chat" and template == "model" and not template_has_mask:
-        return Choice(
-            "completion", "the model's template marks 0 assistant tokens: each answer becomes a row"
-        )
+        return Choice("completion", "the model's template marks 0 assistant tokens: each answer becomes a row")
     parts = {"text": "all", "chat": "assistant"}
     part = parts.get(data_format, "completion")
     return Choice(part, f"{data_format} rows: loss on {part} tokens, label -100 elsewhere")
@@ -162,7 +160,7 @@ def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
         return Choice("none", "text rows have 0 turns")
     if has_template:
         return Choice("model", f"this {model_kind} model brings 1 template, its own")
-    return Choice("plain", f"this {model_kind} model brings 0 templates; plain adds 0 new tokens")
+    return Choice("plain", f"no template of this {model_kind} model is known; plain adds 0 new tokens")
 
 
 @rule(

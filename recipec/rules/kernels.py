@@ -20,9 +20,7 @@ def attention(has_sdpa: bool) -> Choice:
     GPUs of compute capability 8.0 and later, so the gain is kept wherever there is no padding mask.
     """
     if not has_sdpa:
-        return Choice(
-            "eager", "transformers 5.23 has 0 fused kernels for this architecture"
-        )
+        return Choice("eager", "transformers 5.23 has 0 fused kernels for this architecture")
     return Choice("sdpa", "flash_attention_2 is not among the pinned packages; sdpa holds a flash kernel from 8.0 on")
 
 

@@ -19,9 +19,12 @@ def checkpointing_required(params: int, priority: str | None, total_vram_gib: fl
     001 requires it for models of more than 7B parameters and under 16 GB of GPU memory; a recipe that puts memory
     first gets it too. 001 also lists it beside full fine-tuning on 48-160 GB, which we leave to the planner: a
     small model there has room, and recomputing costs about a third of the step. "7B" is counted, not read off the
-    name: Llama-2-7B has 6.7e9 parameters and is not over it, Qwen2.5-7B has 7.6e9 and is.
+    name: Llama-2-7B has 6.7e9 parameters and is not over it, Qwen2.5-7B has 7.6e9 and is. A recipe that
+    puts speed first leaves it to the planner, which then recomputes only where memory asks for it.
     """
     billions = params / 1e9
+    if priority == "speed":
+        return Choice(False, f"priority speed: the planner decides, also for {billions:.1f}B parameters")
     if billions > 7:
         return Choice(True, f"{billions:.1f}B parameters are more than 7B")
     if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":

@@ -43,6 +43,7 @@ FSDP = Sharder(
     config="configs/fsdp.yaml",
     files=_files,
     arguments=_arguments,
+    shards_parameters=True,
     checkpoints_itself=True,
     gathers_on_save=True,
 )

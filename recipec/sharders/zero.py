@@ -78,5 +78,6 @@ ZERO3 = Sharder(
     config=ACCELERATE,
     deepspeed=DEEPSPEED,
     files=lambda run: _files(run, 3),
+    shards_parameters=True,
     keeps_master=True,
 )

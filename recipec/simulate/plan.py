@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-from recipec.compiler import Compilation
-from recipec.planner.plan import StagePlan
+from recipec.catalog.architecture import Architecture
+from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.settle import work_of
 from recipec.rules.core import Ledger
 from recipec.simulate.notes import obstacle
@@ -17,18 +17,16 @@ SIMULATED_PACKAGES = ("torch", "transformers", "trl", "peft", "accelerate")
 Document = dict[str, Any]
 
 
-def plan_exact(compilation: Compilation, *, full_depth: bool = False) -> Document:
-    """Simulate the chosen layout of each stage of a compiled plan; about ten seconds a stage, plus the imports."""
-    assert compilation.plan is not None and compilation.facts is not None
-    architecture = compilation.facts.model.architecture
+def plan_exact(plan: Plan, architecture: Architecture, *, full_depth: bool = False) -> Document:
+    """Simulate the chosen layout of each stage of a plan; about five seconds a stage, plus the imports."""
     return {
         "schema_version": SCHEMA_VERSION,
         "versions": {name: version(name) for name in SIMULATED_PACKAGES},
-        "stages": [_stage(plan, architecture, full_depth) for plan in compilation.plan.stages],
+        "stages": [_stage(stage, architecture, full_depth) for stage in plan.stages],
     }
 
 
-def _stage(plan: StagePlan, architecture: Any, full_depth: bool) -> Document:
+def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Document:
     work = work_of(Ledger(decisions=dict(plan.decisions)))
     formula = {
         "peak_allocated_bytes": plan.memory.peak_allocated_bytes,

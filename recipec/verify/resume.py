@@ -38,7 +38,7 @@ def check_resume(launch: Launch, report: VerifyReport) -> None:
     report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
     check_weights(launch, stage, output, report)
     for marker in output.glob("checkpoint-*/plan.txt"):
-        marker.write_text(_OTHER_PLAN, encoding="utf-8")
+        marker.write_text(f"{_OTHER_PLAN} {LEARN_STEPS}", encoding="utf-8")
     refused = train("refused")
     report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
 

@@ -35,7 +35,7 @@ EDGES: dict[str, str] = {
     "render": "",
     "rules": "",
     "sharders": "catalog layout render",
-    "simulate": "catalog estimate layout",
+    "simulate": "catalog estimate layout planner rules",
     "verify": "catalog facts methods planner recipe sharders",
 }
 LIBRARIES = {"cli": {"click"}, "recipe": {"pydantic", "pydantic_core"}, "render": {"jinja2"}}

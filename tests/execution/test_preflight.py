@@ -24,11 +24,11 @@ def preflight() -> ModuleType:
     return module
 
 
-def checkpoint(folder: Path, step: int, plan: str | None) -> Path:
+def checkpoint(folder: Path, step: int, plan: str | None, steps: int = -1) -> Path:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
     if plan is not None:
-        (path / "plan.txt").write_text(plan)
+        (path / "plan.txt").write_text(f"{plan} {steps}")
     return path
 
 
@@ -37,13 +37,20 @@ def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_pa
     newest = checkpoint(tmp_path, 10, PLAN)
     cut_off = checkpoint(tmp_path, 15, None)
 
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN) == str(newest)
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) == str(newest)
     assert f"skipping {cut_off}" in capsys.readouterr().out
 
 
+def test_a_checkpoint_of_a_short_run_is_not_continued(preflight: ModuleType, tmp_path: Path, capsys) -> None:
+    checkpoint(tmp_path, 20, PLAN, steps=20)
+
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) is None
+    assert "its run had --max-steps 20" in capsys.readouterr().out
+
+
 def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_path: Path) -> None:
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN) is None
-    assert preflight.checkpoint_to_resume(tmp_path, "none", PLAN) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "none", PLAN, -1) is None
 
 
 @pytest.mark.parametrize("resume", ["auto", "named"])
@@ -51,20 +58,20 @@ def test_a_checkpoint_of_another_plan_is_refused_by_name(preflight: ModuleType, 
     other = checkpoint(tmp_path, 5, "another plan")
 
     with pytest.raises(SystemExit, match="another plan"):
-        preflight.checkpoint_to_resume(tmp_path, str(other) if resume == "named" else resume, PLAN)
+        preflight.checkpoint_to_resume(tmp_path, str(other) if resume == "named" else resume, PLAN, -1)
 
 
 def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
     checkpoint(tmp_path, 5, PLAN)
 
     with pytest.raises(SystemExit, match="fresh --output-dir"):
-        preflight.checkpoint_to_resume(tmp_path, "none", PLAN)
+        preflight.checkpoint_to_resume(tmp_path, "none", PLAN, -1)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("key", ["loss", "eval_loss"])
 def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, value: float) -> None:
-    guard = preflight.RunGuard(trainer=None, plan=PLAN)
+    guard = preflight.RunGuard(trainer=None, plan=PLAN, max_steps=-1)
 
     with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7: halve the learning rate"):
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})

@@ -13,8 +13,10 @@ PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
 python "$BUNDLE/prepare_data.py"
 [[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
-  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/stages/1-sft/train.py" "$@"
+  --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
+  --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/stages/1-sft/train.py" "$@"
 python "$BUNDLE/stages/1-sft/merge_adapter.py"
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
-  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/stages/2-dpo/train.py" "$@"
+  --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
+  --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/stages/2-dpo/train.py" "$@"
 python "$BUNDLE/evaluate.py" after

@@ -23,6 +23,7 @@ BESIDE_A_FILE = ("mixed_precision", "gradient_accumulation_steps", "gradient_cli
 
 
 def problems(path: str) -> list[str]:
+    """What accelerate says against the file at `path`, or does not keep of it."""
     with open(path, encoding="utf-8") as file:
         raw = yaml.safe_load(file)
     try:
@@ -48,6 +49,7 @@ def nested(raw: dict) -> list[str]:
 
 
 def fsdp_version(raw: dict) -> list[str]:
+    """The keys of an FSDP2 configuration that only FSDP1 reads."""
     block = raw.get("fsdp_config") or {}
     if block.get("fsdp_version") != 2:
         return []

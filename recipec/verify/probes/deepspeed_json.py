@@ -57,6 +57,7 @@ class Watched(dict):
 
 
 def problems(path: str, world_size: int) -> list[str]:
+    """What DeepSpeed says against the file at `path`, or never reads of it."""
     from deepspeed.runtime import config
 
     with open(path, encoding="utf-8") as file:
@@ -73,6 +74,7 @@ def problems(path: str, world_size: int) -> list[str]:
 
 
 def autos(block: dict, path: str = "") -> list[str]:
+    """The dotted keys whose value is "auto"."""
     found = []
     for key, value in block.items():
         if isinstance(value, dict):

@@ -15,6 +15,7 @@ PROBE_TOKENS = 24  # as in the shim's learning.py
 
 
 def logits(folder: str, adapter: bool, autocast: str, dtype: str, nf4: dict | None) -> list[float]:
+    """The last position's logits of the model saved in `folder`, for one fixed input."""
     loader = AutoPeftModelForCausalLM if adapter else AutoModelForCausalLM
     options = {"dtype": getattr(torch, dtype)}
     if nf4:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 
 def problems(script: str, planned: dict) -> list[str]:
+    """What differs between the configuration that `script` builds and the plan."""
     sys.path.insert(0, str(Path(script).parent))  # as `python train.py` does
     spec = importlib.util.spec_from_file_location("emitted_train", script)
     module = importlib.util.module_from_spec(spec)

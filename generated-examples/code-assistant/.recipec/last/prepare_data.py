@@ -66,7 +66,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     if stage.test_fraction:
         splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     if stage.eval_fraction:
-        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction)
+        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     splits["train"] = drop_leaks(splits, report)
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,9 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
-    first = {digest(row): index for index, row in reversed(list(enumerate(full)))}
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
     report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
     return full.select(sorted(first.values()))
 
@@ -99,7 +101,7 @@ def read_files(pattern: str, root: Path) -> Dataset:
     """The rows of every file that a path or glob names; paths are relative to the data root."""
     files = named_files(pattern, root)
     if not files:
-        raise SystemExit(f"no file is {pattern} in {root.resolve()}: --data-root says where the data is")
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
     readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
     reader = readers[files[0].suffix]
     literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
@@ -142,7 +144,7 @@ def answers(messages: list[dict]) -> str:
 
 
 def digest(value: object) -> bytes:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
 
 
 def question(row: dict) -> bytes:
@@ -167,6 +169,7 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
     rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
     rows = rows.filter(lambda row: row["length"] <= stage.max_length)
     report |= {"rows": len(rows), "tokens": sum(rows["length"])}

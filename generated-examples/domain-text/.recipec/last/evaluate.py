@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen2.5-3B"
 TRAINED = BUNDLE / "outputs" / "continue-pretrain"
-ROWS = BUNDLE / "data" / "continue-pretrain" / "eval.jsonl"
+ROWS = BUNDLE / "data" / "continue-pretrain" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation"
 MAX_ROWS = 1000
 MAX_LENGTH = 2048

@@ -23,7 +23,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "05596725abdf0e92"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "05596725abdf0e92-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -85,7 +85,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(
         model=MODEL,
@@ -96,7 +96,9 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
-    trainer.callback_handler.callbacks.insert(0, RunGuard(trainer, PLAN))  # first: trackers then log what it measures
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards

@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, P
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen2.5-7B"
 TRAINED = BUNDLE / "outputs" / "dpo"
-ROWS = BUNDLE / "data" / "dpo" / "eval.jsonl"
+ROWS = BUNDLE / "data" / "dpo" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation"
 MAX_ROWS = 500
 MAX_LENGTH = 2048

@@ -17,7 +17,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from datasets import Dataset, concatenate_datasets, load_dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
@@ -77,7 +76,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     if stage.test_fraction:
         splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     if stage.eval_fraction:
-        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction)
+        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     splits["train"] = drop_leaks(splits, report)
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +96,9 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
-    first = {digest(row): index for index, row in reversed(list(enumerate(full)))}
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
     report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
     return full.select(sorted(first.values()))
 
@@ -112,7 +113,7 @@ def read_files(pattern: str, root: Path) -> Dataset:
     """The rows of every file that a path or glob names; paths are relative to the data root."""
     files = named_files(pattern, root)
     if not files:
-        raise SystemExit(f"no file is {pattern} in {root.resolve()}: --data-root says where the data is")
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
     readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
     reader = readers[files[0].suffix]
     literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
@@ -158,7 +159,7 @@ def answers(messages: list[dict]) -> str:
 
 
 def digest(value: object) -> bytes:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
 
 
 def question(row: dict) -> bytes:
@@ -185,6 +186,7 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
     rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
     rows = rows.filter(lambda row: row["length"] <= stage.max_length)
     report |= {"rows": len(rows), "tokens": sum(rows["length"])}
@@ -205,11 +207,8 @@ def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) ->
 
 def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
     """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
     for row in rows.select(range(min(200, len(rows)))):
-        encoded = tokenizer.apply_chat_template(
-            row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-        )
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
         tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
         learned = tokenizer.decode([token for token, mask in tokens if mask])
         given = tokenizer.decode([token for token, mask in tokens if not mask])

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b02c8ed7287a2d24"  # checkpoints carry this digest; resuming another plan's checkpoint is refused
+PLAN = "b02c8ed7287a2d24-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 
@@ -98,7 +98,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(
         model=MODEL,
@@ -110,7 +110,9 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
-    trainer.callback_handler.callbacks.insert(0, RunGuard(trainer, PLAN))  # first: trackers then log what it measures
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

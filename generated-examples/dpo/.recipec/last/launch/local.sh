@@ -17,5 +17,6 @@ PROCESSES=$((${NPROC_PER_NODE:-4} * ${NNODES:-1}))
 python "$BUNDLE/prepare_data.py"
 [[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
-  --num_machines "${NNODES:-1}" --num_processes "$PROCESSES" "$BUNDLE/train.py" "$@"
+  --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
+  --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after

@@ -8,13 +8,14 @@ The merge is done in bfloat16, also when training used a quantised base: the ada
 import os
 from pathlib import Path
 
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
 import torch
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parents[2] / "outputs" / "sft"
 
-os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16, low_cpu_mem_usage=True)
 model.merge_and_unload().save_pretrained(OUTPUT / "merged")
 AutoTokenizer.from_pretrained(OUTPUT).save_pretrained(OUTPUT / "merged")
