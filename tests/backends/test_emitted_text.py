@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts
+from compiling import BASES, good, texts, with_key
 
 from recipec.compiler import compile_recipe
 
@@ -53,6 +54,14 @@ def _assert_clean(folder: Path) -> None:
     _run("ruff", "format", "--no-cache", "--config", "ruff.toml", "--check", ".", cwd=folder)
     for script in folder.rglob("*.sh"):
         _run("shellcheck", str(script), cwd=folder)
+
+
+def test_a_column_that_the_data_lack_is_not_read(tmp_path: Path) -> None:
+    rows = [{"instruction": f"Add {n} and 1.", "output": str(n + 1)} for n in range(40)]
+    (tmp_path / "bare.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    tables = with_key(BASES["lora-ddp"], "data.train", "bare.jsonl")
+
+    assert "None]" not in texts(good(tmp_path, tables))["prepare_data.py"]
 
 
 @pytest.mark.parametrize("recipe", WHOLE, ids=lambda path: path.stem)

@@ -201,7 +201,7 @@ def _assert_same_structure(before: dict[str, str], after: dict[str, str], value:
 def _replaced(part: Any, value: str) -> Any:
     """HARMLESS gives way to the value, and a digest of the plan to nothing."""
     text = part.replace(HARMLESS, value) if isinstance(part, str) else part
-    return "" if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}", text) else text
+    return "" if isinstance(text, str) and re.fullmatch("[0-9a-f]{16}(-[a-z-]+)?", text) else text
 
 
 def _python(text: str) -> Iterator[Any]:
