@@ -27,7 +27,7 @@ def main() -> None:
     print(f"recipec build          {build:6.3f} s   {build / bare:5.1f} x bare")
     planning = warm_milliseconds(only_plan=True)
     print(f"compile in process     {warm_milliseconds():6.1f} ms, of which planning {planning:.1f}")
-    trl = cpu_seconds([sys.executable, "-m", "trl.cli", "sft", "--help"], 1)
+    trl = cpu_seconds([str(Path(sys.executable).parent / "trl"), "sft", "--help"], 1)
     print(f"trl sft --help         {trl:6.3f} s   {trl / build:5.1f} x recipec build")
 
 
