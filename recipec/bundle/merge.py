@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,7 @@ def merge_text(last: str, mine: str, new: str) -> Merged:
 
 def lines_of(text: str) -> list[str]:
     """The lines with their ends; only `\\n` ends a line."""
-    return [line for line in text.replace("\n", "\n\0").split("\0") if line]
+    return list(io.StringIO(text, newline="\n"))
 
 
 def has_markers(text: str) -> bool:

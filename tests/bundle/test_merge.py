@@ -28,7 +28,9 @@ def test_what_one_side_leaves_alone_takes_the_other(last: str, mine: str) -> Non
 
 @given(text=st.text())
 def test_lines_are_the_text(text: str) -> None:
-    assert "".join(lines_of(text.replace("\0", ""))) == text.replace("\0", "")
+    lines = lines_of(text)
+    assert "".join(lines) == text
+    assert all(line.find("\n") in (-1, len(line) - 1) for line in lines)
 
 
 def edited(lines: list[str], rng: random.Random) -> list[str]:
