@@ -15,6 +15,7 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather
 from recipec.planner import Plan, plan_recipe
+from recipec.planner.buildable import check_buildable
 from recipec.planner.document import plan_digest, plan_json
 from recipec.planner.limits import check_limits
 from recipec.recipe import LoadedRecipe, load_recipe
@@ -52,7 +53,9 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     facts = gather(loaded, report) if loaded else None
     plan = plan_recipe(loaded, facts, report) if loaded and facts else None
     if plan and facts and loaded:
-        check_limits(loaded, facts.model.licence, plan, report)
+        check_limits(loaded, facts.model, plan, report)
+    if plan and loaded and not only_plan:
+        check_buildable(loaded, plan, report)
     diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})
     if report.has_errors or plan is None or loaded is None or facts is None:
         return Compilation(diagnostics, loaded, facts)

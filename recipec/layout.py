@@ -21,6 +21,11 @@ class Mesh:
         return self.replicate * self.shard * self.tensor * self.context
 
     @property
+    def ranks_per_layer(self) -> int:
+        """Ranks that share the work of one layer on the same examples, or its experts; 1 where none do."""
+        return self.tensor * self.context * self.expert
+
+    @property
     def data_parallel(self) -> int:
         return self.replicate * self.shard
 
@@ -32,7 +37,7 @@ class Layout:
     adaptation: str  # full | lora
     quantization: str  # none | nf4
     precision: str  # bf16 | fp16 | fp32: the compute dtype
-    strategy: str  # single | ddp | fsdp | zero2 | zero3
+    strategy: str  # single | ddp | fsdp | hsdp | zero2 | zero3
     mesh: Mesh
     offload: str  # none | cpu
     micro_batch: int  # sequences per rank and micro step (pairs for preference methods)

@@ -114,13 +114,13 @@ def write_data(folder: Path) -> None:
     (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
 
 
-def compiled(folder: Path, recipe: Tables) -> Compilation:
+def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics."""
     if not (folder / "chat.jsonl").exists():
         write_data(folder)
     path = folder / "recipe.toml"
     path.write_text(toml(recipe), encoding="utf-8")
-    return compile_recipe(path)
+    return compile_recipe(path, only_plan=only_plan)
 
 
 def texts(compilation: Compilation) -> dict[str, str]:

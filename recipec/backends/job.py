@@ -85,9 +85,15 @@ class StageJob:
         return self.lora and self.index + 1 < len(self.job.plan.stages)
 
     @property
+    def nodes(self) -> int:
+        """Machines that the stage runs on."""
+        return -(-self.plan.layout.mesh.world_size // self.job.facts.gpus_per_node)
+
+    @property
     def run(self) -> Run:
         """The stage as its strategy sees it."""
-        return Run(self.plan.layout, self.job.facts.model.architecture, self.value("max_grad_norm"), self.ids)
+        shape, norm = self.job.facts.model.architecture, self.value("max_grad_norm")
+        return Run(self.plan.layout, shape, norm, self.ids, self.nodes)
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value

@@ -1,4 +1,4 @@
-"""launch/local.sh: everything in order on one machine."""
+"""launch/local.sh: everything in order, on one machine or on each of several."""
 
 from __future__ import annotations
 
@@ -16,26 +16,38 @@ def launch_artifacts(job: Job) -> list[Artifact]:
     launch = job.loaded.recipe.launch
     if launch.with_ == "none":
         return []
-    first, gpu = job.stages[0], job.facts.gpu
+    first = job.stages[0]
     names = {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
         "gated": first.because(bool(job.facts.model.gated), "model"),
         "gated_message": f"{job.facts.model.name} is gated: accept its licence on the hub and set HF_TOKEN",
-        "single_gpu": first.because(gpu.kind != "cpu" and first.value("world_size") == 1, "world_size"),
-        "cuda": first.because(gpu.vendor == "nvidia", "gpu"),
+        "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
-        "distributed": first.because(bool(first.sharder.config), "strategy"),
-        "processes": first.traced("world_size"),
+        "processes": first.because(-(-first.value("world_size") // first.nodes), "world_size"),
+        "shards": first.traced("shards") if first.sharder.copies_shards else None,
         "stages": [_stage(stage) for stage in job.stages],
     }
     ids = tuple(id for stage in job.stages for id in stage.ids("strategy", "stage"))
-    return [Artifact("launch/local.sh", ids, "launch/local.sh.j2", names, executable=True)]
+    template, own = _several_machines(first) if first.nodes > 1 else _one_machine(first)
+    return [Artifact("launch/local.sh", ids, template, names | own, executable=True)]
+
+
+def _one_machine(stage: StageJob) -> tuple[str, dict[str, Any]]:
+    return "launch/local.sh.j2", {
+        "single_gpu": stage.because(not stage.on_cpu and stage.value("world_size") == 1, "world_size"),
+        "distributed": stage.because(bool(stage.sharder.config), "strategy"),
+    }
+
+
+def _several_machines(stage: StageJob) -> tuple[str, dict[str, Any]]:
+    return "launch/nodes.sh.j2", {"nodes": stage.because(stage.nodes, "world_size", "gpus_per_node")}
 
 
 def _stage(stage: StageJob) -> Any:
     return SimpleNamespace(
         name=stage.traced("stage"),
+        number=Raw(str(stage.index)),
         script=Raw(f"{stage.folder}train.py"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
         config=Raw(config_path(stage, stage.sharder.config)),

@@ -30,15 +30,16 @@ def stage_text(stage: Document) -> str:
     """One stage: the plan in five lines, memory by term, time and cost, and the alternatives."""
     values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
-    parts = [_chosen(stage["choice"], values), _memory(stage["memory"]), _time_and_cost(stage), _rejected(stage)]
+    figures = [_memory(stage["memory"]), _time_and_cost(stage)]
+    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
 
 def _chosen(choice: Document, values: Document) -> list[str]:
-    machine = f"{choice['world_size']} x {values['gpu']}, {SHARDERS[choice['strategy']].title}, {_offload(choice)}"
+    machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
     return [
         _row("trains", _trained(choice, values)),
-        _row("on", machine),
+        _row("on", f"{machine}, {SHARDERS[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
         _row("batch", f"{choice['global_batch_size']} sequences = {_split(choice)}, up to {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
@@ -56,6 +57,18 @@ def _trained(choice: Document, values: Document) -> str:
         name = "QLoRA, 4-bit base" if choice["quantization"] == "nf4" else "LoRA"
         what = f"{name}, rank {value_text(values.get('lora_rank'))} on {value_text(values.get('lora_targets'))}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+
+
+def _nodes(choice: Document, values: Document) -> str:
+    nodes = -(-choice["world_size"] // values["gpus_per_node"])
+    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them" if nodes > 1 else ""
+
+
+def _mesh(mesh: Document) -> str:
+    """The groups of ranks, where there is more than one kind."""
+    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor", "context": "context", "expert": "expert"}
+    groups = [f"{mesh[name]} {word}" for name, word in words.items() if mesh[name] > 1]
+    return f" ({' x '.join(groups)})" if len(groups) > 1 else ""
 
 
 def _offload(choice: Document) -> str:
@@ -116,6 +129,17 @@ def _time_and_cost(stage: Document) -> list[str]:
 def _rejected(stage: Document) -> list[str]:
     rows = [("", "of the device", "time", "")] + [_alternative(row) for row in stage["rejected"]]
     return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
+
+
+def _next(stage: Document) -> list[str]:
+    """What the next better option would take."""
+    better = stage["next_better"]
+    if better is None:
+        return []
+    ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
+    if better["change"] is not None:
+        ways.append(f"{better['change']} ({better['change_family'].partition(', ')[2]})")
+    return [_row("better", f"{better['family'].partition(',')[0]} needs {', or '.join(ways)}")]
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:

@@ -41,6 +41,7 @@ CODES: dict[str, str] = {
     "E0405": "combination known to fail",
     "E0406": "secret in the recipe",
     "E0407": "value that recipec sets itself",
+    "E0410": "plan that cannot be built yet",
     "W0501": "value outside the range of its rule",
     "W0502": "unused allow",
     "W0503": "GPUs left idle",

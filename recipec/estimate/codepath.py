@@ -56,7 +56,7 @@ def code_path(layout: Layout, work: Work) -> CodePath:
     trained = _trained_bytes(layout, work, low)
     master = 4 if layout.strategy in DEEPSPEED and trained == 2 else 0
     autocast = work.autocast and low == 2 and layout.strategy not in SHARDS_WEIGHTS | DEEPSPEED
-    shard = layout.mesh.shard
+    shard = layout.mesh.shard * layout.mesh.context  # FSDP shards over both
     return CodePath(
         compute=low,
         residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual else low,

@@ -70,7 +70,7 @@ def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, s
     bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
     ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
     rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
-    products = step_flops(architecture, layout, work).hardware * step.tokens / rate
+    products = step_flops(architecture, layout, work).hardware * step.tokens / layout.mesh.tensor / rate
     passes = _passes(layout, work)
     weights = passes * step.fixed.sizes.params * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth

@@ -1,18 +1,19 @@
-"""How fast ranks reach each other, and what each strategy sends over a step."""
+"""How fast ranks reach each other: the link within a node, the network between nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from recipec.estimate.codepath import DEEPSPEED
-from recipec.layout import Layout
-
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
 ACHIEVED = {"nvlink": 0.77, "infinity-fabric": 0.65, "pcie": 0.4, "network": 0.8}
 PCIE_GB_S = 32.0  # PCIe 4.0 x16, one direction
 PCIE_ACHIEVED = 0.75  # pinned copies to and from the host
+# Seconds per collective and per hop of its ring, the model that NCCL itself chooses algorithms by: src/graph/tuning.cc,
+# base latency of Ring/Simple and its hardware latencies for NVLink, PCI and network. Read 2026-11.
+COLLECTIVE_SECONDS = 8.4e-6
+HOP_SECONDS = {"nvlink": 3.4e-6, "infinity-fabric": 3.4e-6, "pcie": 5.7e-6, "network": 14.0e-6}
 
 
 class _Gpu(Protocol):
@@ -27,46 +28,36 @@ class Link:
     kind: str  # nvlink | infinity-fabric | pcie
     gb_s: float  # per GPU and direction, peak
     gpus_per_node: int = 8
-    network_gb_s: float = 12.5  # per node and direction; 100 Gbit/s where nothing is known
-
-
-def link_of(gpu: _Gpu, kind: str = "auto", gpus_per_node: int = 8, network_gbps: float | None = None) -> Link:
-    """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
-    chosen = gpu.link if kind == "auto" else kind
-    rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
-    return Link(chosen, rate, gpus_per_node, (network_gbps or 100.0) / 8)
+    network_gb_s: float = 12.5  # per node and direction
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
-    """Bytes of one full copy that a collective moves; a ring sends (N-1)/N of it per rank."""
+class Group:
+    """Ranks that talk to each other: `size` of them, every `stride`-th one, nodes filled in the order of ranks."""
 
-    per_micro_step: float
-    per_step: float
+    size: int
+    stride: int = 1
 
 
-def traffic(layout: Layout, params: int, trainable: int) -> Traffic:
-    """What the strategy communicates: DDP 2 gradients a step; ZeRO-1/2 gradients and updated weights; FSDP and ZeRO-3
-    weights twice a micro step and gradients once.
+def link_of(gpu: _Gpu, kind: str = "auto", gpus_per_node: int = 8, network_gbps: float = 100.0) -> Link:
+    """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
+    chosen = gpu.link if kind == "auto" else kind
+    rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
+    return Link(chosen, rate, gpus_per_node, network_gbps / 8)
+
+
+def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: int = 0) -> float:
+    """Time of `collectives` rings over a group that together move `moved_bytes`, the size of one full copy.
+
+    Each rank sends (N-1)/N of it over the node's link; what leaves the node shares its network with the other groups.
     """
-    weights, gradients = 2.0 * params, 2.0 * trainable
-    if layout.mesh.data_parallel == 1 or layout.strategy == "single":
-        return Traffic(0.0, 0.0)
-    if layout.strategy in ("fsdp", "hsdp", "zero3"):
-        return Traffic(2 * weights + gradients, 0.0)
-    if layout.strategy in DEEPSPEED:
-        return Traffic(gradients if layout.strategy == "zero2" else 0.0, gradients + gradients)
-    return Traffic(0.0, 2 * 4.0 * trainable)  # an all-reduce of fp32 gradients: reduce-scatter and all-gather
-
-
-def transfer_seconds(moved_bytes: float, layout: Layout, link: Link) -> float:
-    """Time of collectives that move `moved_bytes`: the ring within a node, then the network between nodes."""
-    ranks = layout.mesh.data_parallel
-    if ranks == 1 or not moved_bytes:
+    if group.size == 1 or not moved_bytes:
         return 0.0
-    inside = min(ranks, link.gpus_per_node)
+    inside = max(1, min(group.size, link.gpus_per_node // group.stride))
+    nodes = -(-group.size // inside)
     seconds = moved_bytes * (inside - 1) / inside / (link.gb_s * ACHIEVED[link.kind] * 1e9)
-    nodes = -(-ranks // link.gpus_per_node)
     if nodes > 1:
-        seconds += moved_bytes * (nodes - 1) / nodes / (link.network_gb_s * ACHIEVED["network"] * 1e9)
-    return seconds
+        beside = link.gpus_per_node / inside
+        seconds += beside * moved_bytes * (nodes - 1) / nodes / (link.network_gb_s * ACHIEVED["network"] * 1e9)
+    hops = (group.size - nodes) * HOP_SECONDS[link.kind] + (nodes - 1) * HOP_SECONDS["network"]
+    return seconds + collectives * (COLLECTIVE_SECONDS + hops)

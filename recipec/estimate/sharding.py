@@ -42,7 +42,7 @@ class Buffers:
 
 def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
     """What `layout`'s strategy adds to a rank."""
-    if layout.mesh.data_parallel == 1:
+    if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
     if layout.strategy in ("fsdp", "hsdp"):
         return (_fsdp1 if work.fsdp == 1 else _fsdp2)(work, sizes, path, layout)

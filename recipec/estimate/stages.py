@@ -70,7 +70,8 @@ def _forward(step: Step, layers: int, checkpointing: bool) -> Terms:
 def _layer_forward(step: Step) -> float:
     """A layer that saves nothing: its feed-forward block, or its attention."""
     each = step.fixed.layers
-    return max(each.forward * step.tokens, each.attention * step.tokens + step.attention + step.mask)
+    attention = each.attention * step.tokens + step.attention + step.mask + step.gathered_context
+    return max(each.forward * step.tokens, attention)
 
 
 def _running(step: Step, gathered: Pass) -> Terms:
@@ -155,7 +156,8 @@ def _working_set(step: Step, checkpointing: bool) -> float:
     each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
     recomputed = each.saved * step.tokens + step.attention if checkpointing else 0
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
-    return recomputed + max(each.backward * step.tokens, each.product * step.tokens + dequantized)
+    running = max(each.backward * step.tokens, each.product * step.tokens + dequantized)
+    return recomputed + max(running, 2 * step.gathered_context)
 
 
 def _end_of_backward(step: Step, full: bool) -> Terms:

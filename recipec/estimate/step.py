@@ -9,8 +9,9 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import Activations, activations
 from recipec.estimate.codepath import CodePath, code_path
 from recipec.estimate.head import Head, head_bytes
+from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.sharding import Buffers, buffers
-from recipec.estimate.sizes import Sizes, sizes
+from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
 from recipec.estimate.work import Work
 from recipec.layout import Layout, Mesh
@@ -36,6 +37,7 @@ class Step:
     head: Head
     attention: int  # bytes per layer beyond what is linear in tokens
     mask: int  # the boolean mask that all layers share
+    gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
     accumulates: bool
     reference: bool  # a reference scores each batch
 
@@ -44,14 +46,16 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
     """Resolve everything that the stages of a step need."""
     choices = (layout.adaptation, layout.quantization, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
-    sequences = layout.micro_batch * work.sequences_per_example
-    tokens = sequences * work.seq_len_tokens
+    architecture = narrowed(architecture, layout.mesh.tensor)
+    sequences, context = layout.micro_batch * work.sequences_per_example, layout.mesh.context
+    tokens = sequences * work.seq_len_tokens // context
     return Step(
         fixed=fixed,
         tokens=tokens,
         head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
         attention=_attention(architecture, layout, work, sequences, fixed.path),
         mask=tokens * work.seq_len_tokens if _masked(architecture, layout, work, sequences) else 0,
+        gathered_context=2 * fixed.path.compute * architecture.kv_size * tokens * context if context > 1 else 0,
         accumulates=layout.accumulation > 1,
         reference=work.reference != "none",
     )
@@ -61,20 +65,24 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
 def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
     adaptation, quantization, precision, strategy, offload = choices
     layout = Layout(adaptation, quantization, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
-    path, count = code_path(layout, work), sizes(architecture, work.lora)
+    path, count = code_path(layout, work), rank_sizes(architecture, work.lora, mesh.tensor)
+    gathered = gathered_sizes(architecture, work.lora, mesh)
     return Fixed(
         sizes=count,
         path=path,
-        layers=activations(architecture, work.lora, path),
+        layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
         states=states(layout, work, count, path),
-        buffers=buffers(layout, work, architecture.hidden_size, count, path),
+        buffers=buffers(layout, work, architecture.hidden_size, gathered, path),
     )
 
 
 def _masked(architecture: Architecture, layout: Layout, work: Work, sequences: int) -> bool:
-    """Whether attention gets a mask: rows of different length, or a window that the sequence is longer than."""
+    """Whether attention gets a mask: rows of different length, or a window that the sequence is longer than.
+
+    Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
+    """
     windowed = architecture.sliding_window is not None and architecture.sliding_window <= work.seq_len_tokens
-    rows = layout.attention == "sdpa" and not layout.packing
+    rows = layout.attention == "sdpa" and not layout.packing and layout.mesh.context == 1
     return rows and ((work.padded and sequences > 1) or windowed)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.flops import step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops
-from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link, traffic, transfer_seconds
+from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
 from recipec.estimate.step import Step, step_of
+from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -21,7 +22,6 @@ from recipec.layout import Layout
 # ZeRO-Offload, Ren et al. 2021, table 4).
 HOST_ADAM_SECONDS = 0.28e-9
 FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per operation
-HIDDEN_SHARE = 0.8  # share of a micro step behind which communication can hide
 BAND = (0.96, 1.36)  # measured / predicted step time, p10 to p90 of 129 published runs; benchmarks/results
 
 
@@ -43,12 +43,12 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     micro = micro_step_seconds(architecture, layout, work, step, gpu)
     terms = {
         "compute": micro * layout.accumulation,
-        "communication": _communication(layout, step, link, micro),
+        "communication": communication_seconds(architecture, layout, step, link, micro),
         "offload": _offload(layout, step, link),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
     seconds = sum(terms.values())
-    tokens = step.tokens * layout.accumulation
+    tokens = step.tokens * layout.accumulation / layout.mesh.tensor
     useful = step_flops(architecture, layout, work).model * tokens
     return TimeEstimate(
         seconds_per_step=seconds,
@@ -60,21 +60,12 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     )
 
 
-def _communication(layout: Layout, step: Step, link: Link, micro: float) -> float:
-    """What collectives take beyond the computation that they hide behind."""
-    moved = traffic(layout, step.fixed.sizes.params, step.fixed.sizes.trainable)
-    each = transfer_seconds(moved.per_micro_step, layout, link)
-    last = transfer_seconds(moved.per_step, layout, link)
-    hidden = HIDDEN_SHARE * micro
-    return layout.accumulation * max(each - hidden, 0.05 * each) + max(last - hidden, 0.05 * last)
-
-
 def _offload(layout: Layout, step: Step, link: Link) -> float:
     """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
     if layout.offload == "none":
         return 0.0
     sizes, path = step.fixed.sizes, step.fixed.path
-    shard = max(layout.mesh.shard, 1)
+    shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard

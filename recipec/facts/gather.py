@@ -27,10 +27,16 @@ class Facts:
 
     model: Model
     gpu: Gpu
-    gpus: int
+    gpus_per_node: int
+    nodes: int
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # "train", "preferences": what the recipe's sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
+
+    @property
+    def gpus(self) -> int:
+        """All devices of all nodes."""
+        return self.gpus_per_node * self.nodes
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Facts | None:
@@ -43,8 +49,9 @@ def gather(loaded: LoadedRecipe, report: Report) -> Facts | None:
     if model is None or gpu is None or report.has_errors:
         return None
     facts = [*_goal(loaded), *model_facts(loaded, model), *hardware_facts(loaded, gpu)]
-    gpus = loaded.recipe.hardware.gpus_per_node or 1
-    return Facts(model, gpu, gpus, {fact.id: fact for fact in facts}, data, template)
+    hardware = loaded.recipe.hardware
+    machines = hardware.gpus_per_node or 1, hardware.nodes or 1
+    return Facts(model, gpu, *machines, {fact.id: fact for fact in facts}, data, template)
 
 
 def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:

@@ -11,6 +11,7 @@ from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
+ASSUMED_NETWORK_GBPS = 100.0  # one common adapter for each machine
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
 
 
@@ -52,16 +53,26 @@ def _cpu(memory_gib: float) -> Gpu:
 def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     """The facts about the hardware that rules use."""
     hardware = loaded.recipe.hardware
-    gpus = hardware.gpus_per_node or 1
+    per_node, nodes = hardware.gpus_per_node or 1, hardware.nodes or 1
+    gpus = per_node * nodes
     source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
     key = "gpu" if hardware.gpu is not None else "vram_gib"
-    cores = hardware.cpu_cores and hardware.cpu_cores // gpus
+    cores = hardware.cpu_cores and hardware.cpu_cores // per_node
     return [
         stated(loaded, "gpu", gpu.name, "hardware", key),
-        stated(loaded, "gpus", gpus, "hardware", "gpus_per_node", absent="one GPU"),
+        stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
+        stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
+        known("gpus", gpus, f"{nodes} x {per_node}", "nodes", "gpus_per_node"),
+        *([_network(loaded)] if nodes > 1 else []),
         known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", source=source),
         known("total_vram_gib", gpu.memory_gib * gpus, f"{gpus} x {gpu.memory_gib:g} GiB", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
-        replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus",)),
+        replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus_per_node",)),
     ]
+
+
+def _network(loaded: LoadedRecipe) -> Decision:
+    """What a machine sends to the others; the plan depends on it, so it is said where it is assumed."""
+    value = loaded.recipe.hardware.network_gbps or ASSUMED_NETWORK_GBPS
+    return stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent="assumed: one adapter per node")

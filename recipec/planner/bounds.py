@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from recipec.estimate.links import link_of
+from recipec.estimate.links import Link, link_of
 from recipec.estimate.work import Work
+from recipec.facts import Facts
 from recipec.planner.choose import GIB, Bounds
 from recipec.planner.settle import Context, work_of
 from recipec.recipe import LoadedRecipe
@@ -22,9 +23,15 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         host_bytes=None if host is None else int(host * GIB),
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
-        link=link_of(facts.gpu, hardware.gpu_link or "auto", facts.gpus),
+        link=_link(facts, hardware.gpu_link or "auto"),
         typical=_typical(work_of(ledger), value),
     )
+
+
+def _link(facts: Facts, kind: str) -> Link:
+    network = facts.decisions.get("network_gbps")
+    rate = () if network is None else (network.value,)
+    return link_of(facts.gpu, kind, facts.gpus_per_node, *rate)
 
 
 def _typical(work: Work, value: Mapping[str, Decision]) -> Work:

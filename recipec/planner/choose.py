@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import usable_bytes
+from recipec.estimate.device import device_overhead_bytes, reserved_factor, usable_bytes
 from recipec.estimate.links import Link
 from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
-from recipec.layout import Layout
-from recipec.planner.layouts import STRATEGIES
+from recipec.layout import Layout, Mesh
+from recipec.planner.meshes import STRATEGIES
 
 GIB = 2**30
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
@@ -25,7 +25,7 @@ class Bounds:
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
-    host_bytes: int | None  # CPU memory of the node; None: not stated, not checked
+    host_bytes: int | None  # CPU memory of a node; None: not stated, not checked
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -48,15 +48,31 @@ class Candidate:
 
     @property
     def family(self) -> str:
-        layout = self.layout
-        name = {"full": "full fine-tuning", "lora": "LoRA"}[layout.adaptation]
-        name = "QLoRA" if layout.quantization == "nf4" else name
-        return f"{name}, {layout.strategy}" + (" with CPU offload" if layout.offload == "cpu" else "")
+        return family_of(self.layout)
+
+
+def family_of(layout: Layout) -> str:
+    """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
+    name = {"full": "full fine-tuning", "lora": "LoRA"}[layout.adaptation]
+    name = "QLoRA" if layout.quantization == "nf4" else name
+    offload = " with CPU offload" if layout.offload == "cpu" else ""
+    return f"{name}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
+
+
+def _within_layers(mesh: Mesh) -> str:
+    kinds = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
+    return "".join(f" x {name} parallel" for name, ranks in kinds if ranks > 1)
 
 
 def planned_bytes(gpu_memory_gib: float, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
     return int(HEADROOM * usable_bytes(gpu_memory_gib, world_size))
+
+
+def card_gib(allocated_bytes: int, world_size: int) -> float:
+    """Memory of a card on which a plan may be predicted to reach `allocated_bytes`: `planned_bytes` the other way."""
+    reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
+    return (reserved + device_overhead_bytes(world_size)) / GIB
 
 
 def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
@@ -70,7 +86,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     layout = with_batch(layout, micro_batch, bounds.global_batch)
     memory = step_memory(shape, layout, work)
     over = memory.peak_allocated_bytes - room
-    host_needed = memory.host_bytes * layout.mesh.world_size
+    host_needed = memory.host_bytes * min(layout.mesh.world_size, bounds.link.gpus_per_node)
     obstacle = ""
     if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
         obstacle = f"needs {host_needed / GIB:.0f} GiB of CPU memory, the node has {bounds.host_bytes / GIB:.0f}"
@@ -112,7 +128,7 @@ def seconds_per_sequence(candidate: Candidate) -> float:
     return candidate.time.seconds_per_step / candidate.layout.global_batch
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, int, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, int, int, bool, float]:
     layout = candidate.layout
-    order = STRATEGIES.index(layout.strategy)
-    return (layout.offload != "none", order, layout.checkpointing, seconds_per_sequence(candidate))
+    kinds = layout.mesh.ranks_per_layer, STRATEGIES.index(layout.strategy)
+    return (layout.offload != "none", *kinds, layout.checkpointing, seconds_per_sequence(candidate))

@@ -68,6 +68,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             }
             for rejected in plan.rejected
         ],
+        "next_better": None if plan.next_better is None else asdict(plan.next_better),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recipec.layout import Layout
 from recipec.planner.bounds import bounds_of
 from recipec.planner.choose import Candidate, best, candidates
 from recipec.planner.known_bad import refused
@@ -14,6 +15,8 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.combinations import BadCombination
 from recipec.rules.core import Ledger
+
+EFFORTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,19 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         ledger = settle(context, adaptation, quantization, because)
         found.append((ledger, _candidates(context, ledger, loaded, bad)))
         tried += found[-1][1]
-    for offloads in (False, True):  # another adaptation comes before holding states in CPU memory
+    for effort in range(EFFORTS):
         for ledger, group in found:
-            chosen = best([candidate for candidate in group if offloads or candidate.layout.offload == "none"])
+            chosen = best([candidate for candidate in group if _effort(candidate.layout) <= effort])
             if chosen is not None:
                 return Fit(chosen, ledger, tried, bad)
     return Fit(None, None, tried, bad)
+
+
+def _effort(layout: Layout) -> int:
+    """Another adaptation comes before spreading layers over ranks, and that before holding states in CPU memory."""
+    if layout.offload != "none":
+        return 2
+    return int(layout.mesh.ranks_per_layer > 1)
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:
@@ -59,8 +69,9 @@ def _adaptations(context: Context) -> list[tuple[str, str, str]]:
 
 def _candidates(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[BadCombination]) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
-    judged = [(layout, refused(layout, ledger.decisions)) for layout in layouts(ledger)]
+    shape = context.facts.model.architecture
+    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger)]
     bad += [row for _, row in judged if row is not None]
     allowed = [layout for layout, row in judged if row is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
-    return candidates(allowed, facts.model.architecture, work_of(ledger), facts.gpu, bounds)
+    return candidates(allowed, shape, work_of(ledger), facts.gpu, bounds)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from recipec.catalog.architecture import Architecture
 from recipec.layout import Layout
 from recipec.rules.combinations import BadCombination, known_bad
 from recipec.rules.combinations import Facts as Combination
 from recipec.rules.core import Decision
 
 
-def refused(layout: Layout, decisions: Mapping[str, Decision]) -> BadCombination | None:
+def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> BadCombination | None:
     """The first reason why the layout must not be proposed, None when there is none."""
-    return next((row for row in known_bad(_combination(layout, decisions)) if row.refused), None)
+    return next((row for row in known_bad(_combination(layout, decisions, shape)) if row.refused), None)
 
 
-def advised_against(layout: Layout, decisions: Mapping[str, Decision]) -> list[BadCombination]:
+def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[BadCombination]:
     """What runs, but is better done otherwise."""
-    return [row for row in known_bad(_combination(layout, decisions)) if not row.refused]
+    return [row for row in known_bad(_combination(layout, decisions, shape)) if not row.refused]
 
 
-def _combination(layout: Layout, decisions: Mapping[str, Decision]) -> Combination:
+def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
     targets = value.get("lora_targets", "all-linear")
     return Combination(
@@ -40,6 +41,18 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision]) -> Combinati
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_dropout=value.get("lora_dropout", 0.0),
+        tensor=layout.mesh.tensor,
+        context=layout.mesh.context,
+        expert=layout.mesh.expert,
+        tensor_divides=_divides(shape, layout.mesh.tensor),
+        context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
+        experts=shape.moe.count if shape.moe else 0,
+        model_type=shape.model_type,
         eval_every=value.get("eval_every", 0.05),
         save_every=value.get("save_every", 0.05),
     )
+
+
+def _divides(shape: Architecture, ranks: int) -> bool:
+    """Whether every rank gets the same number of heads and features."""
+    return all(size % ranks == 0 for size in (shape.num_heads, shape.num_kv_heads, shape.intermediate_size))

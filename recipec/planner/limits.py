@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 
 
-def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
-    """Report what breaks [budget] and [policy], and warn about risky values and idle GPUs; `licence` is the model's."""
+def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
+    """Report what breaks [budget] and [policy], and warn about risky values and idle GPUs."""
     _budget(loaded, plan, report)
-    _policy(loaded, licence, plan, report)
+    _policy(loaded, model.licence, plan, report)
     for stage in plan.stages:
         _dissent(loaded, stage, report)
         _idle(loaded, stage, report)
-        _advice(loaded, stage, report)
+        _advice(loaded, model, stage, report)
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
@@ -73,7 +74,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         report.add(Diagnostic("W0503", f"{gpus - used} of {gpus} GPUs are idle", (label,), help))
 
 
-def _advice(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    for row in advised_against(stage.layout, stage.decisions):
+def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
+    for row in advised_against(stage.layout, stage.decisions, model.architecture):
         label = Label(loaded.place("train"), row.why)
         report.add(Diagnostic("W0504", row.title, (label,), (f"instead: {row.instead}",), (row.citation,)))

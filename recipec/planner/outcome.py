@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recipec.facts import Facts
+from recipec.layout import Mesh
 from recipec.planner.choose import GIB, Candidate
 from recipec.planner.plan import Rejected
 from recipec.rules.core import Decision, Ledger
@@ -17,18 +18,25 @@ WATCH = {
     "strategy": "tokens_per_second: near the prediction; far below, communication is the bottleneck",
     "offload": "tokens_per_second: offloading trades speed for memory",
     "world_size": "samples_per_second: grows with the ranks",
+    "shards": "tokens_per_second: near the prediction; larger groups of shards save memory and cost network",
+    "tensor_parallel": "tokens_per_second: every layer waits for its all-reduces",
+    "context_parallel": "tokens_per_second: every attention waits for the other keys and values",
+    "expert_parallel": "tokens_per_second: every token waits for its way to its experts and back",
 }
 
 MEMORY_INPUTS = (
     *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "offload", "world_size", "compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
-STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example")
+STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example", "network_gbps")
 KEYS = {  # recipe keys that fix a part of the layout
     "strategy": "train.strategy",
     "offload": "train.offload",
     "checkpointing": "train.activation_checkpointing",
     "micro_batch_size": "train.micro_batch_size",
+    "tensor_parallel": "train.tensor_parallel",
+    "context_parallel": "train.context_parallel",
+    "expert_parallel": "train.expert_parallel",
 }
 
 
@@ -45,12 +53,12 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
             "strategy",
             layout.strategy,
             _strategy(layout.strategy, peak),
-            ("gpus", "gpu", "params", "adaptation", "tokens_per_example"),
+            STRATEGY_INPUTS,
         ),
         (
             "offload",
             layout.offload,
-            _offload(layout.offload, peak, memory.host_bytes * layout.mesh.world_size),
+            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, facts.gpus_per_node)),
             ("strategy", "gpu", "params"),
         ),
         (
@@ -78,8 +86,27 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
             ("global_batch_size", "micro_batch_size", "world_size"),
         ),
     ]
-    for id, value, because, inputs in rows:
+    for id, value, because, inputs in [*rows, *_mesh(ledger, layout.mesh)]:
         ledger.record(_decision(ledger, id, value, because, inputs))
+
+
+def _mesh(ledger: Ledger, mesh: Mesh) -> list[tuple[str, Any, str, tuple[str, ...]]]:
+    """Groups of shards where there are several, and ranks that share a layer where any do or the recipe says so."""
+    inputs = ("world_size", "strategy", "params", "max_length", "global_batch_size")
+    rows: list[tuple[str, Any, str, tuple[str, ...]]] = []
+    if mesh.replicate > 1 and mesh.shard > 1:
+        rows.append(("shards", mesh.shard, f"{mesh.replicate} copies of {mesh.shard} shards each", inputs))
+    for name, ranks in (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert)):
+        if ranks > 1 or f"train.{name}_parallel" in ledger.wishes:
+            rows.append((f"{name}_parallel", ranks, _SHARED[name].format(ranks), inputs))
+    return rows
+
+
+_SHARED = {
+    "tensor": "{} ranks share each matrix product, so each gathers and recomputes a part of a layer",
+    "context": "{} ranks share each sequence, so each keeps a part of its activations",
+    "expert": "{} ranks share the experts, so each gathers a part of them",
+}
 
 
 def record_prediction(
@@ -126,6 +153,7 @@ def _strategy(strategy: str, peak: str) -> str:
         "single": "one device: nothing to distribute",
         "ddp": "the model fits on every device, so only gradients are exchanged",
         "fsdp": "parameters, gradients and optimizer states are sharded over all ranks",
+        "hsdp": "parameters, gradients and optimizer states are sharded within groups, which copy each other",
         "zero2": "gradients and optimizer states are sharded over all ranks",
         "zero3": "parameters, gradients and optimizer states are sharded over all ranks",
     }

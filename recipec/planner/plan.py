@@ -24,9 +24,20 @@ class Rejected:
     """The best layout of a family that was not taken, and why."""
 
     family: str  # "full fine-tuning, fsdp"
+    layout: Layout
     reason: str
     peak_device_bytes: int
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
+
+
+@dataclass(frozen=True, slots=True)
+class NextBetter:
+    """A better option that does not fit, and what each way to it would take."""
+
+    family: str  # "full fine-tuning, fsdp", on the present number of GPUs
+    needs_gib: float  # memory that each of the present GPUs would have to have
+    change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
+    change_family: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class StagePlan:
     cost_because: str
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
+    next_better: NextBetter | None
 
     def value(self, id: str) -> object:
         return self.decisions[id].value

@@ -10,6 +10,7 @@ from recipec.facts import Facts
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
+from recipec.planner.next_better import next_better
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
@@ -58,7 +59,8 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
         report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
         return None
     plan = _stage_plan(context, found.ledger, found.chosen, found, loaded)
-    if (bad := refused(plan.layout, plan.decisions)) is not None:  # what only the settled intervals show
+    bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
+    if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, [bad]))
         return None
     return plan
@@ -89,6 +91,7 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
         cost_because=cost.because,
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
+        next_better=next_better(context, chosen, found.tried),
     )
 
 

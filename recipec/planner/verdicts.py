@@ -18,10 +18,16 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
     groups: dict[str, list[Candidate]] = {}
     for candidate in tried:
-        same = _adaptation(candidate) == _adaptation(chosen)
-        groups.setdefault(candidate.family if same else _adaptation(candidate), []).append(candidate)
-    groups.pop(chosen.family)
+        groups.setdefault(_group(candidate, chosen), []).append(candidate)
+    groups.pop(_group(chosen, chosen))
     return [_reason(_closest(group), chosen, seconds) for group in groups.values()]
+
+
+def _group(candidate: Candidate, chosen: Candidate) -> str:
+    """Its family; all ways to share layers between ranks are one, and so is all of another adaptation."""
+    if _adaptation(candidate) != _adaptation(chosen):
+        return _adaptation(candidate)
+    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family
 
 
 def _closest(family: list[Candidate]) -> Candidate:
@@ -33,7 +39,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
         over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
-        return Rejected(candidate.family, candidate.obstacle or over, peak)
+        return Rejected(candidate.family, candidate.layout, candidate.obstacle or over, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if _adaptation(candidate) != _adaptation(chosen):
         reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"
@@ -41,7 +47,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
         reason = f"fits, {ratio:.1f}x slower"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
-    return Rejected(candidate.family, reason, peak, seconds * ratio)
+    return Rejected(candidate.family, candidate.layout, reason, peak, seconds * ratio)
 
 
 def _adaptation(candidate: Candidate) -> str:

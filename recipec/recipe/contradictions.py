@@ -24,7 +24,7 @@ from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.written import Written
 
 ANY: tuple[Any, ...] = ()
-SHARDED = ("fsdp", "zero2", "zero3")
+SHARDED = ("fsdp", "hsdp", "zero2", "zero3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
 STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
 ATTENTION = ("train", "attention")
 GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
+NODES = ("hardware", "nodes")
 METHOD = ("alignment", "method")
 PAIRED_FORMATS = ("instruction", "chat", "prompt-completion", "preference")
 
@@ -153,9 +154,11 @@ def _no_hardware(written: Written) -> Iterator[Diagnostic]:
 
 def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
     """One GPU takes one process; several take a strategy that uses them."""
-    strategy, gpus = written.get(*STRATEGY), written.get(*GPUS)
+    strategy, gpus, nodes = (written.get(*path) for path in (STRATEGY, GPUS, NODES))
     if strategy == "single" and gpus and gpus > 1:
         why, help = f"{gpus} GPUs are stated here", 'use strategy = "ddp", or gpus_per_node = 1'
+    elif nodes is not None and nodes > 1:
+        return
     elif strategy in ("ddp", *SHARDED) and gpus in (None, 1) and not (gpus is None and written.has(*GPUS)):
         why, help = "one GPU is stated here", 'use strategy = "single", or state gpus_per_node'
     else:

@@ -127,12 +127,16 @@ class Hardware(Section):
     vram_gib: Annotated[float, Field(ge=1, le=1024)] | None = key(
         "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24
     )
-    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in the machine.", 4, default=1)
-    gpu_link: Link | None = key("GPU link", "How the GPUs talk to each other.", "nvlink", default="auto")
-    host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
-        "Host memory", "Memory of the machine in GiB; needed to offload to it.", 256
+    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in each machine.", 4, default=1)
+    nodes: Annotated[int, Field(ge=1, le=1024)] | None = key("Nodes", "Machines of this kind.", 4, default=1)
+    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default="auto")
+    network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
+        "Network", "Gigabits per second that one machine sends to the others, all its adapters together.", 3200
     )
-    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key("CPU cores", "Cores of the machine.", 64)
+    host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
+        "Host memory", "Memory of each machine in GiB; needed to offload to it.", 256
+    )
+    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key("CPU cores", "Cores of each machine.", 64)
 
 
 class Launch(Section):

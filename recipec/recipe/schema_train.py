@@ -21,12 +21,13 @@ Precision = Annotated[
     Meanings("the best that the GPU computes", "bfloat16", "half precision with loss scaling", "single precision"),
 ]
 Strategy = Annotated[
-    Literal["auto", "single", "ddp", "fsdp", "zero2", "zero3"],
+    Literal["auto", "single", "ddp", "fsdp", "hsdp", "zero2", "zero3"],
     Meanings(
         "decided from the model, the GPUs and their link",
         "one process on one GPU",
         "a full copy on each GPU",
         "PyTorch's fully sharded data parallel",
+        "the same with shards within groups of GPUs and copies between them",
         "DeepSpeed: gradients and optimizer states sharded",
         "DeepSpeed: weights sharded as well",
     ),
@@ -91,6 +92,15 @@ class Train(Learning):
     quantization: Quantization | None = key("Quantization", "How the frozen base is stored.", "nf4", default="auto")
     precision: Precision | None = key("Precision", "What it computes in.", "bf16", default="auto")
     strategy: Strategy | None = key("Strategy", "How the work is spread over GPUs.", "fsdp", default="auto")
+    tensor_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
+        "Tensor parallel", "GPUs of a node that share every matrix product of a layer.", 8
+    )
+    context_parallel: Annotated[int, Field(ge=1, le=1024)] | None = key(
+        "Context parallel", "GPUs that share the tokens of one sequence.", 2
+    )
+    expert_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
+        "Expert parallel", "GPUs that share the experts of a layer.", 8
+    )
     offload: Offload | None = key("Offload", "What leaves the GPUs between uses.", "cpu", default="auto")
     activation_checkpointing: bool | None = key(
         "Activation checkpointing", "Recompute activations in the backward pass instead of keeping them.", True

@@ -2,49 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a combination may depend on; the defaults describe a plain LoRA run that nothing is known against."""
-
-    stage: str = "sft"
-    adaptation: str = "lora"
-    quantization: str = "none"
-    precision: str = "bf16"
-    strategy: str = "single"
-    offload: str = "none"
-    optimizer: str = "adamw"
-    attention: str = "sdpa"
-    packing: bool = False
-    compile: bool = False
-    gpu_bf16: bool = True
-    gpu_is_cpu: bool = False
-    moe: bool = False
-    leaf_modules: bool = False  # the DeepSpeed configuration names the expert block as a leaf
-    lora_targets: str | tuple[str, ...] = "all-linear"
-    lora_dropout: float = 0.0
-    modules_to_save: tuple[str, ...] = ()
-    eval_every: float = 0.05
-    save_every: float = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class BadCombination:
-    """One row: when it applies, what happens, who says so, and what to do instead."""
-
-    id: str
-    title: str
-    why: str
-    citation: str
-    instead: str
-    applies: Callable[[Facts], bool]
-    refused: bool = True  # False: it runs, and is warned about
-
+from recipec.rules.combination import BadCombination, Facts
+from recipec.rules.combinations_parallel import PARALLEL
 
 _ZERO = ("zero2", "zero3")
+_FSDP = ("fsdp", "hsdp")
 _BNB = ("adamw-8bit", "paged-adamw-8bit")
 
 
@@ -78,7 +40,7 @@ COMBINATIONS = (
         "with a bf16 storage the forward pass is wrong",
         "accelerate 1.15 fsdp_utils, accelerate #3983 and #3987; bitsandbytes #1945",
         'strategy = "ddp" with the 4-bit base, or LoRA on an unquantised base under FSDP',
-        lambda f: f.quantization == "nf4" and f.strategy == "fsdp",
+        lambda f: f.quantization == "nf4" and f.strategy in _FSDP,
     ),
     BadCombination(
         "BAD-004",
@@ -86,7 +48,7 @@ COMBINATIONS = (
         "bitsandbytes kernels read the address of a sharded tensor as if it were the whole: illegal memory access",
         "bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
         'optimizer = "adamw"; FSDP already shards its states',
-        lambda f: f.optimizer in _BNB and f.strategy == "fsdp",
+        lambda f: f.optimizer in _BNB and f.strategy in _FSDP,
     ),
     BadCombination(
         "BAD-005",
@@ -103,7 +65,7 @@ COMBINATIONS = (
         "training steps run, and the first checkpoint hangs",
         "ms-swift #9313",
         'strategy = "zero2" or "zero3", or no modules_to_save',
-        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.strategy == "fsdp",
+        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.strategy in _FSDP,
     ),
     BadCombination(
         "BAD-007",
@@ -205,6 +167,7 @@ COMBINATIONS = (
         'strategy = "zero2", "zero3" or "fsdp", or offload = "none"',
         lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
     ),
+    *PARALLEL,
 )
 
 

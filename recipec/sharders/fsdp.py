@@ -1,8 +1,9 @@
-"""FSDP2: parameters, gradients and optimizer states sharded over all devices."""
+"""FSDP2: parameters, gradients and optimizer states sharded over all devices, or over groups that copy each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recipec.render.call import Arg
@@ -27,6 +28,17 @@ def _files(run: Run) -> dict[str, Mapping[str, Any]]:
     return {"configs/fsdp.yaml": head | {"fsdp_config": fsdp}}
 
 
+def _hybrid_files(run: Run) -> dict[str, Mapping[str, Any]]:
+    mesh = run.layout.mesh
+    groups = {
+        "parallelism_config_dp_replicate_size": Leaf(mesh.replicate, run.ids("shards"), "copies of the model"),
+        "parallelism_config_dp_shard_size": Leaf(mesh.shard, run.ids("shards"), "neighbouring ranks that share one"),
+        "parallelism_config_tp_size": 1,
+        "parallelism_config_cp_size": 1,
+    }
+    return {path: file | {"parallelism_config": groups} for path, file in _files(run).items()}
+
+
 def _arguments(run: Run) -> list[Arg]:
     """Gradients are reduced after every micro step; otherwise each rank would keep whole ones until the last."""
     if run.layout.accumulation == 1:
@@ -47,3 +59,5 @@ FSDP = Sharder(
     checkpoints_itself=True,
     gathers_on_save=True,
 )
+
+HSDP = replace(FSDP, name="hsdp", title="sharded in groups (HSDP)", files=_hybrid_files, copies_shards=True)

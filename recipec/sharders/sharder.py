@@ -20,6 +20,7 @@ class Run:
     architecture: Architecture
     max_grad_norm: float
     ids: Callable[..., tuple[str, ...]]  # decision names -> ids for the source map
+    nodes: int = 1  # machines that the devices are in
     folder: str = "configs"  # where the files are; the stages of a recipe may need different ones
 
 
@@ -48,6 +49,7 @@ class Sharder:
     keeps_master: bool = False  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
     checkpoints_itself: bool = False  # recomputes activations in its own wrapper
     gathers_on_save: bool = False  # the final save must be told to write one whole model
+    copies_shards: bool = False  # ranks fall into groups that each hold all shards
 
 
 def accelerate_head(run: Run, distributed_type: str) -> dict[str, Any]:
@@ -55,7 +57,7 @@ def accelerate_head(run: Run, distributed_type: str) -> dict[str, Any]:
     return {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": Leaf(distributed_type, run.ids("strategy")),
-        "num_machines": 1,
+        "num_machines": Leaf(run.nodes, run.ids("world_size")),
         "num_processes": Leaf(run.layout.mesh.world_size, run.ids("world_size")),
         "machine_rank": 0,
     }

@@ -53,6 +53,12 @@ class Bundle:
         return self.stages[-1]
 
     @property
+    def machines(self) -> int:
+        """Nodes that the launch script is for."""
+        largest = max(stage.choice["world_size"] for stage in self.stages)
+        return -(-largest // self.last.decisions["gpus_per_node"])
+
+    @property
     def files(self) -> list[Path]:
         """Every emitted file, sorted; not the records, and nothing that a run produced."""
         found = (path for path in self.root.rglob("*") if path.is_file())

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recipec.sharders import SHARDERS
+from recipec.verify.bundle import Bundle
 from recipec.verify.extensions import drop_stale_locks
 from recipec.verify.outcome_checks import check_outcome
 from recipec.verify.process import Outcome
@@ -34,8 +37,28 @@ class Launch:
     def start(self, name: str, script: str, *arguments: str, **patches: Any) -> Outcome:
         """Run a launch script of the copy with further patches; `_` in their names stands for `-`."""
         extra = {patch.replace("_", "-"): value for patch, value in patches.items()}
-        environment = self.sandbox.environment(merged([self.patches, extra]), self.ranks)
-        return self.sandbox.run(name, ["bash", script, *arguments], environment, self.limit_seconds)
+        environment = self.sandbox.environment(merged([self.patches, extra]), self.ranks // self.machines)
+        command = ["bash", script, *arguments]
+        if self.machines == 1:
+            return self.sandbox.run(name, command, environment, self.limit_seconds)
+        return self._on_all(name, command, environment)
+
+    def _on_all(self, name: str, command: list[str], environment: Mapping[str, str]) -> Outcome:
+        """Every machine of the bundle is a process here; the outcome is the first one's, or of one that failed."""
+
+        def on(machine: int) -> Outcome:
+            place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1", "NNODES": str(self.machines)}
+            own = f"{name}-{machine}" if machine else name
+            return self.sandbox.run(own, command, environment | place, self.limit_seconds)
+
+        with ThreadPoolExecutor() as pool:
+            outcomes = list(pool.map(on, range(self.machines)))
+        return next((outcome for outcome in outcomes if not outcome.ok), outcomes[0])
+
+    @property
+    def machines(self) -> int:
+        """Two where the bundle is for several."""
+        return min(2, self.sandbox.bundle.machines)
 
     @property
     def limit_seconds(self) -> float:
@@ -44,9 +67,11 @@ class Launch:
         return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
 
 
-def ranks_for(planned: int, asked: int | None) -> int:
-    """Processes of a run here: the plan's, but at most `asked` (2)."""
-    return max(1, min(planned, asked or 2))
+def ranks_for(bundle: Bundle, asked: int | None) -> int:
+    """Processes of a run here: the plan's, but at most `asked` (2; 4 for two groups of shards)."""
+    planned = max(stage.choice["world_size"] for stage in bundle.stages)
+    copies = any(SHARDERS[stage.choice["strategy"]].copies_shards for stage in bundle.stages)
+    return max(1, min(planned, asked or (4 if copies else 2)))
 
 
 def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launch:
@@ -75,7 +100,7 @@ def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
 
 def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
     """Whether a sharded training had finished its work: facts told, peak printed, weights saved."""
-    fsdp = any(stage.choice["strategy"] == "fsdp" for stage in launch.sandbox.bundle.stages)
+    fsdp = any(stage.choice["strategy"] in ("fsdp", "hsdp") for stage in launch.sandbox.bundle.stages)
     text = outcome.text()
     return fsdp and outcome.code is not None and "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)
 

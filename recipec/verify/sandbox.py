@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Sandbox:
             "HF_HUB_CACHE": str(self.root / "hub"),
             "HF_HUB_OFFLINE": "1",
             "NPROC_PER_NODE": str(ranks),
+            "SHARDS": "2",
+            "MASTER_PORT": str(free_port()),
             "OMP_NUM_THREADS": "1",
             "DS_ACCELERATOR": "cpu",
             "PYTHONHASHSEED": "0",
@@ -57,6 +60,13 @@ class Sandbox:
         return run_command(
             command, folder=self.bundle.root, environment=environment, log=log, limit_seconds=limit_seconds
         )
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on, so that runs beside each other do not meet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:

@@ -42,6 +42,11 @@ class Situation:
         return [stage.choice[name] for stage in self.bundle.stages]
 
     @property
+    def fsdp(self) -> bool:
+        """Whether a stage shards with PyTorch's FSDP."""
+        return not {"fsdp", "hsdp"}.isdisjoint(self.chosen("strategy"))
+
+    @property
     def steps(self) -> int:
         """Optimizer steps of one training here."""
         return LEARN_STEPS if self.learns else RUN_STEPS
@@ -118,13 +123,13 @@ def _number_formats(given: Situation) -> Change | None:
 
 
 def _fsdp(given: Situation) -> Change | None:
-    if "fsdp" not in given.chosen("strategy"):
+    if not given.fsdp:
         return None
     return Change("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
 
 
 def _fsdp_offload(given: Situation) -> Change | None:
-    if "fsdp" not in given.chosen("strategy") or "cpu" not in given.chosen("offload"):
+    if not given.fsdp or "cpu" not in given.chosen("offload"):
         return None
     return Change("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
 

@@ -45,7 +45,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
     if not (bundle.root / LAUNCHER).is_file():
         report.skip(level, f"the bundle has no {LAUNCHER}: its owner launches it some other way")
         return
-    processes = ranks_for(max(stage.choice["world_size"] for stage in bundle.stages), ranks)
+    processes = ranks_for(bundle, ranks)
     rows = ROWS if level == "run" else rows_of_one_batch(bundle, processes)
     report.add("the installed packages are the pinned ones", *installed_problems(bundle.root / "requirements.txt"))
     with TemporaryDirectory(prefix="recipec-verify-") as folder:

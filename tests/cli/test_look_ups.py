@@ -26,7 +26,7 @@ def test_everything_with_a_code_has_its_page(run):
         assert run("explain", code.lower()).stdout.startswith(f"# {code}"), code
 
 
-@pytest.mark.parametrize(("code", "near"), [("E0230", "E0203"), ("OPT-01", "OPT-001"), ("bad-02", "BAD-002")])
+@pytest.mark.parametrize(("code", "near"), [("E0230", "E0203"), ("OPT-01", "OPT-001"), ("bad-0002", "BAD-002")])
 def test_an_unknown_code_gets_its_nearest(run, code, near):
     assert near in run("explain", code).stderr
 

@@ -9,8 +9,10 @@ from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
 
 from recipec.catalog.gpus import gpu
 from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
-from recipec.estimate.links import link_of, traffic, transfer_seconds
+from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
+from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
+from recipec.estimate.traffic import exchanges, inside_layers
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Mesh
 
@@ -48,15 +50,47 @@ def test_training_multiplies_a_forward():
 
 
 def test_each_strategy_sends_what_its_law_says():
-    params = 1_000_000
-    assert traffic(layout("full", 1, 8, "ddp"), params, params).per_step == 8 * params
-    assert traffic(layout("full", 1, 8, "fsdp"), params, params).per_micro_step == 6 * params
-    assert traffic(layout("full"), params, params).per_step == 0
+    params = LLAMA_8B.params
+    assert sent(layout("full", 1, 8, "ddp")) == (0, 8 * params)
+    assert sent(layout("full", 1, 8, "fsdp")) == (6 * params, 0)
+    assert sent(layout("full", 1, 8, "zero2")) == (2 * params, 4 * params)
+    hybrid = replace(layout("full", 1, 8, "hsdp"), mesh=Mesh(replicate=4, shard=8))
+    assert sent(hybrid) == (6 * params + 4 * params / 8, 0)
+
+
+def sent(shape) -> tuple[float, float]:
+    """Bytes per micro step and per step."""
+    moved = exchanges(shape, step_of(LLAMA_8B, shape, Work()), LLAMA_8B.num_layers)
+    return sum(exchange.per_micro_step for exchange in moved), sum(exchange.per_step for exchange in moved)
+
+
+def test_layers_that_are_spread_send_what_their_laws_say():
+    """Four all-reduces a layer for tensor parallelism, without recomputation (Shoeybi et al. 2019)."""
+    shape = replace(layout("full", 1, 8, "fsdp", checkpointing=False), mesh=Mesh(shard=4, tensor=2))
+    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Work()))
+    assert found.group == Group(2) and found.collectives == 4 * LLAMA_8B.num_layers
+    assert found.per_micro_step == 4 * LLAMA_8B.num_layers * 2 * (2 * 2048 * 4096)
+
+    shape = replace(shape, mesh=Mesh(shard=4, context=2))
+    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Work()))
+    assert found.per_micro_step == 2 * LLAMA_8B.num_layers * (2 * 2 * LLAMA_8B.kv_size * 2048)
 
 
 def test_leaving_the_node_costs_the_network():
-    inside, outside = (transfer_seconds(1e9, layout("full", 1, ranks, "fsdp"), NVLINK) for ranks in (8, 16))
+    inside, outside = (transfer_seconds(1e9, Group(ranks), NVLINK) for ranks in (8, 16))
     assert outside > 2 * inside
+
+
+def test_groups_that_leave_a_node_side_by_side_share_its_network():
+    alone, shared = (transfer_seconds(1e9, Group(4, stride), NVLINK) for stride in (8, 8 // 2))
+    assert transfer_seconds(1e9, Group(2, 8), NVLINK) == pytest.approx(8 * 0.5e9 / (12.5e9 * 0.8))
+    assert alone > shared  # two of the four are in one node
+
+
+def test_a_collective_takes_its_hops():
+    quick, slow = (transfer_seconds(1e9, Group(16), NVLINK, collectives) for collectives in (0, 100))
+    hops = 14 * HOP_SECONDS["nvlink"] + HOP_SECONDS["network"]
+    assert slow - quick == pytest.approx(100 * (COLLECTIVE_SECONDS + hops))
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", "zero3"])

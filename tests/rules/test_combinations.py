@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from recipec.rules.combinations import COMBINATIONS, Facts, known_bad
+from recipec.rules.combination import Facts
+from recipec.rules.combinations import COMBINATIONS, known_bad
 
+FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
 CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-001": ({"adaptation": "full", "quantization": "nf4"}, [{"adaptation": "lora"}, {"quantization": "none"}]),
     "BAD-002": (
@@ -45,6 +47,21 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
     "BAD-017": ({"eval_every": 0.02, "save_every": 0.05}, [{"save_every": 0.06}, {"eval_every": 0.05}]),
     "BAD-018": ({"offload": "cpu"}, [{"offload": "none"}, {"strategy": "zero2"}, {"strategy": "fsdp"}]),
+    "BAD-019": ({**FULL_FSDP, "tensor": 3, "tensor_divides": False}, [{"tensor_divides": True}, {"tensor": 1}]),
+    "BAD-020": (
+        {**FULL_FSDP, "tensor": 2, "model_type": "gpt_oss"},
+        [{"model_type": "llama"}, {"tensor": 1}],
+    ),
+    "BAD-021": ({"strategy": "hsdp", "tensor": 2}, [{"adaptation": "full"}, {"tensor": 1}]),
+    "BAD-022": ({**FULL_FSDP, "context": 2, "packing": True, "stage": "continue-pretrain"}, [{"packing": False}]),
+    "BAD-023": ({**FULL_FSDP, "context": 2, "context_divides": False}, [{"context_divides": True}, {"context": 1}]),
+    "BAD-024": ({**FULL_FSDP, "context": 2, "attention": "eager"}, [{"attention": "sdpa"}, {"context": 1}]),
+    "BAD-025": ({**FULL_FSDP, "context": 2, "stage": "dpo"}, [{"stage": "sft"}, {"context": 1}]),
+    "BAD-026": ({**FULL_FSDP, "expert": 3, "experts": 8}, [{"expert": 4}, {"experts": 9}]),
+    "BAD-027": (
+        {"adaptation": "full", "strategy": "zero3", "tensor": 2},
+        [{"strategy": "hsdp"}, {"strategy": "fsdp"}, {"tensor": 1}],
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from recipec.verify.bundle import Bundle, Stage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model
 
-_TYPES = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+_TYPES = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "hsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
 
 
 def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
@@ -81,12 +81,21 @@ def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[s
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
     planned = {"distributed_type": _TYPES[stage.choice["strategy"]], "num_processes": stage.choice["world_size"]}
     yield from _differences(bundle.name_of(path), found, planned)
+    groups = found.get("parallelism_config") or {}
+    yield from _differences(bundle.name_of(path), groups, _groups(stage))
     wrapped = (found.get("fsdp_config") or {}).get("fsdp_transformer_layer_cls_to_wrap")
     if wrapped is not None and wrapped not in (layers := _decoder_layers(bundle)):
         yield f"{bundle.name_of(path)}: wraps {wrapped}, the model's layers are {' or '.join(sorted(layers))}"
     file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
     if file is not None and not (bundle.root / file).is_file():
         yield f"{bundle.name_of(path)}: {file} does not exist"
+
+
+def _groups(stage: Stage) -> dict[str, int]:
+    if not SHARDERS[stage.choice["strategy"]].copies_shards:
+        return {}
+    mesh = stage.choice["mesh"]
+    return {f"parallelism_config_dp_{name}_size": mesh[name] for name in ("replicate", "shard")}
 
 
 def _decoder_layers(bundle: Bundle) -> set[str]:

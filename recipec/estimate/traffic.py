@@ -1,0 +1,82 @@
+"""What ranks send each other in a step: weights and gradients of the strategy, activations inside a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.codepath import DEEPSPEED, SHARDS_WEIGHTS
+from recipec.estimate.links import Group, Link, transfer_seconds
+from recipec.estimate.step import Step
+from recipec.layout import Layout, Mesh
+
+HIDDEN_SHARE = 0.8  # share of a micro step behind which the strategy's communication can hide
+EXPOSED_SHARE = 0.05  # of each transfer: the first and the last have nothing to hide behind
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Collectives over one group: bytes of one full copy that they move, and how many they are."""
+
+    group: Group
+    per_micro_step: float = 0.0
+    per_step: float = 0.0
+    collectives: int = 0  # in a micro step
+
+
+def communication_seconds(architecture: Architecture, layout: Layout, step: Step, link: Link, micro: float) -> float:
+    """What communication adds to a step of `layout.accumulation` micro steps that compute `micro` seconds each."""
+    waited = sum(_each(exchange, link) for exchange in inside_layers(architecture, layout, step))
+    moved = exchanges(layout, step, architecture.num_layers)
+    each = sum(_each(exchange, link) for exchange in moved)
+    last = sum(transfer_seconds(exchange.per_step, exchange.group, link) for exchange in moved)
+    hidden = HIDDEN_SHARE * micro
+    exposed = max(each - hidden, EXPOSED_SHARE * each)
+    return layout.accumulation * (waited + exposed) + max(last - hidden, EXPOSED_SHARE * last)
+
+
+def _each(exchange: Exchange, link: Link) -> float:
+    return transfer_seconds(exchange.per_micro_step, exchange.group, link, exchange.collectives)
+
+
+def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
+    """What the strategy communicates, behind the computation: DDP 2 gradients a step; ZeRO-1/2 gradients and updated
+    weights; FSDP and ZeRO-3 weights twice a micro step and gradients once, HSDP also its gradients' shards.
+    """
+    mesh, sizes = layout.mesh, step.fixed.sizes
+    weights, gradients = 2.0 * sizes.params, 2.0 * sizes.trainable
+    shards = Group(mesh.shard * mesh.context, mesh.tensor)
+    if layout.strategy in SHARDS_WEIGHTS:
+        copies = Group(mesh.replicate, mesh.tensor * shards.size)
+        between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
+        sharded = Exchange(shards, per_micro_step=2 * weights + gradients, collectives=3 * (layers + 2))
+        return [sharded, between_copies] if copies.size > 1 else [sharded]
+    if layout.strategy in DEEPSPEED:
+        return [Exchange(shards, gradients if layout.strategy == "zero2" else 0.0, per_step=2 * gradients)]
+    # an all-reduce of fp32 gradients: reduce-scatter and all-gather
+    return [Exchange(Group(mesh.replicate), per_step=2 * 4.0 * sizes.trainable)]
+
+
+def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> list[Exchange]:
+    """What a layer waits for, in every pass over it: forward, backward, recomputation.
+
+    Tensor parallel: an all-reduce behind attention and one behind the feed-forward block (Shoeybi et al. 2019).
+    Context parallel: keys and values of the whole sequence. Expert parallel: each token to its experts and back.
+    """
+    mesh, width = layout.mesh, step.fixed.path.compute * step.tokens
+    passes = (2 + layout.checkpointing) * architecture.num_layers
+    hidden, found = width * architecture.hidden_size, []
+    if mesh.tensor > 1:
+        found.append(Exchange(Group(mesh.tensor), passes * 2 * 2 * hidden, collectives=2 * passes))
+    if mesh.context > 1:
+        keys_and_values = 2 * width * mesh.context * architecture.kv_size / mesh.tensor
+        found.append(Exchange(Group(mesh.context, mesh.tensor), passes * keys_and_values, collectives=passes))
+    if mesh.expert > 1 and architecture.moe:
+        sent = hidden * architecture.moe.per_token
+        found.append(Exchange(_experts(mesh), passes * 2 * sent, collectives=2 * passes))
+    return found
+
+
+def _experts(mesh: Mesh) -> Group:
+    """Expert parallelism reuses neighbouring data-parallel ranks."""
+    return Group(mesh.expert, mesh.tensor)

@@ -1,0 +1,92 @@
+"""Single changes of a recipe, the smallest first: what a stage would be planned with after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from recipec.catalog.gpus import gpu, gpu_names
+from recipec.catalog.models import model, model_names
+from recipec.planner.settle import Context
+from recipec.rules.core import Decision, Wish
+
+Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
+
+PINS = (
+    *("train.adaptation", "train.quantization", "train.strategy", "train.offload", "train.micro_batch_size"),
+    *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
+)
+SHORTEST_TOKENS = 256
+GPUS_OF_A_NODE = (2, 4, 8)
+NODES = (2, 4, 8, 16, 32, 64)
+
+
+def unpinned(context: Context) -> Changes:
+    """Let recipec decide what the recipe fixes."""
+    pinned = [key for key in PINS if key in context.wishes]
+    if pinned:
+        free = {key: wish for key, wish in context.wishes.items() if key not in PINS}
+        yield f"without {' and '.join(pinned)}", replace(context, wishes=free)
+
+
+def more_gpus(context: Context) -> Changes:
+    """A fuller node."""
+    for count in GPUS_OF_A_NODE:
+        if count > context.facts.gpus_per_node:
+            yield f"gpus_per_node = {count}", _on(context, count, context.facts.nodes)
+
+
+def more_nodes(context: Context) -> Changes:
+    """More nodes of eight GPUs."""
+    most = GPUS_OF_A_NODE[-1]
+    for count in NODES:
+        if count > context.facts.nodes:
+            text = f"nodes = {count}"
+            if context.facts.gpus_per_node < most:
+                text = f"gpus_per_node = {most} and {text}"
+            yield text, _on(context, max(context.facts.gpus_per_node, most), count)
+
+
+def _on(context: Context, gpus_per_node: int, nodes: int) -> Context:
+    facts, gpus = context.facts, gpus_per_node * nodes
+    counts = {"gpus_per_node": gpus_per_node, "nodes": nodes, "gpus": gpus}
+    given = _given(facts.decisions, **counts, total_vram_gib=gpus * facts.gpu.memory_gib)
+    return replace(context, facts=replace(facts, gpus_per_node=gpus_per_node, nodes=nodes, decisions=given))
+
+
+def larger_gpu(context: Context) -> Changes:
+    """Each card of the catalog with more memory."""
+    facts = context.facts
+    known = [card for card in map(gpu, gpu_names()) if card is not None]
+    for card in sorted(known, key=lambda card: card.memory_gib):
+        if card.memory_gib > facts.gpu.memory_gib:
+            total = card.memory_gib * facts.gpus
+            given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, gpu_bf16=card.bf16)
+            yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
+
+
+def shorter(context: Context) -> Changes:
+    """Half the length, again and again."""
+    wish = context.wishes.get("data.max_length")
+    length = wish.value // 2 if wish else 0
+    while length >= SHORTEST_TOKENS:
+        cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
+        yield f"max_length = {length}", replace(context, wishes=cut)
+        length //= 2
+
+
+def smaller_model(context: Context) -> Changes:
+    """The next smaller models of the same family."""
+    facts = context.facts
+    known = [found for found in map(model, model_names()) if found is not None]
+    family = [other for other in known if other.family == facts.model.family and other.kind == facts.model.kind]
+    for other in sorted(family, key=lambda other: -other.architecture.params):
+        if other.architecture.params < facts.model.architecture.params:
+            given = _given(facts.decisions, params=other.architecture.params)
+            yield f'model.name = "{other.name}"', replace(context, facts=replace(facts, model=other, decisions=given))
+
+
+def _given(decisions: Mapping[str, Decision], **values: Any) -> dict[str, Decision]:
+    """The facts with other values."""
+    return {id: replace(fact, value=values.get(id, fact.value)) for id, fact in decisions.items()}

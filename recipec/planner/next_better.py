@@ -1,0 +1,70 @@
+"""What it would take to train more of the model, or to keep its states on the GPUs: memory, or more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.layout import Layout
+from recipec.planner.changes import more_gpus, more_nodes
+from recipec.planner.choose import Candidate, card_gib, family_of, planned_bytes, with_batch
+from recipec.planner.known_bad import refused
+from recipec.planner.layouts import layouts
+from recipec.planner.plan import NextBetter
+from recipec.planner.settle import Context, settle, work_of
+
+Rung = tuple[str, str]  # adaptation, quantization
+UP: dict[Rung, Rung] = {("lora", "nf4"): ("lora", "none"), ("lora", "none"): ("full", "none")}
+
+
+def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate]) -> NextBetter | None:
+    """The next rung above `chosen`; None where it fits already, the recipe fixes the adaptation or there is none."""
+    rung = _next_rung(context, chosen.layout)
+    if rung is None or any(_on(other, rung) and other.fits for other in tried):
+        return None
+    now = _least(context, rung)
+    if now is None:
+        return None
+    needs = card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    for change, changed in chain(more_gpus(context), more_nodes(context)):
+        found = _least(changed, rung)
+        if found is not None and _fits(changed, *found):
+            return NextBetter(family_of(now[0]), needs, change, family_of(found[0]))
+    return NextBetter(family_of(now[0]), needs, None, None)
+
+
+def _next_rung(context: Context, layout: Layout) -> Rung | None:
+    """Without offload what is offloaded now; otherwise more of the model."""
+    rung = layout.adaptation, layout.quantization
+    if layout.offload != "none":
+        return None if "train.offload" in context.wishes else rung
+    fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
+    return None if fixed else UP.get(rung)
+
+
+def _on(candidate: Candidate, rung: Rung) -> bool:
+    layout = candidate.layout
+    return (layout.adaptation, layout.quantization) == rung and layout.offload == "none"
+
+
+def _least(context: Context, rung: Rung) -> tuple[Layout, MemoryEstimate] | None:
+    """The layout of a rung that takes least memory, nothing offloaded."""
+    ledger, shape = settle(context, *rung, ""), context.facts.model.architecture
+    work = work_of(ledger)
+    plain = [layout for layout in layouts(ledger) if layout.offload == "none" and layout.mesh.ranks_per_layer == 1]
+    allowed = [layout for layout in plain if not refused(layout, ledger.decisions, shape)]
+    batch = ledger.decisions["global_batch_size"].value
+    split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]
+    found = [(layout, step_memory(shape, layout, work)) for layout in split]
+    return min(found, key=lambda pair: pair[1].peak_allocated_bytes, default=None)
+
+
+def _micro_batches(context: Context, layout: Layout, global_batch: int) -> tuple[int, ...]:
+    """One sequence at a time, or all at once, which keeps no gradients between micro steps."""
+    fixed = context.wishes.get("train.micro_batch_size")
+    return (fixed.value,) if fixed else (1, max(1, global_batch // layout.mesh.data_parallel))
+
+
+def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:
+    return memory.peak_allocated_bytes <= planned_bytes(context.facts.gpu.memory_gib, layout.mesh.world_size)

@@ -1,0 +1,51 @@
+"""What a combination of decisions looks like to the rows that know it not to work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a combination may depend on; the defaults describe a plain LoRA run that nothing is known against."""
+
+    stage: str = "sft"
+    adaptation: str = "lora"
+    quantization: str = "none"
+    precision: str = "bf16"
+    strategy: str = "single"
+    offload: str = "none"
+    optimizer: str = "adamw"
+    attention: str = "sdpa"
+    packing: bool = False
+    compile: bool = False
+    gpu_bf16: bool = True
+    gpu_is_cpu: bool = False
+    moe: bool = False
+    leaf_modules: bool = False  # the DeepSpeed configuration names the expert block as a leaf
+    lora_targets: str | tuple[str, ...] = "all-linear"
+    lora_dropout: float = 0.0
+    modules_to_save: tuple[str, ...] = ()
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
+    tensor_divides: bool = True  # heads and features divide by the ranks
+    context_divides: bool = True  # the length divides by twice the ranks
+    experts: int = 0
+    model_type: str = "llama"
+    eval_every: float = 0.05
+    save_every: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BadCombination:
+    """One row: when it applies, what happens, who says so, and what to do instead."""
+
+    id: str
+    title: str
+    why: str
+    citation: str
+    instead: str
+    applies: Callable[[Facts], bool]
+    refused: bool = True  # False: it runs, and is warned about

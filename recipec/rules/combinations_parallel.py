@@ -1,0 +1,90 @@
+"""What is known not to work where ranks share a layer: tensor, context and expert parallelism."""
+
+from __future__ import annotations
+
+from recipec.rules.combination import BadCombination
+
+_FSDP = ("fsdp", "hsdp")
+# Model types of the catalog whose tensor plan splits by columns and rows alone: transformers 5.23 configuration classes
+TENSOR_PLANS = frozenset(
+    (
+        *("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"),
+        *("granite", "smollm3", "starcoder2", "gpt_neox"),
+    )
+)
+_BNB = ("adamw-8bit", "paged-adamw-8bit")
+
+PARALLEL = (
+    BadCombination(
+        "BAD-019",
+        "tensor parallelism that the model does not divide by",
+        "every rank must get the same number of heads, key heads and features, or the plan is refused at load",
+        "transformers 5.23 distributed/tensor_parallel.py (validate_param)",
+        "a tensor_parallel that divides num_attention_heads, num_key_value_heads and intermediate_size",
+        lambda f: f.tensor > 1 and not f.tensor_divides,
+    ),
+    BadCombination(
+        "BAD-020",
+        "tensor parallelism for a model without a plain tensor plan",
+        "the architecture has no plan, one that gathers fused projections again, or experts that it does not split",
+        "transformers 5.23 configuration classes; Mixtral: ValueError, no tp_plan (run)",
+        "context_parallel, expert_parallel for a mixture of experts, or a larger group of shards",
+        lambda f: f.tensor > 1 and f.model_type not in TENSOR_PLANS,
+    ),
+    BadCombination(
+        "BAD-021",
+        "layers spread over ranks with adapters",
+        "PEFT's adapters on weights that are split at load were not run on this stack",
+        "not run with the pinned PEFT 0.21 and transformers 5.23",
+        'adaptation = "full", or LoRA under fsdp',
+        lambda f: f.adaptation != "full" and max(f.tensor, f.context, f.expert) > 1,
+    ),
+    BadCombination(
+        "BAD-022",
+        "context parallelism with packing",
+        "packed rows need position ids that restart, which the split sequence loses; SFTTrainer refuses it",
+        "TRL 1.16 sft_trainer (ValueError at construction)",
+        "packing = false",
+        lambda f: f.context > 1 and f.packing,
+    ),
+    BadCombination(
+        "BAD-023",
+        "context parallelism of a length that does not divide",
+        "each rank takes two pieces of a sequence, one from each end, so the length must divide by twice the ranks",
+        "torch 2.13 context_parallel load balancing; accelerate 1.15 documentation",
+        "a max_length that is a multiple of 2 x context_parallel",
+        lambda f: f.context > 1 and not f.context_divides,
+    ),
+    BadCombination(
+        "BAD-024",
+        "context parallelism without PyTorch's fused attention",
+        "only scaled_dot_product_attention is replaced by its ring",
+        "accelerate 1.15 context parallel guide",
+        'attention = "sdpa"',
+        lambda f: f.context > 1 and f.attention != "sdpa",
+    ),
+    BadCombination(
+        "BAD-025",
+        "context parallelism for preference pairs",
+        "DPOTrainer scores whole sequences and knows nothing of ranks that hold a part of one",
+        "TRL 1.16 dpo_trainer (no context parallel code)",
+        "a shorter max_length, or more shards",
+        lambda f: f.context > 1 and f.stage == "dpo",
+    ),
+    BadCombination(
+        "BAD-026",
+        "expert parallelism that the experts do not divide by",
+        "a dense model has no experts to share, and every rank must get the same number of them",
+        "transformers 5.23 distributed/expert_parallel.py",
+        "an expert_parallel that divides the number of experts, or 1 for a dense model",
+        lambda f: f.expert > 1 and (not f.experts or f.experts % f.expert != 0),
+    ),
+    BadCombination(
+        "BAD-027",
+        "tensor parallelism under DeepSpeed",
+        "DeepSpeed's AutoTP trains on a wrong loss with TRL, whose loss multiplies by the local part of lm_head alone",
+        "run: loss 5.367 instead of 5.947 on the pinned stack",
+        'strategy = "fsdp" or "hsdp"',
+        lambda f: max(f.tensor, f.context, f.expert) > 1 and f.strategy not in _FSDP,
+    ),
+)

@@ -1,0 +1,69 @@
+"""What the next better option is said to take is enough, and is what the next smaller step is not."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.planner.plan import NextBetter, StagePlan
+
+UP = {"lora": "full", "qlora": "lora"}
+
+
+def recipe(model: str, vram_gib: float, gpus: int = 1, **train: object) -> Tables:
+    base = with_key(with_key(BASES["lora-single"], "model.name", model), "data.max_length", 1024)
+    hardware = {"vram_gib": vram_gib, "gpus_per_node": gpus, "gpu_link": "nvlink"}
+    return with_key(with_key(base, "hardware", hardware), "train", {"global_batch_size": 32, **train})
+
+
+def stage(folder: Path, tables: Tables) -> StagePlan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan
+    return plan.stages[0]
+
+
+def better(folder: Path, tables: Tables) -> NextBetter:
+    found = stage(folder, tables).next_better
+    assert found
+    return found
+
+
+CASES = [("Qwen/Qwen3-8B", 12), ("Qwen/Qwen3-14B", 24), ("Qwen/Qwen3-8B", 48), ("Qwen/Qwen3-32B", 80)]
+
+
+@pytest.mark.parametrize(("model", "vram_gib"), CASES)
+def test_the_memory_that_it_names_is_enough_and_needed(tmp_path: Path, model: str, vram_gib: int) -> None:
+    chosen = stage(tmp_path, recipe(model, vram_gib)).layout
+    up = UP["qlora" if chosen.quantization == "nf4" else "lora"]
+    needs = better(tmp_path, recipe(model, vram_gib)).needs_gib
+    fixed = {"adaptation": up, "quantization": "none", "offload": "none"}
+    enough, short = (compiled(tmp_path, recipe(model, needs + extra, **fixed), only_plan=True) for extra in (0.1, -0.1))
+    assert enough.plan is not None and short.plan is None
+    assert floor(needs) >= vram_gib or ceil(needs) > vram_gib
+
+
+@pytest.mark.parametrize(("model", "vram_gib"), CASES[:3])
+def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib: int) -> None:
+    found = better(tmp_path, recipe(model, vram_gib))
+    assert found.change is not None and found.change.startswith("gpus_per_node = ")
+    count = int(found.change.rpartition(" ")[2])
+    up = "full" if found.family.startswith("full") else "lora"
+    enough = compiled(tmp_path, recipe(model, vram_gib, count, adaptation=up, quantization="none"), only_plan=True)
+    assert enough.plan is not None
+    half = recipe(model, vram_gib, count // 2, adaptation=up, quantization="none", offload="none")
+    assert compiled(tmp_path, half, only_plan=True).plan is None
+
+
+def test_nothing_is_above_full_fine_tuning_or_a_wish(tmp_path: Path) -> None:
+    assert stage(tmp_path, recipe("Qwen/Qwen2.5-0.5B", 80, adaptation="full")).next_better is None
+    assert stage(tmp_path, recipe("Qwen/Qwen3-8B", 24, adaptation="lora")).next_better is None
+
+
+def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:
+    tables = recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full")
+    assert stage(tmp_path, tables).layout.offload == "cpu"
+    found = better(tmp_path, tables)
+    assert found.family.startswith("full fine-tuning") and found.needs_gib > 24

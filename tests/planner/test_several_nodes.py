@@ -1,0 +1,112 @@
+"""From two nodes to 512 GPUs: the layouts that are found, and what holds for all of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, good, with_key
+
+from recipec.planner import StagePlan
+from recipec.planner.choose import TIE
+from recipec.planner.meshes import Machines, meshes
+
+
+def on_nodes(model: str, nodes: int, **changes: Any) -> Tables:
+    """Full fine-tuning on nodes of eight H100 with a network of 3,200 Gbit/s."""
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": nodes, "network_gbps": 3200}
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "hardware", hardware)
+    recipe = with_key(recipe, "train", {"adaptation": "full"})
+    for key, value in changes.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    return recipe
+
+
+def planned(folder: Path, recipe: Tables) -> StagePlan:
+    found = compiled(folder, recipe, only_plan=True)
+    assert found.plan, [diagnostic.title for diagnostic in found.diagnostics]
+    return found.plan.stages[-1]
+
+
+def test_a_70b_model_is_sharded_over_four_nodes(tmp_path: Path) -> None:
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-70B", 4, data__max_length=4096))
+    mesh = stage.layout.mesh
+    assert (mesh.world_size, mesh.shard, mesh.ranks_per_layer) == (32, 32, 1)
+    assert stage.memory.peak_allocated_bytes <= stage.usable_bytes
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_a_405b_model_shares_layers_between_ranks(tmp_path: Path, packing: bool) -> None:
+    """Neither shards nor copies of shards are enough for long rows: the plan says which ranks share a layer."""
+    train = {"train__global_batch_size": 2048, "train__packing": packing, "train__attention": "sdpa"}
+    length = 8192 if packing else 16384
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-405B", 64, data__max_length=length, **train))
+    mesh = stage.layout.mesh
+    assert mesh.world_size == 512 and mesh.tensor * mesh.context > 1 and mesh.shard >= 8
+    assert mesh.context == 1 or not packing
+    assert stage.memory.peak_allocated_bytes <= stage.usable_bytes
+
+
+def test_small_models_copy_their_shards_or_themselves(tmp_path: Path) -> None:
+    """A slow network makes what crosses it cost: a model that fits is not sharded over all nodes."""
+    slow = on_nodes("meta-llama/Llama-3.1-8B", 8, hardware__network_gbps=100, train__global_batch_size=512)
+    stage = planned(tmp_path, slow)
+    assert stage.layout.mesh.replicate > 1 and stage.layout.strategy == "hsdp"
+    fsdp = next(other for other in stage.rejected if other.layout.strategy == "fsdp")
+    assert fsdp.seconds is not None and fsdp.seconds > stage.seconds
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.1-70B"])
+def test_more_nodes_are_never_slower(tmp_path: Path, model: str) -> None:
+    times = [planned(tmp_path, on_nodes(model, nodes, train__global_batch_size=256)).seconds for nodes in (2, 4, 8, 32)]
+    assert all(more <= fewer * (1 + TIE) for fewer, more in itertools.pairwise(times))
+
+
+def test_every_mesh_uses_whole_parts_and_feeds_every_copy() -> None:
+    found = list(meshes(Machines(4, 8), 64, {}))
+    assert {mesh.world_size for _, mesh in found} == {32, 16, 8, 4, 2, 1}
+    assert all(mesh.data_parallel <= 64 for _, mesh in found)
+    assert all(mesh.tensor <= 8 and mesh.shard % mesh.expert == 0 for _, mesh in found)
+    hybrid = {(mesh.replicate, mesh.shard) for name, mesh in found if name == "hsdp" and mesh.ranks_per_layer == 1}
+    assert hybrid == {(2, 16), (4, 8), (2, 8)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "id"),
+    [
+        ("train.tensor_parallel", 4, "BAD-027"),
+        ("train.tensor_parallel", 3, "BAD-019"),
+        ("train.expert_parallel", 2, "BAD-026"),
+        ("train.context_parallel", 2, "BAD-022"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(tmp_path: Path, key: str, value: int, id: str) -> None:
+    packing = id == "BAD-022"
+    recipe = with_key(on_nodes("meta-llama/Llama-3.1-8B", 1, train__packing=packing), key, value)
+    recipe = with_key(recipe, "train.strategy", "zero3" if id == "BAD-027" else "fsdp")
+    if value == 3:
+        recipe = with_key(recipe, "hardware.gpus_per_node", 6)
+    (problem,) = [d for d in compiled(tmp_path, recipe, only_plan=True).diagnostics if d.code == "E0405"]
+    assert any(line.startswith(id) for line in problem.help)
+
+
+def test_spread_layers_are_planned_and_not_built(tmp_path: Path) -> None:
+    recipe = on_nodes("meta-llama/Llama-3.1-8B", 1, train__tensor_parallel=2)
+    assert planned(tmp_path, recipe).layout.mesh.tensor == 2
+    assert [d.code for d in compiled(tmp_path, recipe).diagnostics if d.code.startswith("E")] == ["E0410"]
+
+
+def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:
+    recipe = on_nodes("meta-llama/Llama-3.1-8B", 4, train__strategy="hsdp", train__global_batch_size=64)
+    files = {file.path: file.text for file in good(tmp_path, recipe).files}
+    config, script = files["configs/fsdp.yaml"], files["launch/local.sh"]
+    assert "num_machines: 4" in config and "num_processes: 32" in config
+    assert "parallelism_config_dp_shard_size" in config and 'MACHINES="${NNODES:-4}"' in script
+    assert "${NPROC_PER_NODE:-8} * MACHINES" in script
+
+
+def test_one_node_keeps_its_script(tmp_path: Path) -> None:
+    files = {file.path: file.text for file in good(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 1)).files}
+    assert "NODE_RANK:?" not in files["launch/local.sh"] and "parallelism_config" not in files["configs/fsdp.yaml"]
