@@ -87,7 +87,8 @@ def _length(values: Document) -> str:
 
 def _learning(values: Document) -> str:
     capped = (values.get("max_steps") or -1) > 0
-    length = plural(values["max_steps"], "step") if capped else f"{value_text(values.get('epochs'))} epochs"
+    epochs = value_text(values.get("epochs"))
+    length = plural(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
     rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
     return f"{length} over {value_text(values.get('examples'))} examples, learning rate {rate}, {schedule}"
 
@@ -123,7 +124,15 @@ def _time_and_cost(stage: Document) -> list[str]:
     return [
         _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
+        *_assumed(stage),
     ]
+
+
+def _assumed(stage: Document) -> list[str]:
+    """What the speed of a card that only its memory names is taken from."""
+    source = next(decision["source"] for decision in stage["decisions"] if decision["id"] == "vram_gib")
+    kind, _, what = source.partition("assumption: ")
+    return [_row("assumes", what)] if what and not kind else []
 
 
 def _rejected(stage: Document) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import model, model_names
-from recipec.planner.settle import Context
+from recipec.planner.settle import Context, settle
 from recipec.rules.core import Decision, Wish
 
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
@@ -68,8 +68,7 @@ def larger_gpu(context: Context) -> Changes:
 
 def shorter(context: Context) -> Changes:
     """Half the length, again and again."""
-    wish = context.wishes.get("data.max_length")
-    length = wish.value // 2 if wish else 0
+    length = settle(context, "lora", "none", "").decisions["max_length"].value // 2
     while length >= SHORTEST_TOKENS:
         cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
         yield f"max_length = {length}", replace(context, wishes=cut)

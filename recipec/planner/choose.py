@@ -40,6 +40,7 @@ class Candidate:
     memory: MemoryEstimate
     time: TimeEstimate | None
     over_bytes: int
+    host_bytes: int  # CPU memory of a node
     obstacle: str = ""  # why it cannot run although the device memory would do
 
     @property
@@ -91,7 +92,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
         obstacle = f"needs {host_needed / GIB:.0f} GiB of CPU memory, the node has {bounds.host_bytes / GIB:.0f}"
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
-    return Candidate(layout, memory, time, over, obstacle)
+    return Candidate(layout, memory, time, over, host_needed, obstacle)
 
 
 def _micro_batch(layout: Layout, shape: Architecture, work: Work, global_batch: int, room_bytes: int) -> int:

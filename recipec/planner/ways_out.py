@@ -14,7 +14,7 @@ SHOWN = 3
 def ways_out(context: Context, loaded: LoadedRecipe) -> list[str]:
     """The nearest change of each kind that fits, at most three, each as a line for the user."""
     found = []
-    for kind in (unpinned, more_gpus, larger_gpu, shorter, smaller_model, more_nodes):
+    for kind in (unpinned, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
         for change, changed in kind(context):
             chosen = fit(changed, loaded).chosen
             if chosen is not None:
@@ -26,4 +26,5 @@ def ways_out(context: Context, loaded: LoadedRecipe) -> list[str]:
 
 
 def _summary(chosen: Candidate) -> str:
-    return f"{chosen.family} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB per device"
+    host = f" and {chosen.host_bytes / GIB:.0f} GiB of CPU memory" if chosen.layout.offload != "none" else ""
+    return f"{chosen.family} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB per device{host}"
