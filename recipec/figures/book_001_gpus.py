@@ -74,9 +74,7 @@ BEST_FOR = [
     _best_for("FIG-109", "rtx-4090", "QLoRA up to 13B", Job("13B", "qlora"), "It fits with room."),
     _best_for("FIG-110", "rtx-4090", "LoRA up to 13B", Job("13B", "lora"), "13B in bf16 alone are 26 GB."),
     _best_for("FIG-111", "a100-80gb", "full fine-tuning up to 13B", Job("13B", "full"), _NODE),
-    _best_for(
-        "FIG-112", "a100-80gb", "LoRA up to 70B", Job("70B", "lora"), "70B in bf16 alone are 138 GB; 4-bit fits."
-    ),
+    _best_for("FIG-112", "a100-80gb", "LoRA up to 70B", Job("70B", "lora"), "70B in bf16 are 138 GB; 4-bit fits."),
     _best_for("FIG-113", "h100", "full fine-tuning up to 70B", Job("70B", "full"), _NODE),
     _best_for("FIG-114", "h200", "full fine-tuning of 70B and more", Job("70B", "full"), _NODE),
 ]

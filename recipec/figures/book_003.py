@@ -107,10 +107,9 @@ def lora_7b() -> Ours:
 def full_7b() -> Ours:
     """The book's formula, model + gradients + activations, leaves out the optimizer: masters and two states."""
     estimate = memory(Job("7B", "full"))
-    states = estimate.terms["optimizer_states"] / GB
-    return Ours(
-        card_gb(Job("7B", "full")), f"peak on the card: {Job('7B', 'full')}; {states:.1f} GB are AdamW's states"
-    )
+    moments = estimate.terms["optimizer_states"] / GB
+    how = f"peak on the card: {Job('7B', 'full')}; AdamW's two states are {moments:.1f} GB of it"
+    return Ours(card_gb(Job("7B", "full")), how)
 
 
 def _qlora(id: str, size: str, stated_gb: float) -> Figure:
