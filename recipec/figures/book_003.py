@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from recipec.figures.figure import Figure, Ours, about, at_most, between, figure
-from recipec.figures.jobs import GB, Job, card_gb, memory, sharding_saves
+from recipec.figures.jobs import GB, Job, card_gb, memory, sharding_saves, states_gb
 
 _STACK, _REFERENCE = "003, Stack Defaults", "003, Reference"
 _COMPUTES = "computes the memory of the model, rank, batch and length at hand, and shows it term by term"
+_ORDERS = "orders the adaptations by rule ADPT-001 and takes the first that fits"
 _QLORA_BOUND = "The book's number leaves room for a longer batch, or for trainers that keep all logits."
 
 
@@ -124,3 +125,37 @@ def _qlora(id: str, size: str, stated_gb: float) -> Figure:
 
 
 QLORA = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B", 14), ("FIG-311", "34B", 22))]
+
+
+@figure(
+    "FIG-312",
+    "8-24 GB: QLoRA",
+    at_most(24, "GB"),
+    book="003, Which fine-tuning method?",
+    does=_ORDERS,
+    rules=("ADPT-001",),
+)
+def qlora_branch() -> Ours:
+    """Even the book's 34B fits the upper end, just."""
+    return _card(Job("34B", "qlora"))
+
+
+@figure(
+    "FIG-313",
+    "24-80 GB: LoRA",
+    at_most(80, "GB"),
+    book="003, Which fine-tuning method?",
+    does=_ORDERS,
+    rules=("ADPT-001",),
+)
+def lora_branch() -> Ours:
+    """Even the book's 34B fits the upper end, just."""
+    return _card(Job("34B", "lora"))
+
+
+@figure("FIG-314", "LoRA: model in fp16 x 1.1, and the rest", about(1.1, "x"), book=_REFERENCE, does=_COMPUTES)
+def lora_weights() -> Ours:
+    """Adapters, their gradients and states add a few percent of the model at rank 16, and more at a higher rank."""
+    job = Job("7B", "lora")
+    times = states_gb(job) * GB / (2 * job.architecture.params)
+    return Ours(times, f"what is kept between steps, over the bf16 model: {job}")

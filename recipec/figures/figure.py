@@ -111,8 +111,8 @@ def verdict(stated: Stated, ours: float | None) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """A number with its unit: "16.9 GB", "2.9x", "$921,600", "0.59 %", "1 GPU"."""
-    digits = 0 if abs(value) >= 100 or value == round(value) else 1 if abs(value) >= 1 else 2
+    """A number with its unit: "16.9 GB", "2.91x", "$921,600", "0.59 %", "1 GPU"."""
+    digits = 0 if value >= 100 or value == round(value) else 1 if value >= 10 else 2
     text = f"{value:,.{digits}f}"
     if unit == "$":
         return f"${text}"
