@@ -103,6 +103,8 @@ def _stage(stage: StageJob) -> Any:
         terms=stage.because(_terms(plan), "prediction"),
         time=stage.because(f"{plan.steps:,} steps, about {_duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
+        machine=stage.because(_machine(plan), "prediction", "keep_checkpoints", "dataloader_workers"),
+        waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
         rejected=stage.because(plan.rejected, "alternatives"),
     )
@@ -120,6 +122,22 @@ def _terms(plan: StagePlan) -> str:
 
 def _cost(plan: StagePlan) -> str:
     return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}"
+
+
+def _machine(plan: StagePlan) -> str:
+    """CPU memory, cores and disk."""
+    host, storage, workers = plan.needs.host, plan.needs.storage, plan.needs.loader_cores_per_gpu
+    memory = f"{host.needed_bytes / GIB:.1f} GiB of CPU memory per node"
+    cores = f"{workers} core{'s' * (workers > 1)} per GPU for the data loader"
+    disk = f"{storage.total_bytes / GIB:.1f} GiB of disk, {storage.checkpoints_bytes / GIB:.1f} of them for checkpoints"
+    return f"{memory}, {cores}, {disk}"
+
+
+def _waits(plan: StagePlan) -> str:
+    """Empty for one device."""
+    if plan.layout.mesh.world_size == 1:
+        return ""
+    return f"{100 * plan.needs.waiting_share:.0f} % of a step waits for communication that computation does not hide"
 
 
 def _row(stage: StageJob, id: str) -> Any:

@@ -16,10 +16,10 @@ Row = dict[str, Any]
 
 
 @click.command("list")
-@click.argument("what", type=click.Choice(["models", "gpus", "rules", "methods", "strategies"]))
+@click.argument("what", type=click.Choice(["models", "gpus", "rules", "figures", "methods", "strategies"]))
 @formats("human", "json")
 def command(what: str, format: str) -> None:
-    """List models, GPUs, rules, methods or strategies."""
+    """List models, GPUs, rules, figures of the rule books with ours beside them, methods or strategies."""
     rows = _LISTS[what]()
     if format == "json":
         print_json({"schema_version": SCHEMA_VERSION, what: rows})
@@ -74,6 +74,12 @@ def _rules() -> list[Row]:
     return [{"id": rule.id, "decides": rule.decides, "key": rule.key, "title": rule.title} for rule in rules]
 
 
+def _figures() -> list[Row]:
+    from recipec.figures.pages import figure_rows
+
+    return list(figure_rows())
+
+
 def _methods() -> list[Row]:
     from recipec.methods import METHODS
 
@@ -93,6 +99,7 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "models": _models,
     "gpus": _gpus,
     "rules": _rules,
+    "figures": _figures,
     "methods": _methods,
     "strategies": _strategies,
 }

@@ -27,10 +27,10 @@ def plan_text(plan: Document) -> str:
 
 
 def stage_text(stage: Document) -> str:
-    """One stage: the plan in five lines, memory by term, time and cost, and the alternatives."""
+    """One stage: the plan in five lines, memory by term, time, cost and machine, and the alternatives."""
     values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
-    figures = [_memory(stage["memory"]), _time_and_cost(stage)]
+    figures = [_memory(stage["memory"]), [*_time_and_cost(stage), *_machine(stage)]]
     parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
@@ -133,6 +133,26 @@ def _assumed(stage: Document) -> list[str]:
     source = next(decision["source"] for decision in stage["decisions"] if decision["id"] == "vram_gib")
     kind, _, what = source.partition("assumption: ")
     return [_row("assumes", what)] if what and not kind else []
+
+
+def _machine(stage: Document) -> list[str]:
+    """What the plan asks of the machine around the GPUs, and where they wait for each other."""
+    disk, host = stage["storage"], stage["host"]
+    parts = {
+        "checkpoints": disk["checkpoints_bytes"],
+        "the result": disk["export_bytes"],
+        "the base model": disk["hub_cache_bytes"],
+        "tokenised data": disk["dataset_cache_bytes"],
+    }
+    cores = plural(host["loader_cores_per_gpu"], "core")
+    lines = [
+        _row("disk", f"{gib(disk['total_bytes'])}: {', '.join(f'{name} {gib(size)}' for name, size in parts.items())}"),
+        _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per GPU for the data loader"),
+    ]
+    waits = (
+        f"{100 * stage['time']['waiting_share']:.0f} % of a step waits for communication that computation does not hide"
+    )
+    return lines + [_row("links", waits)] * (stage["choice"]["world_size"] > 1)
 
 
 def _rejected(stage: Document) -> list[str]:

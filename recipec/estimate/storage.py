@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.codepath import code_path
 from recipec.estimate.memory import step_memory
-from recipec.estimate.step import step_of
+from recipec.estimate.sizes import sizes
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -51,22 +52,21 @@ def run_storage(
 
 def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
     """The saved model in the type it trains in, or the adapter."""
-    fixed = step_of(architecture, layout, work).fixed
-    counted = fixed.sizes.params if layout.adaptation == "full" else fixed.sizes.adapters
-    return counted * fixed.path.trained + SMALL_FILES_BYTES
+    count, path = sizes(architecture, work.lora), code_path(layout, work)
+    counted = count.params if layout.adaptation == "full" else count.adapters
+    return counted * path.trained + SMALL_FILES_BYTES
 
 
 def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> int:
     """Optimizer states of all ranks, and DeepSpeed's fp32 masters."""
-    fixed = step_of(architecture, layout, work).fixed
-    return round(fixed.sizes.trainable * (fixed.path.optimizer + fixed.path.master))
+    path = code_path(layout, work)
+    return round(sizes(architecture, work.lora).trainable * (path.optimizer + path.master))
 
 
 def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:
     """CPU memory of a node: processes, the weights while they are loaded, and offloaded state."""
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    fixed = step_of(architecture, layout, work).fixed
-    loaded = fixed.sizes.params * (fixed.path.trained if layout.adaptation == "full" else 2)
+    loaded = architecture.params * (code_path(layout, work).trained if layout.adaptation == "full" else 2)
     copies = 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks
     moved = step_memory(architecture, layout, work).host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)

@@ -55,9 +55,12 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "terms": {name: _short(seconds) for name, seconds in plan.time.terms.items()},
             "bound_by": plan.time.bound_by,
             "mfu": _short(plan.time.mfu),
+            "waiting_share": _short(plan.needs.waiting_share),
             "band": list(plan.time.band),
         },
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
+        "storage": asdict(plan.needs.storage),
+        "host": {**asdict(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
         "decisions": [_decision(decision) for decision in plan.decisions.values()],
         "rejected": [
             {

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.choose import GIB
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 
 
 def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
-    """Report what breaks [budget] and [policy], and warn about risky values and idle GPUs."""
+    """Report what breaks [budget] and [policy], and warn about risky values, idle GPUs and too little CPU memory."""
     _budget(loaded, plan, report)
     _policy(loaded, model.licence, plan, report)
     for stage in plan.stages:
         _dissent(loaded, stage, report)
         _idle(loaded, stage, report)
+        _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
 
 
@@ -72,6 +74,16 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         cure = "raise train.global_batch_size" if starved else "`recipec plan` shows why no layout on all of them won"
         help = (f"{cure}, or ask for fewer GPUs",)
         report.add(Diagnostic("W0503", f"{gpus - used} of {gpus} GPUs are idle", (label,), help))
+
+
+def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    stated_gib, host = loaded.recipe.hardware.host_memory_gib, stage.needs.host
+    if stated_gib is None or stage.decisions["gpu_is_cpu"].value or host.needed_bytes <= stated_gib * GIB:
+        return
+    needed = f"{stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
+    label = Label(loaded.place("hardware", "host_memory_gib"), needed)
+    help = ("a strategy that loads the weights once per node (fsdp, zero3), no offload, or fewer GPUs need less",)
+    report.add(Diagnostic("W0505", "the node may have too little CPU memory", (label,), help, (host.because,)))
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from recipec.facts import Facts
 from recipec.layout import Mesh
 from recipec.planner.choose import GIB, Candidate
-from recipec.planner.plan import Rejected
+from recipec.planner.plan import Needs, Rejected
 from recipec.rules.core import Decision, Ledger
 
 WATCH = {
@@ -110,20 +110,27 @@ _SHARED = {
 
 
 def record_prediction(
-    ledger: Ledger, chosen: Candidate, seconds: float, cost_usd: float | None, rejected: Sequence[Rejected]
+    ledger: Ledger,
+    chosen: Candidate,
+    seconds: float,
+    cost_usd: float | None,
+    needs: Needs,
+    rejected: Sequence[Rejected],
 ) -> None:
     """Record what the estimates say of the plan and of its alternatives; everything that they depend on is an input."""
     memory = chosen.memory
-    peak = {
+    predicted = {
         "seconds": round(seconds),
         "usd": cost_usd,
+        "host_memory_bytes": needs.host.needed_bytes,
+        "disk_bytes": needs.storage.total_bytes,
         "peak_reserved_bytes": memory.peak_reserved_bytes,
         **memory.terms,
     }
     others = [f"{other.family}: {other.reason}" for other in rejected]
     inputs = tuple(ledger.decisions)
     rows: list[tuple[str, Any, str]] = [
-        ("prediction", peak, f"estimated for a {ledger.decisions['gpu'].value}"),
+        ("prediction", predicted, f"estimated for a {ledger.decisions['gpu'].value}"),
         ("alternatives", others, f"the best of {len(others)} other kinds, each with why it lost"),
     ]
     for id, value, because in rows:

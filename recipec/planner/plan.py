@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recipec.estimate.memory import MemoryEstimate
+from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -41,6 +42,16 @@ class NextBetter:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What a stage asks of the machine around its GPUs; CPU memory and cores are those of one node."""
+
+    storage: Storage
+    host: HostMemory
+    loader_cores_per_gpu: int
+    waiting_share: float  # of a step's time, in communication that no computation hides
+
+
+@dataclass(frozen=True, slots=True)
 class StagePlan:
     """One stage, settled."""
 
@@ -55,6 +66,7 @@ class StagePlan:
     seconds: float
     cost_usd: float | None
     cost_because: str
+    needs: Needs
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None

@@ -10,6 +10,7 @@ from recipec.facts import Facts
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
+from recipec.planner.needs import needs_of
 from recipec.planner.next_better import next_better
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
@@ -75,7 +76,8 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
     seconds = steps * chosen.time.seconds_per_step
     others = rejected(chosen, found.tried, seconds)
     cost = run_cost(seconds, facts.gpus, facts.gpu, loaded.recipe.budget.price_per_gpu_hour)
-    record_prediction(ledger, chosen, seconds, cost.usd, others)
+    needs = needs_of(facts, ledger, chosen)
+    record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -89,6 +91,7 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
         seconds=seconds,
         cost_usd=cost.usd,
         cost_because=cost.because,
+        needs=needs,
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried),

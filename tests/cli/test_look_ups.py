@@ -11,6 +11,7 @@ import pytest
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
 from recipec.diagnostics.codes import CODES
+from recipec.figures import FIGURES
 from recipec.methods import METHODS
 from recipec.recipe.json_schema import schema_text
 from recipec.rules import RULES
@@ -18,7 +19,7 @@ from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.unbuilt import UNBUILT
 from recipec.sharders import SHARDERS
 
-PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT)]
+PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
 
 
 def test_everything_with_a_code_has_its_page(run):
@@ -26,7 +27,9 @@ def test_everything_with_a_code_has_its_page(run):
         assert run("explain", code.lower()).stdout.startswith(f"# {code}"), code
 
 
-@pytest.mark.parametrize(("code", "near"), [("E0230", "E0203"), ("OPT-01", "OPT-001"), ("bad-0002", "BAD-002")])
+@pytest.mark.parametrize(
+    ("code", "near"), [("E0230", "E0203"), ("OPT-01", "OPT-001"), ("bad-0002", "BAD-002"), ("fig-37", "FIG-307")]
+)
 def test_an_unknown_code_gets_its_nearest(run, code, near):
     assert near in run("explain", code).stderr
 
@@ -37,6 +40,7 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("models", model_names()),
         ("gpus", gpu_names()),
         ("rules", sorted(RULES)),
+        ("figures", sorted(FIGURES)),
         ("methods", list(METHODS)),
         ("strategies", list(SHARDERS)),
     ],

@@ -21,13 +21,14 @@ EDGES: dict[str, str] = {
     "backends": "catalog dataset facts methods planner recipe render rules sharders",
     "bundle": "diagnostics render",
     "catalog": "",
-    "cli": "bundle catalog compiler dataset diagnostics estimate facts methods planner recipe rules sharders "
+    "cli": "bundle catalog compiler dataset diagnostics estimate facts figures methods planner recipe rules sharders "
     "simulate verify",
     "compiler": "backends bundle catalog diagnostics facts planner recipe render",
     "dataset": "",
     "diagnostics": "",
     "estimate": "catalog layout",
     "facts": "catalog dataset diagnostics recipe rules",
+    "figures": "catalog estimate layout rules",
     "layout": "",
     "methods": "",
     "planner": "catalog dataset diagnostics estimate facts layout recipe rules",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from estimate_shapes import GIB, LLAMA_8B, MISTRAL_7B, layout
+from estimate_shapes import GIB, LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
 
 from recipec.estimate.memory import step_memory
 from recipec.estimate.work import LoraShape, Work
@@ -83,3 +83,49 @@ def test_zero3_steady_and_peak_of_a_published_run():
     estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero3"), Work(seq_len_tokens=512))
     per_param = estimate.stages["optimizer_step"] * 4 / LLAMA_8B.params
     assert per_param * 6.86e9 / 4 / GIB == pytest.approx(31.38, rel=0.03)
+
+
+def test_full_adamw_state_is_sixteen_bytes_per_parameter():
+    """Weights, gradients and states; the peak of a step is above it."""
+    estimate = step_memory(LLAMA_7B, layout("full"), Work())
+    assert estimate.stages["optimizer_step"] / LLAMA_7B.params == pytest.approx(16, rel=0.001)
+    assert estimate.peak_allocated_bytes >= estimate.stages["optimizer_step"]
+
+
+def test_four_bit_weights_take_half_a_byte_and_their_scales():
+    estimate = step_memory(LLAMA_8B, layout(quantization="nf4"), Work(lora=LoraShape(16)))
+    rest = 2 * LLAMA_8B.embedding_params + 2 * LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
+    linear = LLAMA_8B.params - LLAMA_8B.embedding_params - LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
+    assert (estimate.terms["weights"] - rest) / linear == pytest.approx(0.515869, abs=1e-6)
+
+
+def test_eight_bit_adam_keeps_embeddings_in_fp32():
+    estimate = step_memory(LLAMA_8B, layout("full", optimizer="adamw-8bit"), Work())
+    embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
+    expected = (LLAMA_8B.params - embedding) * 2 * (1 + 4 / 256) + 8 * embedding
+    assert estimate.terms["optimizer_states"] == pytest.approx(expected)
+
+
+def test_paged_states_leave_the_device():
+    estimate = step_memory(LLAMA_8B, layout("full", optimizer="paged-adamw-8bit"), Work())
+    assert "optimizer_states" not in estimate.terms
+    assert estimate.host_bytes > 2 * LLAMA_8B.params
+
+
+def test_the_loss_code_decides_more_than_the_rule_book_knows():
+    trl, hf = (peak(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16), head=head)) for head in ("trl", "hf"))
+    assert hf / trl == pytest.approx(29.29 / 20.06, rel=0.01)
+
+
+def test_preference_reference_by_adapter_costs_nothing():
+    pair = Work(objective="dpo", lora=LoraShape(16))
+    without, off, model = (
+        step_memory(LLAMA_8B, layout(), Work(**{**_fields(pair), "reference": r})).peak_allocated_bytes
+        for r in ("none", "adapter-off", "model")
+    )
+    assert without == off
+    assert (model - off) / GIB == pytest.approx(2 * LLAMA_8B.params / GIB, rel=0.001)
+
+
+def _fields(work: Work) -> dict[str, object]:
+    return {name: getattr(work, name) for name in Work.__slots__}

@@ -1,0 +1,52 @@
+"""Figures of rule book 001's decision tree: what fits under each of its thresholds. Its examples are 7B models."""
+
+from __future__ import annotations
+
+from recipec.estimate.device import usable_bytes
+from recipec.estimate.memory import largest_micro_batch
+from recipec.figures.figure import Figure, Ours, at_most, between, figure
+from recipec.figures.jobs import Job, card_gb
+
+_TREE = "001, Decision Tree (Available compute?)"
+_RULES = ("ADPT-001",)
+_ORDERS = "orders the adaptations by these thresholds and takes the first that fits"
+_SOLVES = "solves the largest micro batch that fits, and accumulates up to the global batch"
+
+
+@figure("FIG-135", "Under 16 GB: QLoRA", at_most(16, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
+def qlora_branch() -> Ours:
+    """7B and 13B fit; a threshold in GB says nothing of larger models."""
+    large = card_gb(Job("34B", "qlora"))
+    return Ours(card_gb(Job("7B", "qlora")), f"peak on the card: {Job('7B', 'qlora')}; 34B needs {large:.1f} GB")
+
+
+@figure("FIG-136", "16-48 GB: LoRA on a bf16 base", between(16, 48, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
+def lora_branch() -> Ours:
+    """7B and 13B fit; larger models do not."""
+    large = card_gb(Job("34B", "lora"))
+    return Ours(card_gb(Job("7B", "lora")), f"peak on the card: {Job('7B', 'lora')}; 34B needs {large:.1f} GB")
+
+
+@figure("FIG-137", "48-160 GB: full fine-tuning", between(48, 160, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
+def full_branch() -> Ours:
+    """7B fits, from about the middle of the range on; 13B does not."""
+    large = card_gb(Job("13B", "full"))
+    return Ours(card_gb(Job("7B", "full")), f"peak on the card: {Job('7B', 'full')}; 13B needs {large:.0f} GB")
+
+
+def _batch(id: str, states: str, stated: tuple[int, int], job: Job, card_gib: float, why: str) -> Figure:
+    """The batch size of a branch, on the largest card of it."""
+
+    def largest() -> Ours:
+        fits = largest_micro_batch(job.architecture, job.layout, job.work, usable_bytes(card_gib, 1))
+        return Ours(fits, f"largest micro batch that fits {card_gib:g} GiB, from one sequence up: {job}")
+
+    largest.__doc__ = why
+    return figure(id, states, between(*stated, "sequences"), book=_TREE, does=_SOLVES)(largest)
+
+
+_MORE = "Recomputed activations and a loss in chunks leave room for more sequences than the book thinks."
+BATCHES = [
+    _batch("FIG-138", "Under 16 GB: batch size 1-2", (1, 2), Job("7B", "qlora"), 16, _MORE),
+    _batch("FIG-139", "16-48 GB: batch size 2-8", (2, 8), Job("7B", "lora"), 48, _MORE),
+]

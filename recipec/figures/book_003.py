@@ -1,0 +1,161 @@
+"""Figures of rule book 003: memory of LoRA, QLoRA and full fine-tuning."""
+
+from __future__ import annotations
+
+from recipec.figures.figure import Figure, Ours, about, at_most, between, figure
+from recipec.figures.jobs import GB, Job, card_gb, memory, sharding_saves, states_gb
+
+_STACK, _REFERENCE = "003, Stack Defaults", "003, Reference"
+_COMPUTES = "computes the memory of the model, rank, batch and length at hand, and shows it term by term"
+_ORDERS = "orders the adaptations by rule ADPT-001 and takes the first that fits"
+_QLORA_BOUND = "The book's number leaves room for a longer batch, or for trainers that keep all logits."
+
+
+def _card(job: Job) -> Ours:
+    return Ours(card_gb(job), f"peak on the card: {job}")
+
+
+@figure(
+    "FIG-301",
+    "LoRA saves 80 % of full fine-tuning's VRAM",
+    about(80, "%"),
+    book=_STACK,
+    does="tries LoRA first wherever no rule asks for full fine-tuning",
+    rules=("ADPT-001",),
+)
+def lora_saves() -> Ours:
+    """It holds against 16 bytes per parameter. The book's own 16.9 and 29.5 GB would save only 43 %."""
+    lora, full = card_gb(Job("7B", "lora")), card_gb(Job("7B", "full"))
+    return Ours(100 * (1 - lora / full), f"{lora:.1f} of {full:.1f} GB: {Job('7B', 'lora')}, against full fine-tuning")
+
+
+@figure(
+    "FIG-302",
+    "QLoRA of 7B fits an 8 GB GPU",
+    at_most(8, "GB"),
+    book=_STACK,
+    does="tries QLoRA where LoRA does not fit, and first under 16 GB",
+    rules=("ADPT-001",),
+)
+def qlora_7b_fits() -> Ours:
+    """It fits with room, because TRL computes the loss in chunks and no logits are kept. With the book's own "about
+    8 GB" (FIG-309) it would not.
+    """
+    return _card(Job("7B", "qlora"))
+
+
+@figure(
+    "FIG-303",
+    "QLoRA of 13B fits a 16 GB GPU",
+    at_most(16, "GB"),
+    book=_STACK,
+    does="tries QLoRA where LoRA does not fit",
+    rules=("ADPT-001",),
+)
+def qlora_13b_fits() -> Ours:
+    """It fits with room."""
+    return _card(Job("13B", "qlora"))
+
+
+@figure("FIG-304", "ZeRO-2 saves 8x memory", about(8, "x"), book=_STACK, does=_COMPUTES)
+def zero2_saves() -> Ours:
+    """8x is the limit for very many GPUs: the bf16 weights stay whole on every GPU. Rule book 004 says the same."""
+    how = f"weights, gradients and optimizer states of 7B on 8 GPUs; {sharding_saves('zero2', 64):.1f}x on 64"
+    return Ours(sharding_saves("zero2", 8), how)
+
+
+def _times_model_size() -> Ours:
+    full, weights = Job("7B", "full"), 2 * Job("7B", "full").architecture.params / GB
+    how = f"{card_gb(full):.1f} GB of {full} over {weights:.1f} GB of bf16 weights"
+    return Ours(card_gb(full) / weights, how)
+
+
+@figure(
+    "FIG-305",
+    "Full fine-tuning from VRAM = 4 x model size",
+    about(4, "x"),
+    book="003, Which fine-tuning method?",
+    does="does not use the threshold: full fine-tuning is taken where its computed memory fits",
+    rules=("ADPT-001",),
+)
+def full_threshold() -> Ours:
+    """AdamW in mixed precision takes 16 bytes per parameter before any activation: 8 times the bf16 weights."""
+    return _times_model_size()
+
+
+@figure(
+    "FIG-306",
+    "Full fine-tuning takes 4-6x the model size",
+    between(4, 6, "x"),
+    book="003, Anti-Patterns",
+    does=_COMPUTES,
+    rules=("ADPT-001",),
+)
+def full_takes() -> Ours:
+    """4x to 6x would hold for bf16 weights without fp32 masters, or with 8-bit states; AdamW needs 8x."""
+    return _times_model_size()
+
+
+@figure("FIG-307", "LoRA of 7B, rank 16: about 16.9 GB", about(16.9, "GB"), book=_REFERENCE, does=_COMPUTES)
+def lora_7b() -> Ours:
+    """It holds for short batches. A longer batch takes more: activations grow with the tokens."""
+    longer = Job("7B", "lora", micro_batch=4)
+    how = f"peak on the card: {Job('7B', 'lora')}; {card_gb(longer):.1f} GB with {longer.micro_batch} sequences"
+    return Ours(card_gb(Job("7B", "lora")), how)
+
+
+@figure("FIG-308", "Full fine-tuning of 7B: about 29.5 GB", about(29.5, "GB"), book=_REFERENCE, does=_COMPUTES)
+def full_7b() -> Ours:
+    """The book's formula, model + gradients + activations, leaves out the optimizer: masters and two states."""
+    estimate = memory(Job("7B", "full"))
+    moments = estimate.terms["optimizer_states"] / GB
+    how = f"peak on the card: {Job('7B', 'full')}; AdamW's two states are {moments:.1f} GB of it"
+    return Ours(card_gb(Job("7B", "full")), how)
+
+
+def _qlora(id: str, size: str, stated_gb: float) -> Figure:
+    """The row of one size: its docstring is that of all sizes."""
+
+    def needed() -> Ours:
+        return _card(Job(size, "qlora"))
+
+    needed.__doc__ = f"4-bit weights take half a byte and the head stays in bf16. {_QLORA_BOUND}"
+    states = f"QLoRA of {size}: about {stated_gb:g} GB"
+    return figure(id, states, about(stated_gb, "GB"), book=_REFERENCE, does=_COMPUTES, rules=("ADPT-001",))(needed)
+
+
+QLORA = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B", 14), ("FIG-311", "34B", 22))]
+
+
+@figure(
+    "FIG-312",
+    "8-24 GB: QLoRA",
+    at_most(24, "GB"),
+    book="003, Which fine-tuning method?",
+    does=_ORDERS,
+    rules=("ADPT-001",),
+)
+def qlora_branch() -> Ours:
+    """Even the book's 34B fits the upper end, just."""
+    return _card(Job("34B", "qlora"))
+
+
+@figure(
+    "FIG-313",
+    "24-80 GB: LoRA",
+    at_most(80, "GB"),
+    book="003, Which fine-tuning method?",
+    does=_ORDERS,
+    rules=("ADPT-001",),
+)
+def lora_branch() -> Ours:
+    """Even the book's 34B fits the upper end, just."""
+    return _card(Job("34B", "lora"))
+
+
+@figure("FIG-314", "LoRA: model in fp16 x 1.1, and the rest", about(1.1, "x"), book=_REFERENCE, does=_COMPUTES)
+def lora_weights() -> Ours:
+    """Adapters, their gradients and states add a few percent of the model at rank 16, and more at a higher rank."""
+    job = Job("7B", "lora")
+    times = states_gb(job) * GB / (2 * job.architecture.params)
+    return Ours(times, f"what is kept between steps, over the bf16 model: {job}")

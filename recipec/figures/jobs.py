@@ -1,0 +1,149 @@
+"""The trainings that the figures speak of, and what the estimates say of them.
+
+The books name sizes only. A size is the Llama 2 or Code Llama model of that size, whose shape the books' own figures
+fit; a step is one sequence of 2,048 tokens with activations recomputed, unless a figure says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.gpus import Gpu
+from recipec.catalog.gpus import gpu as gpu_named
+from recipec.catalog.models import model
+from recipec.estimate.device import usable_bytes
+from recipec.estimate.links import link_of
+from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.estimate.step import step_of
+from recipec.estimate.throughput import TimeEstimate, step_time
+from recipec.estimate.work import LoraShape, Work
+from recipec.layout import Layout, Mesh
+
+GB = 1e9
+RANK = 16  # the books' own
+SEQ_LEN_TOKENS = 2048
+GPUS_PER_NODE = 8
+MODELS = {
+    "7B": "meta-llama/Llama-2-7b-hf",
+    "8B": "meta-llama/Llama-3.1-8B",
+    "13B": "meta-llama/Llama-2-13b-hf",
+    "34B": "codellama/CodeLlama-34b-hf",
+    "70B": "meta-llama/Llama-2-70b-hf",
+}
+_WAYS = {"full": "full fine-tuning", "lora": "LoRA", "qlora": "QLoRA"}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training that a book speaks of."""
+
+    size: str  # a key of MODELS
+    way: str  # full | lora | qlora
+    strategy: str = "single"
+    ranks: int = 1
+    micro_batch: int = 1
+    checkpointing: bool = True
+    precision: str = "bf16"
+    offload: str = "none"
+    seq_len_tokens: int = SEQ_LEN_TOKENS
+
+    @property
+    def architecture(self) -> Architecture:
+        return architecture(self.size)
+
+    @property
+    def work(self) -> Work:
+        return Work(seq_len_tokens=self.seq_len_tokens, lora=None if self.way == "full" else LoraShape(RANK))
+
+    @property
+    def layout(self) -> Layout:
+        replicated = self.strategy in ("single", "ddp")
+        return Layout(
+            adaptation="full" if self.way == "full" else "lora",
+            quantization="nf4" if self.way == "qlora" else "none",
+            precision=self.precision,
+            strategy=self.strategy,
+            mesh=Mesh(replicate=self.ranks) if replicated else Mesh(shard=self.ranks),
+            offload=self.offload,
+            micro_batch=self.micro_batch,
+            accumulation=1,
+            checkpointing=self.checkpointing,
+            attention="sdpa",
+            packing=False,
+            optimizer="adamw",
+        )
+
+    def __str__(self) -> str:
+        name = MODELS[self.size].rpartition("/")[2]
+        way = _WAYS[self.way] + ("" if self.way == "full" else f" of rank {RANK} on all linear layers")
+        where = f", {self.strategy} on {self.ranks} GPUs" if self.ranks > 1 else ""
+        offload = f", offload to {self.offload}" if self.offload != "none" else ""
+        kept = "recomputed" if self.checkpointing else "kept"
+        step = f"{self.micro_batch} x {self.seq_len_tokens:,} tokens per GPU, activations {kept}"
+        return f"{name}, {way}, {self.precision} with AdamW{where}{offload}, {step}"
+
+
+def architecture(size: str) -> Architecture:
+    """The shape of the model that stands for a size."""
+    found = model(MODELS[size])
+    assert found is not None
+    return found.architecture
+
+
+def gpu(name: str) -> Gpu:
+    """A GPU of the catalog."""
+    found = gpu_named(name)
+    assert found is not None
+    return found
+
+
+def memory(job: Job) -> MemoryEstimate:
+    """Memory of a step on one GPU."""
+    return step_memory(job.architecture, job.layout, job.work)
+
+
+def card_gb(job: Job) -> float:
+    """What a card must have for the job, in GB: the peak, the allocator's fragments, the driver."""
+    return memory(job).peak_device_bytes / GB
+
+
+def states_gb(job: Job) -> float:
+    """Weights, gradients, master copies and optimizer states of one GPU, in GB."""
+    states = step_of(job.architecture, job.layout, job.work).fixed.states
+    return (sum(states.terms.values()) + states.gradients) / GB
+
+
+def sharding_saves(strategy: str, ranks: int) -> float:
+    """How many times less of those each GPU holds in full fine-tuning of 7B."""
+    return states_gb(Job("7B", "full")) / states_gb(Job("7B", "full", strategy, ranks))
+
+
+def activations_gb(job: Job) -> float:
+    """What waits for the backward pass, in GB; with recomputation also the one layer that is recomputed."""
+    step = step_of(job.architecture, job.layout, job.work)
+    each, layers = step.fixed.layers, job.architecture.num_layers
+    per_token = layers * each.checkpoint + each.saved if job.checkpointing else layers * each.saved
+    return step.tokens * per_token / GB
+
+
+def adapter_percent(size: str) -> float:
+    """Share of LoRA's parameters in those of the model, in percent."""
+    job = Job(size, "lora")
+    return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
+
+
+def speed(job: Job, card: str, network_gbps: float | None = None) -> TimeEstimate:
+    """Time of a step on nodes of eight cards."""
+    link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network_gbps)
+    return step_time(job.architecture, job.layout, job.work, gpu(card), link)
+
+
+def fewest_gpus(size: str, way: str, strategy: str, card: str) -> int:
+    """The smallest power of two of cards on which a job fits under a strategy that shares its memory out."""
+    counts = [2**power for power in range(1, 9)]
+    return next(ranks for ranks in counts if _fits(Job(size, way, strategy, ranks), card))
+
+
+def _fits(job: Job, card: str) -> bool:
+    return memory(job).peak_allocated_bytes <= usable_bytes(gpu(card).memory_gib, job.ranks)

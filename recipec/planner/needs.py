@@ -1,0 +1,41 @@
+"""What a stage asks of the machine around its GPUs: CPU memory, cores for the data loader, disk, and its links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
+from recipec.facts import Facts
+from recipec.planner.choose import GIB, Candidate
+from recipec.planner.plan import Needs
+from recipec.planner.settle import work_of
+from recipec.rules.core import Ledger
+
+
+def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
+    """The needs of the chosen layout; the ledger is settled, checkpoints included."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    assert chosen.time is not None
+    tokens = round(value["examples"] * value["tokens_per_example"])
+    shape, work = facts.model.architecture, work_of(ledger)
+    storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens)
+    merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
+    return Needs(
+        storage=_with_merged(storage) if merged else storage,
+        host=_on_cpu(chosen) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, facts.gpus_per_node),
+        loader_cores_per_gpu=value["dataloader_workers"],
+        waiting_share=chosen.time.terms["communication"] / chosen.time.seconds_per_step,
+    )
+
+
+def _with_merged(storage: Storage) -> Storage:
+    """The next stage starts from the merged model, which lies beside the adapter and is as large as the base."""
+    merged = storage.hub_cache_bytes
+    return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
+
+
+def _on_cpu(chosen: Candidate) -> HostMemory:
+    """The CPU is the device: its memory holds the training itself."""
+    peak, ranks = chosen.memory.peak_reserved_bytes, chosen.layout.mesh.world_size
+    because = f"{ranks} x {PROCESS_BYTES / GIB:.0f} GiB of process and {peak / GIB:.1f} GiB of training"
+    return HostMemory(ranks * (PROCESS_BYTES + peak), PROCESS_BYTES + peak, because)

@@ -1,0 +1,88 @@
+"""What a plan asks of the machine around the GPUs: in the document, for people, and as a warning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from compiling import BASES, codes, compiled, good, texts, with_key
+
+from recipec.cli.plan_view import plan_text
+from recipec.estimate.storage import GIB, PROCESS_BYTES
+
+QWEN_7B_BYTES = 2 * 7_615_616_512
+
+
+def stages(folder: Path, name: str) -> list[dict]:
+    return json.loads(good(folder, BASES[name]).plan_json)["stages"]
+
+
+def test_disk_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    disk = stages(tmp_path, "lora-ddp")[0]["storage"]
+    parts = ("checkpoints_bytes", "export_bytes", "dataset_cache_bytes", "hub_cache_bytes")
+    assert disk["total_bytes"] == sum(disk[part] for part in parts)
+    assert disk["hub_cache_bytes"] == QWEN_7B_BYTES
+    assert disk["checkpoints_bytes"] == 4 * disk["checkpoint_bytes"], "three are kept and one is being written"
+    assert disk["dataset_cache_bytes"] == 5_000 * 400 * 9
+
+
+def test_more_checkpoints_take_more_disk(tmp_path: Path) -> None:
+    five = good(tmp_path, with_key(BASES["lora-ddp"], "train.keep_checkpoints", 5)).plan
+    assert five
+    storage = five.stages[0].needs.storage
+    assert storage.checkpoints_bytes == 6 * storage.checkpoint_bytes
+
+
+def test_a_stage_that_another_starts_from_also_writes_the_merged_model(tmp_path: Path) -> None:
+    first, last = stages(tmp_path, "sft-dpo")
+    adapter = last["storage"]["export_bytes"]
+    assert first["storage"]["export_bytes"] == pytest.approx(QWEN_7B_BYTES + adapter, rel=1e-3)
+    assert adapter < 0.02 * QWEN_7B_BYTES
+
+
+def test_each_rank_loads_the_weights_under_ddp_and_one_does_under_sharding(tmp_path: Path) -> None:
+    ddp = stages(tmp_path, "lora-ddp")[0]["host"]
+    assert ddp["needed_bytes"] == 2 * (PROCESS_BYTES + QWEN_7B_BYTES)
+    offload = stages(tmp_path, "zero3-offload")[0]
+    assert offload["host"]["needed_bytes"] > 4 * offload["memory"]["host_bytes"] > 100 * GIB
+
+
+def test_cores_are_those_of_the_loader(tmp_path: Path) -> None:
+    assert stages(tmp_path, "zero3-offload")[0]["host"]["loader_cores_per_gpu"] == 8
+    assert stages(tmp_path, "lora-ddp")[0]["host"]["loader_cores_per_gpu"] == 4
+
+
+def test_on_the_cpu_the_training_itself_is_in_cpu_memory(tmp_path: Path) -> None:
+    stage = stages(tmp_path, "cpu")[0]
+    assert stage["host"]["needed_bytes"] == PROCESS_BYTES + stage["memory"]["peak_reserved_bytes"]
+
+
+def test_a_step_waits_for_the_exposed_part_of_communication(tmp_path: Path) -> None:
+    time = stages(tmp_path, "full-fsdp")[0]["time"]
+    assert time["waiting_share"] == pytest.approx(time["terms"]["communication"] / time["seconds_per_step"], rel=0.01)
+    assert time["waiting_share"] > 0
+    assert stages(tmp_path, "qlora")[0]["time"]["waiting_share"] == 0
+
+
+@pytest.mark.parametrize(("name", "links"), [("lora-ddp", True), ("qlora", False)])
+def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) -> None:
+    compilation = good(tmp_path, BASES[name])
+    document = json.loads(compilation.plan_json)
+    host = document["stages"][0]["host"]["needed_bytes"] / GIB
+    plan, readme = plan_text(document), texts(compilation)["README.md"]
+
+    assert "\n  disk     " in plan and f"\n  host     {host:.1f} GiB of CPU memory per node, 4 cores per GPU" in plan
+    assert f"- Machine: {host:.1f} GiB of CPU memory per node, 4 cores per GPU for the data loader" in readme
+    assert ("\n  links    " in plan) == ("- Links: " in readme) == links
+
+
+@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 34, True), ("lora-ddp", 35, False)])
+def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory_gib: int, warned: bool) -> None:
+    found = compiled(tmp_path, with_key(BASES[name], "hardware.host_memory_gib", memory_gib))
+    assert ("W0505" in codes(found)) == warned
+
+
+def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:
+    found = compiled(tmp_path, with_key(BASES["cpu"], "hardware.host_memory_gib", 4))
+    assert "W0505" not in codes(found)
