@@ -133,7 +133,7 @@ def adapter_percent(size: str) -> float:
     return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
 
 
-def speed(job: Job, card: str, network_gbps: float | None = None) -> TimeEstimate:
+def speed(job: Job, card: str, network_gbps: float = 100.0) -> TimeEstimate:
     """Time of a step on nodes of eight cards."""
     link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network_gbps)
     return step_time(job.architecture, job.layout, job.work, gpu(card), link)
