@@ -37,7 +37,7 @@ class Layout:
     adaptation: str  # full | lora
     quantization: str  # none | nf4
     precision: str  # bf16 | fp16 | fp32: the compute dtype
-    strategy: str  # single | ddp | fsdp | hsdp | zero2 | zero3
+    strategy: str  # single | ddp | fsdp | hsdp | zero1 | zero2 | zero3
     mesh: Mesh
     offload: str  # none | cpu
     micro_batch: int  # sequences per rank and micro step (pairs for preference methods)

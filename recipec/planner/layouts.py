@@ -10,7 +10,7 @@ from recipec.layout import Layout
 from recipec.planner.meshes import Machines, meshes
 from recipec.rules.core import Ledger
 
-OFFLOADING = ("zero2", "zero3")  # strategies that can hold optimizer states in CPU memory
+OFFLOADING = ("zero1", "zero2", "zero3")  # strategies that can hold optimizer states in CPU memory
 
 
 def layouts(ledger: Ledger) -> Iterator[Layout]:

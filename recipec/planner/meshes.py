@@ -9,7 +9,7 @@ from typing import Any
 
 from recipec.layout import Mesh
 
-STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero2", "zero3")  # simplest first
+STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")  # simplest first
 MOST_CONTEXT_RANKS = 64
 
 

@@ -161,6 +161,7 @@ def _strategy(strategy: str, peak: str) -> str:
         "ddp": "the model fits on every device, so only gradients are exchanged",
         "fsdp": "parameters, gradients and optimizer states are sharded over all ranks",
         "hsdp": "parameters, gradients and optimizer states are sharded within groups, which copy each other",
+        "zero1": "optimizer states are sharded over all ranks",
         "zero2": "gradients and optimizer states are sharded over all ranks",
         "zero3": "parameters, gradients and optimizer states are sharded over all ranks",
     }

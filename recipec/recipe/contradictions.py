@@ -24,7 +24,7 @@ from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.written import Written
 
 ANY: tuple[Any, ...] = ()
-SHARDED = ("fsdp", "hsdp", "zero2", "zero3")
+SHARDED = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,7 @@ CLASHES: tuple[Clash, ...] = (
     ),
     Clash(ADAPTATION, ("qlora",), QUANTIZATION, ("none",), "qlora is lora on an nf4 base", "use lora"),
     Clash(STRATEGY, SHARDED, GPU, ("cpu",), "sharding is between GPUs", 'use strategy = "single" or "ddp" on a CPU'),
-    Clash(
-        OFFLOAD, ("cpu",), STRATEGY, ("single", "ddp"), "only sharded strategies offload", "use fsdp, zero2 or zero3"
-    ),
+    Clash(OFFLOAD, ("cpu",), STRATEGY, ("single", "ddp"), "only sharded strategies offload", "use zero2 or zero3"),
     Clash(OFFLOAD, ("cpu",), GPU, ("cpu",), "there is no GPU to offload from", "remove offload"),
     Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
     Clash(

@@ -21,13 +21,14 @@ Precision = Annotated[
     Meanings("the best that the GPU computes", "bfloat16", "half precision with loss scaling", "single precision"),
 ]
 Strategy = Annotated[
-    Literal["auto", "single", "ddp", "fsdp", "hsdp", "zero2", "zero3"],
+    Literal["auto", "single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"],
     Meanings(
         "decided from the model, the GPUs and their link",
         "one process on one GPU",
         "a full copy on each GPU",
         "PyTorch's fully sharded data parallel",
         "the same with shards within groups of GPUs and copies between them",
+        "DeepSpeed: optimizer states sharded",
         "DeepSpeed: gradients and optimizer states sharded",
         "DeepSpeed: weights sharded as well",
     ),

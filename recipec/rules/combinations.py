@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.rules.combination import BadCombination, Facts
 from recipec.rules.combinations_parallel import PARALLEL
 
-_ZERO = ("zero2", "zero3")
+_ZERO = ("zero1", "zero2", "zero3")
 _FSDP = ("fsdp", "hsdp")
 _BNB = ("adamw-8bit", "paged-adamw-8bit")
 
@@ -164,7 +164,7 @@ COMBINATIONS = (
         "offload without DeepSpeed or FSDP",
         "only a sharding engine moves states to the host; the setting would have no effect",
         "rule book 003, Distributed training; accelerate 1.15 configuration",
-        'strategy = "zero2", "zero3" or "fsdp", or offload = "none"',
+        'strategy = "zero2" or "zero3", or offload = "none"',
         lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
     ),
     *PARALLEL,

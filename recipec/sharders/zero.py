@@ -1,8 +1,9 @@
-"""DeepSpeed ZeRO: stage 2 shards gradients and optimizer states, stage 3 the parameters too."""
+"""DeepSpeed ZeRO: stage 1 shards optimizer states, stage 2 also gradients, stage 3 also the parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recipec.render.mapping import Leaf
@@ -62,22 +63,14 @@ def _offload(run: Run, stage: int) -> dict[str, Any]:
     return {part: Leaf(dict(where), run.ids("offload")) for part in parts}
 
 
-ZERO2 = Sharder(
-    "zero2",
-    "DeepSpeed ZeRO-2",
+ZERO1 = Sharder(
+    "zero1",
+    "DeepSpeed ZeRO-1",
     fact="deepspeed",
     config=ACCELERATE,
     deepspeed=DEEPSPEED,
-    files=lambda run: _files(run, 2),
+    files=lambda run: _files(run, 1),
     keeps_master=True,
 )
-ZERO3 = Sharder(
-    "zero3",
-    "DeepSpeed ZeRO-3",
-    fact="deepspeed",
-    config=ACCELERATE,
-    deepspeed=DEEPSPEED,
-    files=lambda run: _files(run, 3),
-    shards_parameters=True,
-    keeps_master=True,
-)
+ZERO2 = replace(ZERO1, name="zero2", title="DeepSpeed ZeRO-2", files=lambda run: _files(run, 2))
+ZERO3 = replace(ZERO1, name="zero3", title="DeepSpeed ZeRO-3", files=lambda run: _files(run, 3), shards_parameters=True)

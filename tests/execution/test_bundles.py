@@ -13,8 +13,8 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 # What the shipped recipes do not show: that a run learns and resumes, and two further architectures.
-CASES = {"sft-lora": "learn", "fsdp": "learn", "dpo": "learn", "zero2": "run", "zero3": "run"}
-MATRIX = {"qlora": "learn", "full-ddp": "learn", "sft-dpo": "learn", "pretrain": "learn", "zero3": "learn"}
+CASES = {"sft-lora": "learn", "fsdp": "learn", "dpo": "learn", "zero2": "run", "zero3": "run", "hsdp": "run"}
+MATRIX = dict.fromkeys(("qlora", "full-ddp", "sft-dpo", "pretrain", "zero1", "zero3", "hsdp"), "learn")
 
 pytestmark = pytest.mark.executes
 

@@ -13,7 +13,7 @@ from recipec.verify.bundle import Bundle, Stage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model
 
-_TYPES = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "hsdp": "FSDP", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED"}
+_TYPES = {"none": "NO", "ddp": "MULTI_GPU", "fsdp": "FSDP", "deepspeed": "DEEPSPEED"}
 
 
 def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
@@ -79,7 +79,8 @@ def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[s
     import yaml
 
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    planned = {"distributed_type": _TYPES[stage.choice["strategy"]], "num_processes": stage.choice["world_size"]}
+    kind = _TYPES[SHARDERS[stage.choice["strategy"]].fact]
+    planned = {"distributed_type": kind, "num_processes": stage.choice["world_size"]}
     yield from _differences(bundle.name_of(path), found, planned)
     groups = found.get("parallelism_config") or {}
     yield from _differences(bundle.name_of(path), groups, _groups(stage))
