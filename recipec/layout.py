@@ -48,5 +48,10 @@ class Layout:
     optimizer: str  # adamw | adamw-8bit | paged-adamw-8bit
 
     @property
+    def fsdp(self) -> bool:
+        """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
+        return self.strategy in ("fsdp", "hsdp")
+
+    @property
     def global_batch(self) -> int:
         return self.micro_batch * self.accumulation * self.mesh.data_parallel

@@ -7,7 +7,7 @@ torch DDP reducer (buckets are copies of all gradients), DeepSpeed 0.19 `stage_1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.sizes import Sizes
@@ -45,7 +45,9 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
     if layout.strategy in ("fsdp", "hsdp"):
-        return (_fsdp1 if work.fsdp == 1 else _fsdp2)(work, sizes, path, layout)
+        if work.fsdp == 1:
+            return _fsdp1(work, sizes, path, layout)
+        return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
     if layout.strategy == "zero3":
         return _zero3(work, hidden, sizes, path, layout)
     if layout.strategy in ("zero1", "zero2"):
@@ -103,6 +105,21 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
         backward=max(3 * layer + vocabulary, 4 * layer) + (held and vocabulary + layer),
         last=3 * layer + vocabulary + held,
         end=2 * vocabulary + layer + 2 * held,
+    )
+
+
+def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+    """HSDP keeps each unit's reduced gradients in the compute type until the backward pass has ended.
+
+    Source: torch 2.13 `FSDPParamGroup._all_reduce_state`, and a simulated step: the embedding's come last.
+    """
+    if layout.mesh.replicate == 1 or layout.adaptation != "full":
+        return sharded
+    share = path.compute / path.gradient_shards
+    end = share * (sizes.trainable - sizes.embedding)
+    first = share * sizes.head
+    return replace(
+        sharded, backward=sharded.backward + first, last=sharded.last + end - share * sizes.layer, end=sharded.end + end
     )
 
 

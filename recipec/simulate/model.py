@@ -26,7 +26,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
     """The model that trains; call it under FakeTensorMode."""
     model = _base(architecture, layout, work)
     add_fused_lm_head(model, outputs=HEAD_OUTPUTS["dpo" if work.objective == "dpo" else "sft"])
-    checkpoints = layout.checkpointing and layout.strategy != "fsdp"  # FSDP wraps the layers itself
+    checkpoints = layout.checkpointing and not layout.fsdp  # FSDP wraps the layers itself
     if layout.quantization == "nf4":
         from recipec.simulate.nf4 import quantize
 

@@ -6,7 +6,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
-STRATEGIES = ("single", "ddp", "fsdp")
+STRATEGIES = ("single", "ddp", "fsdp", "hsdp")
 _EMITTED = Work()  # its knobs are what an emitted train.py does
 _FOREIGN = (
     "head",
@@ -27,9 +27,11 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
     """Why this run cannot be simulated; None when it can."""
     if layout.strategy not in STRATEGIES:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
+    if layout.mesh.ranks_per_layer > 1:
+        return "layers that are shared between ranks are not simulated"
     if layout.offload != "none":
         return "offload: the simulation knows one memory, the device's"
-    if layout.strategy == "fsdp" and layout.optimizer != "adamw":
+    if layout.fsdp and layout.optimizer != "adamw":
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
     if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
@@ -42,7 +44,7 @@ def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
     notes = ["every position counts in the loss, and every batch has the full length: an upper bound"]
     if work.padded and layout.micro_batch * work.sequences_per_example > 1:
         notes.append("the rows of a batch differ in length, so attention gets a mask")
-    if layout.strategy == "fsdp":
+    if layout.fsdp:
         notes.append("FSDP2 runs without streams: buffers are freed where the host frees them")
     if layout.strategy == "ddp":
         notes.append("DDP's buckets are counted as one copy of all gradients")

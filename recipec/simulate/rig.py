@@ -27,10 +27,10 @@ from recipec.simulate.step import Trainer, batch, compute_dtype, trained
 def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[str, Peak]:
     """Site -> peak of one step at the architecture's full depth; the optimizer's states exist when it begins."""
     mesh = None
-    if layout.strategy == "fsdp":
+    if layout.fsdp:
         from recipec.simulate.shard import process_group
 
-        mesh = process_group(layout.mesh.shard)
+        mesh = process_group(layout.mesh)
     with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), like_cuda(), AllValid(), Meter() as meter:
         trainer = _trainer(architecture, layout, work, meter, mesh)
         inputs = batch(layout, work)
@@ -118,7 +118,7 @@ def _router_loss(sites: Sites) -> Any:
 
 
 def _buffers(layout: Layout, meter: Meter) -> Any:
-    if layout.strategy != "fsdp":
+    if not layout.fsdp:
         return nullcontext()
     from recipec.simulate.shard import buffers_counted
 

@@ -19,18 +19,21 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from recipec.catalog.architecture import Architecture
-from recipec.layout import Layout
+from recipec.layout import Layout, Mesh
 from recipec.simulate.meter import Meter
 
 _BUFFERS = ("unshard", "wait_for_unshard", "post_backward")  # methods that make FSDP's own buffers
 
 
-def process_group(ranks: int) -> Any:
-    """A mesh of `ranks` ranks, of which this process is the first; call it outside FakeTensorMode."""
+def process_group(mesh: Mesh) -> Any:
+    """The ranks of `mesh`, of which this process is the first; call it outside FakeTensorMode."""
     if distributed.is_initialized():
         distributed.destroy_process_group()
-    distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
-    return init_device_mesh("cpu", (ranks,))
+    distributed.init_process_group("fake", rank=0, world_size=mesh.data_parallel, store=FakeStore())
+    if mesh.replicate == 1:
+        return init_device_mesh("cpu", (mesh.shard,), mesh_dim_names=("dp_shard",))
+    names = ("dp_replicate", "dp_shard")
+    return init_device_mesh("cpu", (mesh.replicate, mesh.shard), mesh_dim_names=names)
 
 
 def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: list[nn.Module]) -> Any:
@@ -50,8 +53,8 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
         plugin.set_mixed_precision(precision)
     return SimpleNamespace(
         state=SimpleNamespace(fsdp_plugin=plugin),
-        torch_device_mesh={("dp_shard",): mesh},
-        parallelism_config=SimpleNamespace(fsdp_dim_names=("dp_shard",)),
+        torch_device_mesh={mesh.mesh_dim_names: mesh},
+        parallelism_config=SimpleNamespace(fsdp_dim_names=mesh.mesh_dim_names),
         mixed_precision="no" if ignored else precision,  # a 4-bit base keeps its adapters in bf16
         is_main_process=False,
         device=torch.device("cpu"),

@@ -57,7 +57,7 @@ def _peaks(
     architecture: Architecture, layout: Layout, work: Work, full_depth: bool
 ) -> tuple[dict[str, Peak], list[str]]:
     """Site -> peak at the model's depth, and how it was found."""
-    depths = SHALLOW_SHARDED if layout.strategy == "fsdp" else SHALLOW
+    depths = SHALLOW_SHARDED if layout.fsdp else SHALLOW
     mixed = architecture.moe is not None and architecture.moe.dense_layers > 0
     if full_depth or mixed or architecture.num_layers <= depths[1]:
         return step_peaks(architecture, layout, work), [f"all {architecture.num_layers} layers were simulated"]

@@ -118,4 +118,4 @@ def trained(model: nn.Module) -> list[nn.Parameter]:
 
 def compute_dtype(layout: Layout) -> torch.dtype | None:
     """The type that autocast computes in; None where nothing is cast."""
-    return None if layout.precision == "fp32" or layout.strategy == "fsdp" else DTYPES[layout.precision]
+    return None if layout.precision == "fp32" or layout.fsdp else DTYPES[layout.precision]

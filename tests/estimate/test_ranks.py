@@ -61,9 +61,13 @@ def test_context_ranks_share_the_weights_too():
     assert terms(Mesh(shard=4, context=2)).terms["weights"] == terms(Mesh(shard=8)).terms["weights"]
 
 
-def test_copies_of_shards_do_not_share():
-    """HSDP: as much as FSDP over one group."""
-    assert terms(Mesh(4, 8), strategy="hsdp").terms == terms(Mesh(shard=8)).terms
+def test_copies_of_shards_do_not_share_and_keep_what_they_exchange():
+    """HSDP: as much as FSDP over one group, and the reduced gradients that the copies add up."""
+    one, copied = terms(Mesh(shard=8)), terms(Mesh(4, 8), strategy="hsdp")
+    assert copied.stages["optimizer_step"] == one.stages["optimizer_step"]
+    embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
+    kept = copied.stages["end_of_backward"] - one.stages["end_of_backward"]
+    assert kept == pytest.approx(2 * (LLAMA_8B.params - embedding) / 8)
 
 
 def test_expert_ranks_gather_their_experts_and_hold_the_same_share():
