@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.throughput import TimeEstimate
+from recipec.facts.selection import Selection
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -56,6 +57,7 @@ class Plan:
     """All stages, in the order they run."""
 
     stages: tuple[StagePlan, ...]
+    selection: Selection | None = None  # how the model was chosen; None where the recipe names it
 
     @property
     def seconds(self) -> float:

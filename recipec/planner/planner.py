@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
+from recipec.facts.data import DataFacts
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
@@ -21,11 +23,16 @@ from recipec.rules.core import Decision, Ledger
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
+    plans = [_plan_stage(context, loaded, report) for context in contexts(loaded, facts)]
+    found = [plan for plan in plans if plan is not None]
+    return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
+
+
+def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
+    """Every stage that runs, in order, with everything that is given for it."""
     ledger, stages = _stages(loaded, facts)
     goals = tuple(ledger.decisions.values())
-    plans = [_plan_stage(_context(loaded, facts, goals, stage, stages), loaded, report) for stage in stages]
-    found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found)) if len(found) == len(plans) else None
+    return [_context(loaded, facts, goals, stage, stages) for stage in stages]
 
 
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
@@ -33,12 +40,13 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     ledger = Ledger(loaded.wishes("", last=True))
     given = facts.decisions
     method = ledger.decide(goal.alignment_method, given["task"], given["has_preferences"])
-    names = ledger.decide(goal.stages, given["task"], _train_format(facts), method).value
+    names = ledger.decide(goal.stages, given["task"], train_format(facts.data), method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
-def _train_format(facts: Facts) -> Decision:
-    train = facts.data.get("train")
+def train_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of data.train; None where there is no data.train."""
+    train = data.get("train")
     if train is None:
         return Decision("data_format", None, "no data.train", origin="recipe")
     return train.decisions["data_format"]

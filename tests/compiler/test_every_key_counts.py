@@ -65,6 +65,9 @@ CASES: dict[str, tuple[str, Any]] = {
     "model.like": ("lora-single+unknown model", "Qwen/Qwen2.5-7B"),
     "model.revision": ("lora-single", "abc"),
     "model.trust_remote_code": ("lora-single", True),
+    "model.family": ("lora-single+auto", "smollm"),
+    "model.licences": ("lora-single+auto", ["MIT"]),
+    "model.max_params_billion": ("lora-single+auto", 4),
     "data.train": ("lora-single", ["chat.jsonl", "chat.jsonl"]),
     "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs.jsonl"]),
     "data.eval": ("lora-single", "chat.jsonl"),
@@ -121,6 +124,7 @@ CASES: dict[str, tuple[str, Any]] = {
 MORE: dict[str, Tables] = {
     "chat": {"data.train": "chat.jsonl", "data.preferences": None, "train": {}},
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
+    "auto": {"model.name": "auto"},
     "share": {"data.eval_fraction": 0.1},
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
