@@ -9,15 +9,22 @@ from recipec.diagnostics.model import Report
 from recipec.facts import Facts, Given, with_model
 from recipec.facts.selection import Selection
 from recipec.planner.no_model import no_model
+from recipec.planner.planner import contexts
 from recipec.planner.runners_up import runners_up
 from recipec.planner.shortlist import Shortlist, shortlist
 from recipec.planner.terms import Terms, terms_of
 from recipec.planner.trial import ANY_ROOM, Room, Trial, tried
 from recipec.recipe import LoadedRecipe
+from recipec.rules import RULES
 from recipec.rules.core import Decision
 from recipec.rules.model import model_order
 
-_INPUTS = ("task", "priority", "examples", "gpu", "gpus", "vram_gib", "gpu_is_cpu")
+_INPUTS = ("task", "priority", "new_domain", "first_time", "examples", "gpu", "gpus", "vram_gib", "gpu_is_cpu")
+_FIXABLE = {  # recipe key -> the decision that it fixes, for those that a plan depends on
+    **{rule.key: rule.decides for rule in RULES.values() if rule.key.startswith(("train.", "data.", "alignment."))},
+    **{f"train.{id}": id for id in ("adaptation", "quantization", "strategy", "offload", "micro_batch_size")},
+    "train.activation_checkpointing": "checkpointing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist
     selection = Selection(model.name, size, because, len(found.acceptable), len(models()), others)
     facts = with_model(loaded, given, model)
     asked = {id: decision for id, decision in terms.decisions.items() if decision.value is not None}
-    decisions = {**asked, **facts.decisions, "model": _decision(model, because, tuple(asked))}
+    decisions = {**asked, **facts.decisions, "model": _decision(model, because, (*asked, *_fixed(loaded, facts)))}
     alternatives = Decision(
         "model_runners_up",
         [other.model for other in others],
@@ -77,6 +84,12 @@ def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist
         key="model.name",
     )
     return replace(facts, decisions=decisions | {alternatives.id: alternatives}, selection=selection)
+
+
+def _fixed(loaded: LoadedRecipe, facts: Facts) -> tuple[str, ...]:
+    """The decisions that the recipe takes itself: plans were tried with them."""
+    keys = {key for context in contexts(loaded, facts) for key in context.wishes}
+    return tuple(sorted({_FIXABLE[key] for key in keys if key in _FIXABLE}))
 
 
 def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from recipec.facts import Given
 from recipec.facts.fact import stated
 from recipec.planner.planner import train_format
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.exclusive import AUTO
 from recipec.rules import model as rules
 from recipec.rules.core import Decision, Ledger
 
@@ -39,7 +40,9 @@ def terms_of(loaded: LoadedRecipe, given: Given) -> Terms:
     ledger.decide(rules.model_context, known["task"], own["stated_max_length"], *lengths)
     ledger.decide(rules.model_base_bits, known["priority"])
     ledger.decide(rules.model_memory_share, known["priority"], known["gpu_is_cpu"])
-    return Terms(own)
+    asked = stated(loaded, "asked_model", AUTO, "model", "name")
+    terms = {id: replace(term, inputs=(asked.id, *term.inputs)) for id, term in own.items()}
+    return Terms({asked.id: asked, **terms})
 
 
 def _wishes(loaded: LoadedRecipe) -> list[Decision]:
