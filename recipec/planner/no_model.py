@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import islice, product
+from itertools import islice
 
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label
@@ -13,7 +13,7 @@ from recipec.facts import Given, with_model
 from recipec.planner.fit import fit
 from recipec.planner.planner import contexts
 from recipec.planner.shortlist import Miss, Shortlist, ordered
-from recipec.planner.trial import ANY_ROOM, Room, Trial, tried, tried_by_planning
+from recipec.planner.trial import ANY_ROOM, Room, Trial, first_to_fit, tried, tried_by_planning
 from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
@@ -107,11 +107,11 @@ def _other_budget(loaded: LoadedRecipe, trial: Trial) -> Iterator[str]:
 def _admitted(loaded: LoadedRecipe, given: Given, alone: Mapping[Model, Miss], room: Room) -> Iterator[str]:
     """The first of the models that one term leaves out and that fits, with the change that admits it."""
     for allowed in (room, ANY_ROOM):
-        for model in sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model])):
-            trial = tried(loaded, given, model, allowed)
-            if trial.fits:
-                yield f"{alone[model].admitted_by}: {model.name} fits with {trial.summary}"
-                return
+        models = sorted(ordered(list(alone)), key=lambda model: _change(model, alone[model]))
+        trial = first_to_fit(loaded, given, models, allowed)
+        if trial is not None:
+            yield f"{alone[trial.model].admitted_by}: {trial.model.name} fits with {trial.summary}"
+            return
 
 
 def _change(model: Model, miss: Miss) -> float:
@@ -129,9 +129,9 @@ def _at_shorter_length(loaded: LoadedRecipe, given: Given, alone: Mapping[Model,
     while length >= _SHORTEST:
         wishes = {"data.max_length": Wish(length, "a shorter max_length")}
         holding = ordered([model for model in alone if model.architecture.max_position >= length])
-        for model, allowed in product(holding, (room, ANY_ROOM)):
-            trial = tried(loaded, given, model, replace(allowed, wishes=wishes))
-            if trial.fits:
-                yield f"max_length = {length}: {model.name} fits with {trial.summary}"
+        for allowed in (room, ANY_ROOM):
+            trial = first_to_fit(loaded, given, holding, replace(allowed, wishes=wishes))
+            if trial is not None:
+                yield f"max_length = {length}: {trial.model.name} fits with {trial.summary}"
                 return
         length //= 2

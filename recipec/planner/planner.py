@@ -65,15 +65,17 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
     if found.chosen is None or found.ledger is None:
         report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
         return None
-    plan = _stage_plan(context, found.ledger, found.chosen, found, loaded)
+    plan = stage_plan(context, found, loaded)
     if (bad := refused(plan.layout, plan.decisions)) is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, [bad]))
         return None
     return plan
 
 
-def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit, loaded: LoadedRecipe) -> StagePlan:
-    facts = context.facts
+def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
+    """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
+    assert found.chosen is not None and found.ledger is not None
+    facts, ledger, chosen = context.facts, found.ledger, found.chosen
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)

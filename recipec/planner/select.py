@@ -13,7 +13,7 @@ from recipec.planner.planner import contexts
 from recipec.planner.runners_up import runners_up
 from recipec.planner.shortlist import Shortlist, shortlist
 from recipec.planner.terms import Terms, terms_of
-from recipec.planner.trial import ANY_ROOM, Room, Trial, tried
+from recipec.planner.trial import ANY_ROOM, Room, Trial, first_to_fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules import RULES
 from recipec.rules.core import Decision
@@ -57,11 +57,10 @@ def _pick(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -> _
     """The first model that fits into the room; where none does, the smallest that fits at all."""
     for group in found.groups:
         smallest_first = tuple(sorted(group, key=lambda model: model.architecture.params))
-        for models_, allowed in ((group, room), (smallest_first, ANY_ROOM)):
-            for model in models_:
-                trial = tried(loaded, given, model, allowed)
-                if trial.fits:
-                    return _Picked(trial, group, allowed)
+        for tried_first, allowed in ((group, room), (smallest_first, ANY_ROOM)):
+            trial = first_to_fit(loaded, given, tried_first, allowed)
+            if trial is not None:
+                return _Picked(trial, group, allowed)
     return None
 
 
