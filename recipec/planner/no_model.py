@@ -48,10 +48,11 @@ def no_model(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -
 
 def _limit(loaded: LoadedRecipe, given: Given, found: Shortlist) -> Label:
     """What the smallest model does not keep to: the budget, or else the hardware."""
-    over_budget = tried(loaded, given, _smallest(found)[0], ANY_ROOM).plan is not None
-    for key in ("max_hours", "max_cost_usd"):
-        if over_budget and loaded.is_set("budget", key):
-            return Label(loaded.place("budget", key), "the smallest model takes more")
+    plan, budget = tried(loaded, given, _smallest(found)[0], ANY_ROOM).plan, loaded.recipe.budget
+    if plan is not None and budget.max_hours is not None and plan.seconds > 3600 * budget.max_hours:
+        return Label(loaded.place("budget", "max_hours"), "the smallest model takes more")
+    if plan is not None and budget.max_cost_usd is not None:
+        return Label(loaded.place("budget", "max_cost_usd"), "the smallest model cannot be shown to take less")
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     return Label(loaded.place("hardware", key), f"{given.gpus} x {given.gpu.memory_gib:g} GiB")
 
