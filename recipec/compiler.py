@@ -18,6 +18,7 @@ from recipec.planner import Plan, plan_recipe
 from recipec.planner.buildable import check_buildable
 from recipec.planner.document import plan_digest, plan_json
 from recipec.planner.limits import check_limits
+from recipec.planner.select import choose_model
 from recipec.recipe import LoadedRecipe, load_recipe
 from recipec.recipe.shipped import shipped_recipes_folder
 from recipec.render.artifact import Rendered
@@ -50,7 +51,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing."""
     report = Report()
     loaded = load_recipe(path, report)
-    facts = gather(loaded, report) if loaded else None
+    given = gather(loaded, report) if loaded else None
+    facts = choose_model(loaded, given, report) if loaded and given else None
     plan = plan_recipe(loaded, facts, report) if loaded and facts else None
     if plan and facts and loaded:
         check_limits(loaded, facts.model, plan, report)

@@ -87,10 +87,21 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "version": __version__,
         "launches": launches,
         "distributed": job.last.because(any(stage.sharder.config for stage in job.stages), "world_size"),
+        "selection": _selection(job),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checklist": _checks(job),
     }
+
+
+def _selection(job: Job) -> Traced | None:
+    """How the model was chosen, in one paragraph; None where the recipe names it."""
+    if job.plan.selection is None:
+        return None
+    chosen = job.plan.selection
+    others = "; ".join(f"{other.model} ({other.reason})" for other in chosen.runners_up)
+    text = f"recipec chose the model {chosen.model}: {chosen.because}." + (f" Next to it: {others}." if others else "")
+    return job.last.because(text, "model", "model_runners_up")
 
 
 def _stage(stage: StageJob) -> Any:

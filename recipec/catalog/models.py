@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.lookup import entries_with, names_in
 
 _FOLDER = Path(__file__).parent / "models"
+_GENERATION = re.compile(r"([a-z]+)-?(\d+(?:\.\d+)?)(?:-[a-z]+)?")  # qwen2.5, llama-3.1, qwen3-moe
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,19 @@ class Model:
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # keys of the file that `source` does not cover: widely published, not looked up
+    purpose: str = ""  # reasoning | code | research | intermediate, where it is made for one; "": for anything
+
+    @property
+    def line(self) -> str:
+        """The family without its generation: "qwen" for qwen2.5 and qwen3-moe; the family where it has none."""
+        found = _GENERATION.fullmatch(self.family)
+        return found[1] if found else self.family
+
+    @property
+    def generation(self) -> float:
+        """The generation that the family's name tells: 2.5 for qwen2.5; 0 where it tells none."""
+        found = _GENERATION.fullmatch(self.family)
+        return float(found[2]) if found else 0.0
 
 
 def model(name: str) -> Model | None:
@@ -46,6 +63,14 @@ def model(name: str) -> Model | None:
 def model_names() -> tuple[str, ...]:
     """All model names of the catalog, sorted."""
     return names_in(_FOLDER)
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """All models of the catalog, sorted by name; reads every file, once in a process."""
+    entries = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(_FOLDER.glob("*.toml"))]
+    found = [_model(entry, twin) for entry in entries for twin in entry["names"]]
+    return tuple(sorted(found, key=lambda model: model.name.lower()))
 
 
 def _aliases(twin: dict[str, Any]) -> tuple[str, ...]:
@@ -67,4 +92,5 @@ def _model(entry: dict[str, Any], twin: dict[str, Any]) -> Model:
         source=entry["source"],
         checked=entry["checked"],
         unverified=tuple(entry.get("unverified", ())),
+        purpose=twin.get("purpose", ""),
     )

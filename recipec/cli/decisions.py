@@ -7,7 +7,7 @@ from typing import Any
 Document = dict[str, Any]
 
 
-_ESTIMATES = ("prediction", "alternatives")  # shown as tables elsewhere
+_ESTIMATES = ("prediction", "alternatives", "model_runners_up")  # shown as tables elsewhere
 
 
 def decisions_of(plan: Document) -> dict[str, Document]:

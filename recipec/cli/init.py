@@ -24,7 +24,7 @@ RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
 @click.option("--task", type=click.Choice(list(TASKS)), help="The kind of training.")
 @click.option("--gpu", help="A GPU of `recipec list gpus`, or cpu.")
 @click.option("--gpus", help="GPUs in the machine.")
-@click.option("--model", help="A model of `recipec list models`, a hub id, or ./folder.")
+@click.option("--model", help="A model of `recipec list models`, a hub id, ./folder, or auto.")
 @click.option("--name", help="The name of the recipe.")
 @click.option("--yes", is_flag=True, help="Take the proposals for what is not given.")
 def command(folder: Path, yes: bool, **flags: str | None) -> int:
@@ -68,8 +68,10 @@ def _end(target: Path) -> int:
     from recipec.compiler import compile_recipe
     from recipec.diagnostics.printable import printable
 
-    diagnostics = compile_recipe(target, only_plan=True).diagnostics
-    tell(diagnostics, "human")
+    compilation = compile_recipe(target, only_plan=True)
+    tell(compilation.diagnostics, "human")
     recipe, out = (shlex.quote(printable(str(path))) for path in (target, target.parent / "out"))
-    click.echo(f"Wrote {recipe}.\n\nNext:\n  recipec plan {recipe}\n  recipec build {recipe} -o {out}")
-    return exit_code(diagnostics)
+    chosen = compilation.plan.selection if compilation.plan else None
+    click.echo(f"Wrote {recipe}." + (f" Its model is {chosen.model}: {chosen.because}." if chosen else ""))
+    click.echo(f"\nNext:\n  recipec plan {recipe}\n  recipec build {recipe} -o {out}")
+    return exit_code(compilation.diagnostics)

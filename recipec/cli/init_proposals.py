@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-GIB = 2**30
-# Chat models of one family under Apache-2.0, so that only the size has to be chosen.
-_LADDER = ("Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
-_WEIGHTS_SHARE = 0.7  # of a GPU's memory that weights in bf16 may take; the rest is for adapters and activations
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # one folder per GPU while the NVIDIA driver is loaded
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
@@ -107,18 +103,8 @@ def refused_gpus(answer: str) -> str:
 
 
 def model(folder: Path, given: Given) -> Proposal:
-    """The largest of one family whose bf16 weights leave room on the GPU; the smallest where none does."""
-    from recipec.catalog.gpus import gpu as catalog_gpu
-    from recipec.catalog.models import model as catalog_model
-
-    card = catalog_gpu(given.get("gpu", ""))
-    memory_gib = card.memory_gib if card else 0.0
-    for name in _LADDER:
-        found = catalog_model(name)
-        weights_gib = 2 * found.architecture.params / GIB if found else 0.0
-        if found and weights_gib <= _WEIGHTS_SHARE * memory_gib:
-            return Proposal(name, f"its weights take {weights_gib:.1f} of {memory_gib:g} GiB, the rest is for training")
-    return Proposal(_LADDER[-1], "the smallest of its family: it trains anywhere")
+    """The compiler's own choice."""
+    return Proposal("auto", "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
 
 
 def refused_line(answer: str) -> str:

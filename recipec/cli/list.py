@@ -34,19 +34,19 @@ def _cell(value: Any) -> str:
 
 
 def _models() -> list[Row]:
-    from recipec.catalog.models import model, model_names
+    from recipec.catalog.models import models
 
-    models = [found for name in model_names() if (found := model(name))]
     return [
         {
             "name": found.name,
+            "family": found.family,
             "parameters_billion": round(found.architecture.params / 1e9, 2),
             "active_billion": round(found.architecture.active_params / 1e9, 2),
             "context": found.architecture.max_position,
             "kind": found.kind,
             "licence": found.licence,
         }
-        for found in models
+        for found in models()
     ]
 
 

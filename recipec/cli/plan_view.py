@@ -19,11 +19,24 @@ Document = dict[str, Any]
 
 def plan_text(plan: Document) -> str:
     """The whole plan: a block for each stage, and the total where there are several."""
-    blocks = [stage_text(stage) for stage in plan["stages"]]
-    if len(blocks) > 1:
+    blocks = [_selection(plan["model_selection"])] if "model_selection" in plan else []
+    blocks += [stage_text(stage) for stage in plan["stages"]]
+    if len(plan["stages"]) > 1:
         total = plan["total"]
         blocks.append(f"{strong('all stages')}  {duration(total['seconds'])}, {usd(total['usd'])}")
     return "\n\n".join(blocks) + "\n"
+
+
+def _selection(selection: Document) -> str:
+    """How the model was chosen, and the models that come next."""
+    rows = [(row["model"], _billion(row), row["reason"]) for row in selection["runners_up"]]
+    head = f"{strong('model')}  {selection['model']}, {_billion(selection)}"
+    lines = [head, f"  {selection['because']}", *(["", _row("not taken", "")] if rows else [])]
+    return "\n".join([*lines, *(f"    {line}" for line in table(rows, numbers=[1]))])
+
+
+def _billion(row: Document) -> str:
+    return f"{row['params_billion']:.2f}B"
 
 
 def stage_text(stage: Document) -> str:

@@ -1,5 +1,5 @@
 """What is given before anything is decided: the model, the hardware and the data, each with its origin."""
 
-from recipec.facts.gather import Facts, gather
+from recipec.facts.gather import Facts, Given, gather, with_model
 
-__all__ = ["Facts", "gather"]
+__all__ = ["Facts", "Given", "gather", "with_model"]

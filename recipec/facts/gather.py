@@ -11,19 +11,41 @@ from recipec.diagnostics.model import Report
 from recipec.facts.consistency import against_data, against_model
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
+from recipec.facts.families import unknown_wishes
 from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.exclusive import AUTO
 from recipec.rules.core import Decision
 
 SECTIONS = ("train", "preferences")
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """Everything that is given without the model, and the model that the recipe names; None for `auto`."""
+
+    model: Model | None
+    gpu: Gpu
+    gpus_per_node: int
+    nodes: int
+    goal: tuple[Decision, ...]
+    hardware: tuple[Decision, ...]
+    data: Mapping[str, DataFacts]
+    template_text: str | None
+
+    @property
+    def gpus(self) -> int:
+        """All devices of all nodes."""
+        return self.gpus_per_node * self.nodes
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that is given."""
+    """Everything that is given, and the model."""
 
     model: Model
     gpu: Gpu
@@ -32,6 +54,7 @@ class Facts:
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # "train", "preferences": what the recipe's sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
+    selection: Selection | None = None  # how the model was chosen; None where the recipe names it
 
     @property
     def gpus(self) -> int:
@@ -39,19 +62,31 @@ class Facts:
         return self.gpus_per_node * self.nodes
 
 
-def gather(loaded: LoadedRecipe, report: Report) -> Facts | None:
-    """All facts of a recipe; None when something that it names is missing, unreadable or at odds with it."""
-    model, gpu = look_up_model(loaded, report), look_up_gpu(loaded, report)
+def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
+    """What a recipe gives; None when something that it names is missing, unreadable or at odds with it."""
+    model, gpu = _model(loaded, report), look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
-    if model is not None:
-        for finding in against_model(loaded, model.architecture):
-            report.add(finding)
-    if model is None or gpu is None or report.has_errors:
+    if gpu is None or report.has_errors:
         return None
-    facts = [*_goal(loaded), *model_facts(loaded, model), *hardware_facts(loaded, gpu)]
     hardware = loaded.recipe.hardware
     machines = hardware.gpus_per_node or 1, hardware.nodes or 1
-    return Facts(model, gpu, *machines, {fact.id: fact for fact in facts}, data, template)
+    return Given(model, gpu, *machines, tuple(_goal(loaded)), tuple(hardware_facts(loaded, gpu)), data, template)
+
+
+def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
+    """What is given, with `model` as the one to start from."""
+    facts = [*given.goal, *model_facts(loaded, model), *given.hardware]
+    decisions = {fact.id: fact for fact in facts}
+    machines = given.gpu, given.gpus_per_node, given.nodes
+    return Facts(model, *machines, decisions, given.data, given.template_text)
+
+
+def _model(loaded: LoadedRecipe, report: Report) -> Model | None:
+    """The model that the recipe names, checked against it; None for `auto`, whose wishes are checked."""
+    model = None if loaded.recipe.model.name == AUTO else look_up_model(loaded, report)
+    for finding in unknown_wishes(loaded) if model is None else against_model(loaded, model.architecture):
+        report.add(finding)
+    return model
 
 
 def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:

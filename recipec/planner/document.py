@@ -22,6 +22,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     """The JSON model of a plan; human output is rendered from it."""
     return {
         "schema_version": SCHEMA_VERSION,
+        **({"model_selection": asdict(plan.selection)} if plan.selection else {}),
         "stages": [_stage(stage) for stage in plan.stages],
         "total": {"seconds": round(plan.seconds), "usd": None if plan.cost_usd is None else round(plan.cost_usd, 2)},
     }
@@ -37,8 +38,11 @@ def plan_digest(plan: Plan) -> str:
 
 
 def _trains(decision: Decision) -> bool:
-    """Whether training depends on a decision: those of rules do, predictions and facts about hardware do not."""
-    return bool(decision.rule) or decision.id in ("model", "stage")
+    """Whether training depends on a decision: those of rules do, predictions and facts about hardware do not.
+
+    How the model was chosen does not either: a recipe that names the chosen one trains the same.
+    """
+    return (bool(decision.rule) and not decision.id.startswith("model_")) or decision.id in ("model", "stage")
 
 
 def _stage(plan: StagePlan) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
+from recipec.facts.selection import Selection
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -80,6 +81,7 @@ class Plan:
     """All stages, in the order they run."""
 
     stages: tuple[StagePlan, ...]
+    selection: Selection | None = None  # how the model was chosen; None where the recipe names it
 
     @property
     def seconds(self) -> float:

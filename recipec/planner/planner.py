@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
+from recipec.facts.data import DataFacts
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
@@ -23,11 +25,16 @@ from recipec.rules.core import Decision, Ledger
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
+    plans = [_plan_stage(context, loaded, report) for context in contexts(loaded, facts)]
+    found = [plan for plan in plans if plan is not None]
+    return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
+
+
+def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
+    """Every stage that runs, in order, with everything that is given for it."""
     ledger, stages = _stages(loaded, facts)
     goals = tuple(ledger.decisions.values())
-    plans = [_plan_stage(_context(loaded, facts, goals, stage, stages), loaded, report) for stage in stages]
-    found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found)) if len(found) == len(plans) else None
+    return [_context(loaded, facts, goals, stage, stages) for stage in stages]
 
 
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
@@ -35,12 +42,13 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     ledger = Ledger(loaded.wishes("", last=True))
     given = facts.decisions
     method = ledger.decide(goal.alignment_method, given["task"], given["has_preferences"])
-    names = ledger.decide(goal.stages, given["task"], _train_format(facts), method).value
+    names = ledger.decide(goal.stages, given["task"], train_format(facts.data), method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
-def _train_format(facts: Facts) -> Decision:
-    train = facts.data.get("train")
+def train_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of data.train; None where there is no data.train."""
+    train = data.get("train")
     if train is None:
         return Decision("data_format", None, "no data.train", origin="recipe")
     return train.decisions["data_format"]
@@ -59,7 +67,7 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
     if found.chosen is None or found.ledger is None:
         report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
         return None
-    plan = _stage_plan(context, found.ledger, found.chosen, found, loaded)
+    plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, [bad]))
@@ -67,8 +75,10 @@ def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> Stage
     return plan
 
 
-def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit, loaded: LoadedRecipe) -> StagePlan:
-    facts = context.facts
+def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
+    """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
+    assert found.chosen is not None and found.ledger is not None
+    facts, ledger, chosen = context.facts, found.ledger, found.chosen
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)

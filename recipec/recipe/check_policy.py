@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from recipec.diagnostics.codes import CODES
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.recipe.exclusive import AUTO
 from recipec.recipe.written import Written
 
 
@@ -35,7 +36,7 @@ def broken_policy(written: Written) -> Iterator[Diagnostic]:
 
 def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:
     patterns, name = written.get("policy", "models"), written.get("model", "name")
-    if patterns and name and not any(fnmatchcase(name, pattern) for pattern in patterns):
+    if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
         labels = (written.label(("model", "name"), "not allowed"), written.label(("policy", "models"), "the policy"))
         listed = ", ".join(f"`{pattern}`" for pattern in patterns)
         yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (f"allowed are {listed}",))

@@ -18,6 +18,7 @@ from recipec.recipe.check_data import (
     pointless_split,
 )
 from recipec.recipe.check_launch import reserved_variables, secrets
+from recipec.recipe.check_model import idle_model_keys
 from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
 from recipec.recipe.exclusive import EXCLUSIVE, STAGES
 from recipec.recipe.locate import KeyPath, dotted
@@ -177,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
     nothing_to_run,
     _both_of_exclusive,
     _clashes,
+    idle_model_keys,
     _gpus_for_strategy,
     bad_sources,
     pointless_split,

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+AUTO = "auto"  # model.name: chosen from the catalog
+STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
+NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
+
 STAGES = ("sft", "dpo", "continue-pretrain")
 
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
@@ -14,6 +20,8 @@ EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
 )
 
 
-def rivals(path: tuple[str | int, ...]) -> list[tuple[str, ...]]:
-    """Return the keys that the key at `path` excludes."""
+def rivals(path: tuple[str | int, ...], value: Any = None) -> list[tuple[str, ...]]:
+    """Return the keys that the key at `path` excludes; what model.name excludes depends on its value."""
+    if path == ("model", "name"):
+        return list(NAMED_ONLY if value == AUTO else STEERING)
     return [key for group in EXCLUSIVE if path in group for key in group if key != path]

@@ -33,8 +33,8 @@ class _Merged:
         data = dict(base)
         for key, value in over.items():
             here = (*path, key)
-            for rival in rivals(here):
-                if rival[:-1] == path:
+            for rival in rivals(here, value):
+                if rival[:-1] == path and rival[-1] not in over:
                     data.pop(rival[-1], None)
                     self.forget(rival)
             old = data.get(key)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from recipec.recipe.exclusive import AUTO
 from recipec.recipe.fields import (
     RECIPE_NAME,
     Line,
@@ -109,7 +110,12 @@ class BaseModelChoice(Section):
     """The model to start from."""
 
     name: Line = required(
-        "Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "Qwen/Qwen3-8B", "./my-model"
+        "Model",
+        "A name or alias of the catalog, a hub id, the ./folder of a model, or `auto`: chosen from the catalog for the "
+        "goal, the data and the hardware.",
+        "Qwen/Qwen3-8B",
+        "./my-model",
+        AUTO,
     )
     like: Line | None = key(
         "Like", "For a model outside the catalog: a catalog name or ./config.json of the same shape.", "Qwen/Qwen3-8B"
@@ -117,6 +123,21 @@ class BaseModelChoice(Section):
     revision: Line | None = key("Revision", "Branch, tag or commit on the hub.", "main")
     trust_remote_code: bool | None = key(
         "Trust remote code", "Run Python code that comes with the model.", True, default=False
+    )
+    family: Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=64)] | None = key(
+        "Family",
+        "For `auto`: families of the catalog to choose from (`qwen3`), or all generations of one (`qwen`). Naming a "
+        "family accepts its licence.",
+        "qwen",
+        ["llama-3.1", "llama-3.2"],
+    )
+    licences: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
+        "Licences",
+        "For `auto`: the licences that the model may have; when absent Apache-2.0 and MIT, or those of the families.",
+        ["Apache-2.0", "Llama 3.1 Community License"],
+    )
+    max_params_billion: Annotated[float, Field(gt=0, le=10_000)] | None = key(
+        "Most parameters", "For `auto`: the largest model in billions of parameters, say for where it will serve.", 8.5
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recipec import catalog
-from recipec.catalog.models import model, model_names
+from recipec.catalog.models import model, model_names, models
 
 FILES = sorted((Path(catalog.__file__).parent / "models").glob("*.toml"))
 KEYS = {
@@ -23,7 +23,7 @@ KEYS = {
     "names",
     "architecture",
 }
-NAME_KEYS = {"name", "kind", "aliases", "gated", "template", "stop_tokens", "architecture"}
+NAME_KEYS = {"name", "kind", "purpose", "aliases", "gated", "template", "stop_tokens", "architecture"}
 
 
 def read(path: Path) -> dict:
@@ -65,6 +65,7 @@ def test_the_numbers_are_sane(name: str) -> None:
     found = model(name)
     shape = found.architecture
     assert found.kind in ("base", "chat")
+    assert found.purpose in ("", "reasoning", "code", "research", "intermediate")
     assert shape.num_heads % shape.num_kv_heads == 0
     assert shape.head_dim in (64, 80, 96, 128, 256)
     assert 2048 <= shape.max_position <= 262144
@@ -123,3 +124,27 @@ def test_a_template_is_one_of_the_trainers_and_writes_the_stop_token(name: str) 
     folder = Path(find_spec("trl").origin).parent / "chat_templates"
     text = (folder / f"{found.template_family}.jinja").read_text(encoding="utf-8")
     assert all(token in text for token in found.stop_tokens)
+
+
+def test_all_models_at_once_are_those_that_are_found_one_by_one() -> None:
+    assert models() == tuple(model(name) for name in model_names())
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "generation"),
+    [
+        ("Qwen/Qwen2.5-7B", "qwen", 2.5),
+        ("Qwen/Qwen3-30B-A3B", "qwen", 3.0),
+        ("meta-llama/Llama-3.1-8B", "llama", 3.1),
+        ("google/gemma-7b", "gemma", 0.0),
+        ("microsoft/Phi-4-mini-instruct", "phi", 4.0),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "deepseek-r1-distill", 0.0),
+    ],
+)
+def test_the_family_tells_line_and_generation(name: str, line: str, generation: float) -> None:
+    assert (model(name).line, model(name).generation) == (line, generation)
+
+
+@pytest.mark.parametrize("word", ["thinking", "reasoning", "r1-distill", "codellama"])
+def test_a_name_that_tells_what_a_model_is_made_for_has_a_purpose(word: str) -> None:
+    assert all(found.purpose for found in models() if word in found.name.lower())

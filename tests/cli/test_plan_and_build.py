@@ -38,6 +38,22 @@ def test_human_plan_is_made_from_the_document_alone(run):
     assert "LoRA, zero3 3.0 GiB - 1.3x slower" in " ".join(text.split())
 
 
+def test_a_chosen_model_is_told_with_the_models_that_come_next(run, folder):
+    recipe = (folder / "recipe.toml").read_text()
+    (folder / "recipe.toml").write_text(recipe.replace("Qwen/Qwen3-0.6B", "auto"))
+
+    text = run("plan", "recipe.toml").stdout
+    chosen = json.loads(run("plan", "recipe.toml", "--json").stdout)["model_selection"]
+
+    assert text.startswith(f"model  {chosen['model']}, 8.19B\n  {chosen['because']}\n\n  not taken")
+    assert all(row["model"] in text and row["reason"] in text for row in chosen["runners_up"])
+    assert "auto" not in text.replace(chosen["because"], "")
+    because = f"  because  {chosen['because']}\n"
+    assert because in run("why", "recipe.toml", "model.name").stdout
+    assert run("build", "recipe.toml", "-o", "out").exit_code == 0
+    assert because in run("why", "out", "model").stdout
+
+
 def test_two_stages_have_a_total(run, folder):
     pairs = [{"prompt": "Hi", "chosen": "Good day.", "rejected": "No."}] * 40
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))

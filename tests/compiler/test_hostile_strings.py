@@ -93,6 +93,8 @@ FIELDS: dict[str, Put] = {
     "model.name": _at("model.name", model__like="Qwen/Qwen2.5-7B"),
     "model.like": _at("model.like", model__name="org/unknown"),
     "model.revision": _at("model.revision"),
+    "model.family[]": _in_list("model.family", BASES["auto"]),
+    "model.licences[]": _in_list("model.licences", BASES["auto"]),
     "data.split.stratify": _at("data.split", data__eval_fraction=0.1),
     "data.split.group": _at("data.split", data__eval_fraction=0.1),
     "data.split.time": _at("data.split", data__eval_fraction=0.1),

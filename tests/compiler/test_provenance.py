@@ -39,6 +39,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "hardware.cpu_cores": (12,),
     "hardware.gpu": ("h200", "rtx-4090"),
     "hardware.gpus_per_node": (2, 4),
+    "model.licences": (["Qwen licence"],),
     "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
     "recipe.seed": (7,),
     "track.to": ("wandb",),

@@ -13,9 +13,11 @@ from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.core import Choice
 from recipec.rules.metrics import METRICS, watched
+from recipec.rules.model import ModelRow
 from recipec.rules.pages import explain_rule
 from recipec.rules.unbuilt import UNBUILT
 
+ROW = ModelRow("a", "a", 1.0, 8_000_000_000, True, False, 4_096)
 EXAMPLES = (1, 999, 1_000, 9_999, 10_000, 100_000, 100_001)
 VALUES = {  # parameter name -> values that cross every threshold
     "stage": ("sft", "continue-pretrain", "dpo"),
@@ -53,8 +55,27 @@ VALUES = {  # parameter name -> values that cross every threshold
     "cores_per_gpu": (None, 1, 3, 4, 8, 64),
     "dataloader_workers": (0, 4),
     "starts_from_adapter": (False, True),
+    "families": (None, ("qwen",)),
+    "policy_licences": (None, ("apache-2.0",)),
+    "stated_max_length": (None, 4_096),
+    "models": ((), (ROW,), (ROW, ROW._replace(name="b", generation=2.0))),
 }
-PREFIXES = ("GOAL", "ADPT", "LORA", "OPT", "SCHED", "BATCH", "PREC", "DATA", "EVAL", "CKPT", "LOAD", "TRACK", "DPO")
+PREFIXES = (
+    "GOAL",
+    "ADPT",
+    "LORA",
+    "OPT",
+    "SCHED",
+    "BATCH",
+    "PREC",
+    "DATA",
+    "EVAL",
+    "CKPT",
+    "LOAD",
+    "TRACK",
+    "DPO",
+    "MODEL",
+)
 
 
 def parameters(rule) -> tuple[str, ...]:

@@ -1,0 +1,116 @@
+"""The model that `model.name = "auto"` stands for: the first acceptable one, by size, whose plan fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from recipec.catalog.models import Model, models
+from recipec.diagnostics.model import Report
+from recipec.facts import Facts, Given, with_model
+from recipec.facts.selection import Selection
+from recipec.planner.no_model import no_model
+from recipec.planner.planner import contexts
+from recipec.planner.runners_up import runners_up
+from recipec.planner.shortlist import Shortlist, shortlist
+from recipec.planner.terms import Terms, terms_of
+from recipec.planner.trial import ANY_ROOM, Room, Trial, first_to_fit
+from recipec.recipe import LoadedRecipe
+from recipec.rules import RULES
+from recipec.rules.core import Decision
+from recipec.rules.model import model_order
+
+_INPUTS = ("task", "priority", "new_domain", "first_time", "examples", "gpu", "gpus", "vram_gib", "gpu_is_cpu")
+_FIXABLE = {  # recipe key -> the decision that it fixes, for those that a plan depends on
+    **{rule.key: rule.decides for rule in RULES.values() if rule.key.startswith(("train.", "data.", "alignment."))},
+    **{f"train.{id}": id for id in ("adaptation", "quantization", "strategy", "offload", "micro_batch_size")},
+    "train.activation_checkpointing": "checkpointing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    trial: Trial
+    group: tuple[Model, ...]  # the acceptable models of its kind
+    room: Room  # what it fits in
+
+
+def choose_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
+    """The facts with the model that the recipe names or, for `auto`, the selected one; None with E0408 without one."""
+    if given.model is not None:
+        return with_model(loaded, given, given.model)
+    terms = terms_of(loaded, given)
+    found, room = shortlist(models(), terms, loaded), _room(loaded, terms)
+    picked = _pick(loaded, given, found, room)
+    if picked is None:
+        report.add(no_model(loaded, given, found, room))
+        return None
+    return _selected(loaded, given, terms, found, room, picked)
+
+
+def _room(loaded: LoadedRecipe, terms: Terms) -> Room:
+    """What the rules allow; a quantization that the recipe fixes is taken at its word."""
+    fixed = "train.quantization" in loaded.wishes("", last=True)
+    return Room(4 if fixed else terms.value("model_base_bits"), terms.value("model_memory_share"))
+
+
+def _pick(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -> _Picked | None:
+    """The first model that fits into the room; where none does, the smallest that fits at all."""
+    for group in found.groups:
+        smallest_first = tuple(sorted(group, key=lambda model: model.architecture.params))
+        for tried_first, allowed in ((group, room), (smallest_first, ANY_ROOM)):
+            trial = first_to_fit(loaded, given, tried_first, allowed)
+            if trial is not None:
+                return _Picked(trial, group, allowed)
+    return None
+
+
+def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist, room: Room, picked: _Picked) -> Facts:
+    """The facts with the chosen model, the terms that it meets and the reason for it."""
+    model, because = picked.trial.model, _because(given, room, picked)
+    others = runners_up(loaded, given, found, picked.group, picked.trial.model, picked.room)
+    size = round(model.architecture.params / 1e9, 2)
+    selection = Selection(model.name, size, because, len(found.acceptable), len(models()), others)
+    facts = with_model(loaded, given, model)
+    asked = {id: decision for id, decision in terms.decisions.items() if decision.value is not None}
+    decisions = {**asked, **facts.decisions, "model": _decision(model, because, (*asked, *_fixed(loaded, facts)))}
+    alternatives = Decision(
+        "model_runners_up",
+        [other.model for other in others],
+        "; ".join(f"{other.model}: {other.reason}" for other in others) or "no other model is acceptable",
+        inputs=("model", *asked),
+        origin="planner",
+        source="plans of the same recipe with these models",
+        key="model.name",
+    )
+    return replace(facts, decisions=decisions | {alternatives.id: alternatives}, selection=selection)
+
+
+def _fixed(loaded: LoadedRecipe, facts: Facts) -> tuple[str, ...]:
+    """The decisions that the recipe takes itself: plans were tried with them."""
+    keys = {key for context in contexts(loaded, facts) for key in context.wishes}
+    return tuple(sorted({_FIXABLE[key] for key in keys if key in _FIXABLE}))
+
+
+def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:
+    return Decision(
+        "model",
+        model.name,
+        because,
+        inputs=(*terms, *_INPUTS),
+        origin="planner",
+        rule=model_order.id,
+        watch=model_order.watch,
+        source=model_order.source,
+        key="model.name",
+    )
+
+
+def _because(given: Given, room: Room, picked: _Picked) -> str:
+    model, machine = picked.trial.model, f"{given.gpus} x {given.gpu.name}"
+    size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary} of {given.gpu.memory_gib:g}"
+    unread = " (widely published, not looked up)" if "licence" in model.unverified else ""
+    end = f"{size} per device, licence {model.licence}{unread}"
+    if picked.room != room:
+        return f"none of {len(picked.group)} acceptable {model.kind} models fits {room}: the smallest, {end}"
+    acceptable = f"{len(picked.group)} acceptable {model.kind} models"
+    return f"of {acceptable}, in the order of {model_order.id}, the first to fit {machine} {room}: {end}"
