@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.few_tokens import warn_of_few_tokens
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
@@ -16,6 +17,7 @@ def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: 
         _dissent(loaded, stage, report)
         _idle(loaded, stage, report)
         _advice(loaded, stage, report)
+        warn_of_few_tokens(loaded, stage, report)
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

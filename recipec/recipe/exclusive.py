@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-STAGES = ("sft", "dpo", "continue-pretrain")
+ADAPTED = ("sft", "dpo", "continue-pretrain")  # stages that may train adapters instead of all weights
+STAGES = (*ADAPTED, "pretrain")
 
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),
