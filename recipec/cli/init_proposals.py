@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GIB = 2**30
-# Chat models of one family under Apache-2.0, so that only the size has to be chosen.
-_LADDER = ("Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
+# Models of one family under Apache-2.0, so that only the size has to be chosen: for answers, and for raw text.
+_CHAT_LADDER = ("Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "Qwen/Qwen3-4B", "Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
+_BASE_LADDER = ("Qwen/Qwen2.5-14B", "Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-0.5B")
 _WEIGHTS_SHARE = 0.7  # of a GPU's memory that weights in bf16 may take; the rest is for adapters and activations
+_TRAINED_BYTES = 16  # per parameter where all weights are trained with AdamW, spread over the GPUs
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # one folder per GPU while the NVIDIA driver is loaded
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
@@ -107,18 +109,27 @@ def refused_gpus(answer: str) -> str:
 
 
 def model(folder: Path, given: Given) -> Proposal:
-    """The largest of one family whose bf16 weights leave room on the GPU; the smallest where none does."""
+    """The largest of one family that leaves room on the GPUs; the smallest where none does."""
     from recipec.catalog.gpus import gpu as catalog_gpu
-    from recipec.catalog.models import model as catalog_model
 
     card = catalog_gpu(given.get("gpu", ""))
     memory_gib = card.memory_gib if card else 0.0
-    for name in _LADDER:
+    if given.get("task") == "pretrain":
+        return _largest(_BASE_LADDER, memory_gib * int(given.get("gpus", 1)), _TRAINED_BYTES, "weights and optimizer")
+    ladder = _BASE_LADDER if given.get("task") == "continue-pretrain" else _CHAT_LADDER
+    return _largest(ladder, memory_gib, 2, "weights")
+
+
+def _largest(ladder: tuple[str, ...], memory_gib: float, bytes_each: int, what: str) -> Proposal:
+    """The first model of the ladder whose parameters, at `bytes_each`, take no more than _WEIGHTS_SHARE."""
+    from recipec.catalog.models import model as catalog_model
+
+    for name in ladder:
         found = catalog_model(name)
-        weights_gib = 2 * found.architecture.params / GIB if found else 0.0
-        if found and weights_gib <= _WEIGHTS_SHARE * memory_gib:
-            return Proposal(name, f"its weights take {weights_gib:.1f} of {memory_gib:g} GiB, the rest is for training")
-    return Proposal(_LADDER[-1], "the smallest of its family: it trains anywhere")
+        taken_gib = bytes_each * found.architecture.params / GIB if found else 0.0
+        if found and taken_gib <= _WEIGHTS_SHARE * memory_gib:
+            return Proposal(name, f"its {what} take {taken_gib:.1f} of {memory_gib:g} GiB, the rest is for training")
+    return Proposal(ladder[-1], "the smallest of its family: it trains anywhere")
 
 
 def refused_line(answer: str) -> str:

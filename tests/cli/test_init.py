@@ -34,6 +34,20 @@ def test_tasks_are_those_of_the_language():
     assert tuple(TASKS) == get_args(get_args(Task)[0])
 
 
+@pytest.mark.parametrize(
+    ("task", "gpus", "model"),
+    [
+        ("continue-pretrain", "1", "Qwen/Qwen2.5-14B"),
+        ("pretrain", "1", "Qwen/Qwen2.5-1.5B"),
+        ("pretrain", "8", "Qwen/Qwen2.5-14B"),
+    ],
+)
+def test_raw_text_gets_a_base_model(run, folder, task, gpus, model):
+    run("init", "new", "--data", "rows.jsonl", "--task", task, "--gpu", "h100", "--gpus", gpus, "--yes")
+
+    assert read(folder / "new" / "recipe.toml")["model"]["name"] == model
+
+
 @pytest.mark.parametrize("task", DATA)
 def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
     (folder / "data.jsonl").write_text((json.dumps(DATA[task]) + "\n") * 50)
