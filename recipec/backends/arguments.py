@@ -52,11 +52,12 @@ def _optimizer(stage: StageJob) -> Iterator[Arg]:
 
 def _decay(stage: StageJob) -> Arg:
     """The length of the decay, which the pinned stack wants in steps."""
-    steps = "args.max_steps"
+    steps, share = "args.max_steps", stage.value("decay_share")
     if stage.value("max_steps") < 0:
         steps = f"({steps} if {steps} > 0 else {stage.value('total_steps'):_})"
-    value = {"num_decay_steps": Raw(f"int({stage.value('decay_share')} * {steps})")}
-    return Arg("lr_scheduler_kwargs", value, stage.ids("decay_share", "total_steps", "max_steps", "schedule"))
+    value = {"num_decay_steps": Raw(f"int({share} * {steps})")}
+    ids = stage.ids("decay_share", "total_steps", "max_steps", "schedule")
+    return Arg("lr_scheduler_kwargs", value, ids, f"the last {share:g} of the steps, planned or asked for")
 
 
 def _numerics(stage: StageJob) -> Iterator[Arg]:

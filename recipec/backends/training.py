@@ -79,7 +79,7 @@ def summary(stage: StageJob) -> str:
     how = "a LoRA adapter on a 4-bit base" if stage.nf4 else how
     before, model = stage.plan.stage.starts_from, stage.job.facts.model.name
     start = f"the result of {before}" if before else model
-    start = f"the architecture of {model}" if stage.method.random_weights else start
+    start = f"{model} from random weights" if stage.method.random_weights else start
     return (
         f"{stage.method.title.capitalize()} of {start} for {stage.job.name}: {how}, {stage.value('examples'):,} rows."
     )

@@ -23,7 +23,7 @@ METHODS = {
     for method in (
         Method(
             "pretrain",
-            "pretraining from random weights",
+            "pretraining",
             "SFTTrainer",
             "SFTConfig",
             preference=False,

@@ -36,7 +36,7 @@ def learning_rate(stage: str, adaptation: str, quantization: str, examples: int,
     | continued pretraining, LoRA | 1e-4 | 1e-4 to 5e-4 | the low end of 001's LoRA range |
     | DPO, LoRA / full | 5e-6 / 5e-7 | 5e-7 to 5e-6 | 001 table: the two ends |
     | pretraining, under 300M parameters | 6e-4 | 1e-4 to 1e-3 | GPT-3 125M, Pythia 70M and 160M |
-    | pretraining, under 20B | 3e-4 | 1e-4 to 3e-4 | 001 table; LLaMA 7B and 13B, Llama 3 8B |
+    | pretraining, under 20B | 3e-4 | 1e-4 to 3e-4 | 001 table; Pythia 1B, LLaMA 7B and 13B |
     | pretraining, under 100B | 1.5e-4 | 1e-4 to 3e-4 | 001 table; LLaMA 65B, Llama 3 70B |
     | pretraining, from 100B on | 8e-5 | 6e-5 to 3e-4 | Llama 3 405B, GPT-3 175B |
 

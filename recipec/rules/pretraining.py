@@ -20,7 +20,7 @@ from recipec.rules.words import number
 
 _RATES = (  # up to so many parameters -> the peak, the range that is accepted, and whose it is
     (0.3e9, 6e-4, (1e-4, 1e-3), "GPT-3 125M and Pythia 160M"),
-    (20e9, 3e-4, (1e-4, 3e-4), "LLaMA 7B and 13B, Llama 3 8B"),
+    (20e9, 3e-4, (1e-4, 3e-4), "Pythia 1B, LLaMA 7B and 13B"),
     (100e9, 1.5e-4, (1e-4, 3e-4), "LLaMA 65B, Llama 3 70B"),
     (float("inf"), 8e-5, (6e-5, 3e-4), "Llama 3 405B"),
 )

@@ -10,7 +10,7 @@ from recipec.rules.words import RAW_TEXT, data_size
     "SCHED-001",
     decides="schedule",
     key="train.schedule",
-    watch="learning_rate: rises over the warmup, then falls along a cosine to 0",
+    watch="learning_rate: rises over the warmup, then follows the schedule down to 0",
     source="rule book 001, Key Hyperparameter Rules (LR scheduler); 003, Learning rate & schedule; 000, LR Schedule",
 )
 def schedule() -> Choice:

@@ -13,8 +13,11 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 # What the shipped recipes do not show: that a run learns and resumes, and two further architectures.
-CASES = {"sft-lora": "learn", "fsdp": "learn", "dpo": "learn", "zero2": "run", "zero3": "run"}
-MATRIX = {"qlora": "learn", "full-ddp": "learn", "sft-dpo": "learn", "pretrain": "learn", "zero3": "learn"}
+CASES = {"sft-lora": "learn", "fsdp": "learn", "dpo": "learn", "zero2": "run", "zero3": "run", "from-scratch": "run"}
+MATRIX = {
+    **{"qlora": "learn", "full-ddp": "learn", "sft-dpo": "learn", "pretrain": "learn", "zero3": "learn"},
+    **{"from-scratch": "learn", "from-scratch-fsdp": "learn"},
+}
 
 pytestmark = pytest.mark.executes
 
