@@ -98,9 +98,8 @@ def guessing_problems(history: list[dict[str, Any]], vocabulary: int) -> list[st
     if found is None:
         return ["no evaluation before the first step"]
     guess = math.log(max(vocabulary, 1))
-    return (
-        [] if abs(found - guess) <= GUESSING * guess else [f"the first eval_loss is {found:.3f}, a guess {guess:.3f}"]
-    )
+    near = abs(found - guess) <= GUESSING * guess
+    return [] if near else [f"the first eval_loss is {found:.3f}, a guess would be {guess:.3f}"]
 
 
 def loss_story(history: list[dict[str, Any]]) -> str:
