@@ -46,6 +46,8 @@ def test_raw_text_gets_a_base_model(run, folder, task, gpus, model):
     run("init", "new", "--data", "rows.jsonl", "--task", task, "--gpu", "h100", "--gpus", gpus, "--yes")
 
     assert read(folder / "new" / "recipe.toml")["model"]["name"] == model
+    offered = "# adaptation =" in (folder / "new" / "recipe.toml").read_text()
+    assert offered == (task != "pretrain"), "random weights are all trained"
 
 
 @pytest.mark.parametrize("task", DATA)
