@@ -72,6 +72,9 @@ BASES: dict[str, Tables] = {
         train={"adaptation": "full"},
     ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
+    "pretrain": _recipe(
+        "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}
+    ),
     "small-card": _recipe(
         "instruct", "Qwen/Qwen2.5-1.5B-Instruct", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-3060-12gb"}
     ),

@@ -12,6 +12,7 @@ from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
+SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
 
 
@@ -36,15 +37,27 @@ def _batch(stage: StageJob) -> Iterator[Arg]:
 
 def _optimizer(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("learning_rate", "learning_rate")
-    yield stage.arg("lr_scheduler_type", "schedule")
+    yield stage.arg("lr_scheduler_type", "schedule", SCHEDULES.get(stage.value("schedule")))
+    if stage.value("schedule") == "warmup-stable-decay":
+        yield _decay(stage)
     warmup = stage.arg("warmup_steps", "warmup")
     yield Arg(warmup.name, warmup.value, warmup.decisions, "below 1: a share of all steps")
     yield stage.arg("optim", "optimizer", OPTIMIZERS[stage.value("optimizer")])
     yield Arg("adam_beta1", 0.9)
-    yield Arg("adam_beta2", 0.999)
+    yield stage.arg("adam_beta2", "adam_beta2")
     yield Arg("adam_epsilon", 1e-8)
     yield stage.arg("weight_decay", "weight_decay")
     yield stage.arg("max_grad_norm", "max_grad_norm")
+
+
+def _decay(stage: StageJob) -> Arg:
+    """The length of the decay, which the pinned stack wants in steps."""
+    steps, share = "args.max_steps", stage.value("decay_share")
+    if stage.value("max_steps") < 0:
+        steps = f"({steps} if {steps} > 0 else {stage.value('total_steps'):_})"
+    value = {"num_decay_steps": Raw(f"int({share} * {steps})")}
+    ids = stage.ids("decay_share", "total_steps", "max_steps", "schedule")
+    return Arg("lr_scheduler_kwargs", value, ids, f"the last {share:g} of the steps, planned or asked for")
 
 
 def _numerics(stage: StageJob) -> Iterator[Arg]:
@@ -135,6 +148,8 @@ def _loader(stage: StageJob) -> Iterator[Arg]:
 
 
 def _model(stage: StageJob) -> Iterator[Arg]:
+    if stage.method.random_weights:
+        return  # train.py makes the model itself
     model = stage.job.loaded.recipe.model
     options = {
         "dtype": stage.because(weights_dtype(stage), "adaptation", "precision", "strategy"),

@@ -6,8 +6,9 @@ from typing import Any
 
 from recipec.backends.imports import import_line
 from recipec.backends.job import Job, StageJob
+from recipec.backends.models import base_model, code, from_hub, random_model
 from recipec.backends.preparation import is_chat, masks, uses_template_file
-from recipec.backends.training import base_model, code, nf4_config
+from recipec.backends.training import nf4_config
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -33,9 +34,11 @@ def _names(job: Job) -> dict[str, Any]:
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "lora": stage.because(stage.lora, "adaptation"),
-        "transformers_imports": code(
-            stage, import_line("transformers", _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4), "quantization"
-        ),
+        "transformers_imports": code(stage, import_line("transformers", _imports(stage)), "quantization", "stage"),
+        "random_weights": stage.because(stage.method.random_weights, "stage"),
+        "seed": stage.traced("seed"),
+        "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
+        "random_model": random_model(stage, _dtype(stage)),
         "max_rows": stage.traced("eval_samples"),
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,
@@ -52,6 +55,11 @@ def _names(job: Job) -> dict[str, Any]:
     }
 
 
+def _imports(stage: StageJob) -> list[str]:
+    names = _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4
+    return names + ["AutoConfig", "set_seed"] * stage.method.random_weights
+
+
 def _split(stage: StageJob) -> str:
     """The rows that no decision saw; where there are none, those that chose the checkpoint."""
     return "test" if stage.value("test_fraction") or stage.value("has_test_file") else "eval"
@@ -59,10 +67,9 @@ def _split(stage: StageJob) -> str:
 
 def _load_model(job: Job) -> Call:
     stage, model = job.last, job.loaded.recipe.model
-    dtype = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}[stage.value("precision")]
     args = [
         Arg("", Raw("source")),
-        Arg("dtype", Raw(dtype), stage.ids("precision")),
+        Arg("dtype", _dtype(stage), stage.ids("precision")),
         Arg("device_map", "auto"),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
@@ -71,3 +78,8 @@ def _load_model(job: Job) -> Call:
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     return Call("loader.from_pretrained", args)
+
+
+def _dtype(stage: StageJob) -> Raw:
+    dtypes = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
+    return Raw(dtypes[stage.value("precision")])

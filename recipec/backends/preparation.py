@@ -6,7 +6,7 @@ from typing import Any
 
 from recipec.backends.arguments import has_template_file
 from recipec.backends.job import Job, StageJob
-from recipec.backends.training import base_model, tokenizer_call
+from recipec.backends.models import base_model, from_hub
 from recipec.dataset import DataShape
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
@@ -72,7 +72,7 @@ def _names(job: Job) -> dict[str, Any]:
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
         "local_model": is_path(job.facts.model.name),
-        "tokenizer": tokenizer_call(first, base_model(first, "root")),
+        "tokenizer": from_hub(first, "AutoTokenizer", base_model(first, "root")),
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "split_column": (split and (split.time or split.group or split.stratify)) or None,
         "converters": Raw(

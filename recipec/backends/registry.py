@@ -30,9 +30,9 @@ def _entry(job: Job) -> dict[str, Any]:
     return {
         "model_id": Leaf(job.name, stage.ids("model")),
         "description": recipe.recipe.description,
-        "base_model": Leaf(job.facts.model.name, stage.ids("model")),
+        "base_model": Leaf(_base_model(job), stage.ids("model", "stage")),
         "licence": Leaf(job.facts.model.licence, stage.ids("model")),
-        "method": [Leaf(_method(part), part.ids("adaptation", "quantization")) for part in job.stages],
+        "method": [Leaf(_method(part), part.ids("adaptation", "quantization", "model")) for part in job.stages],
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
         "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
         "metrics": {"eval_loss": None, "perplexity": None, "forgetting_delta": None},
@@ -51,7 +51,14 @@ def _entry(job: Job) -> dict[str, Any]:
     }
 
 
+def _base_model(job: Job) -> str | None:
+    """The model whose weights are in the result; None where training began with random ones."""
+    return None if job.stages[0].method.random_weights else job.facts.model.name
+
+
 def _method(stage: Any) -> str:
+    if stage.method.random_weights:
+        return f"{stage.name}: random weights, architecture of {stage.job.facts.model.name}"
     return f"{stage.name}: " + ("qlora" if stage.nf4 else stage.value("adaptation"))
 
 
@@ -68,7 +75,7 @@ def entry_schema() -> dict[str, Any]:
     properties: dict[str, Any] = {
         "model_id": text,
         "description": nullable,
-        "base_model": text,
+        "base_model": nullable,
         "licence": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
         "hyperparameters": {"type": "object", "additionalProperties": {"type": "object"}},

@@ -8,10 +8,11 @@ from recipec import __version__
 from recipec.backends.arguments import has_template_file, training_config, weights_dtype
 from recipec.backends.imports import import_line
 from recipec.backends.job import StageJob
+from recipec.backends.models import RANDOM_MODEL_IMPORTS, code, from_hub, model_expression, random_model_names
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw, mark
+from recipec.render.traced import Raw
 
 GIB = 2**30
 
@@ -44,6 +45,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "version": __version__,
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",
+        **random_model_names(stage),
         "cpu_only": stage.because(stage.on_cpu, "gpu"),
         "imports_torch": stage.because(stage.nf4 or not stage.on_cpu, "quantization", "gpu"),
         "reads_environment": is_path(job.facts.model.name) and stage.plan.stage.starts_from is None,
@@ -75,9 +77,9 @@ def summary(stage: StageJob) -> str:
     """One sentence: what is trained, how, on how many rows."""
     how = {"full": "all weights", "lora": "a LoRA adapter"}[stage.value("adaptation")]
     how = "a LoRA adapter on a 4-bit base" if stage.nf4 else how
-    start = (
-        f"the result of {stage.plan.stage.starts_from}" if stage.plan.stage.starts_from else stage.job.facts.model.name
-    )
+    before, model = stage.plan.stage.starts_from, stage.job.facts.model.name
+    start = f"the result of {before}" if before else model
+    start = f"{model} from random weights" if stage.method.random_weights else start
     return (
         f"{stage.method.title.capitalize()} of {start} for {stage.job.name}: {how}, {stage.value('examples'):,} rows."
     )
@@ -88,38 +90,15 @@ def bundle_root(stage: StageJob) -> Raw:
     return Raw("parents[2]" if stage.folder else "parent")
 
 
-def model_expression(stage: StageJob) -> Raw:
-    """Where the stage's model comes from, as code."""
-    start = stage.plan.stage.starts_from
-    if start is not None:
-        previous = stage.job.stages[stage.index - 1]
-        folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.lora else ")")
-        return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
-    return base_model(stage)
-
-
-def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
-    """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
-    from recipec.render.literals import py
-
-    name = stage.job.facts.model.name
-    if is_path(name) and not name.startswith("/"):
-        return code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
-    return py(stage.traced("model", name))
-
-
-def code(stage: StageJob, text: str, *ids: str) -> Raw:
-    """Code chosen in Python, with the decisions that chose it."""
-    return mark(",".join(stage.ids(*ids)), text)
-
-
 def _transformers_imports(stage: StageJob) -> list[str]:
     names = ["EarlyStoppingCallback"]
     if needs_tokenizer(stage):
         names.append("AutoTokenizer")
     if stage.nf4:
         names.append("BitsAndBytesConfig")
-    return sorted(names)
+    if stage.method.random_weights:
+        names += RANDOM_MODEL_IMPORTS
+    return names
 
 
 def needs_tokenizer(stage: StageJob) -> bool:
@@ -128,18 +107,21 @@ def needs_tokenizer(stage: StageJob) -> bool:
         return False
     own_template = has_template_file(stage) and stage.method.preference
     model = stage.job.loaded.recipe.model
-    return own_template or bool(model.revision) or bool(model.trust_remote_code)
+    return stage.method.random_weights or own_template or bool(model.revision) or bool(model.trust_remote_code)
 
 
 def _trainer(stage: StageJob, patience: int) -> Call:
+    random = stage.method.random_weights
     args = [
-        Arg("model", Raw("MODEL"), stage.ids("model")),
-        Arg("args", Raw("training_config(args)")),
+        Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
+        Arg("args", Raw("config" if random else "training_config(args)")),
         Arg("train_dataset", Raw('rows["train"]')),
         Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
     ]
     if needs_tokenizer(stage):
-        args.append(Arg("processing_class", tokenizer_call(stage, Raw("MODEL")), stage.ids("template", "model")))
+        args.append(
+            Arg("processing_class", from_hub(stage, "AutoTokenizer", Raw("MODEL")), stage.ids("template", "model"))
+        )
     if stage.lora:
         args.append(Arg("peft_config", Raw("lora_config()"), stage.ids("adaptation")))
     if stage.nf4:
@@ -147,17 +129,6 @@ def _trainer(stage: StageJob, patience: int) -> Call:
     stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", patience)])
     args.append(Arg("callbacks", [stop], stage.ids("early_stopping_patience")))
     return Call(stage.method.trainer, args)
-
-
-def tokenizer_call(stage: StageJob, source: Raw) -> Call:
-    """How the tokenizer is loaded."""
-    model = stage.job.loaded.recipe.model
-    args = [Arg("", source, stage.ids("model"))]
-    if model.revision:
-        args.append(Arg("revision", model.revision, stage.ids("model")))
-    if model.trust_remote_code:
-        args.append(Arg("trust_remote_code", True, stage.ids("model")))
-    return Call("AutoTokenizer.from_pretrained", args)
 
 
 def lora_config(stage: StageJob) -> Call:

@@ -18,6 +18,7 @@ TASKS = {
     "instruct": "learn to answer from examples",
     "align": "prefer better answers, from pairs",
     "continue-pretrain": "learn a domain from its raw text",
+    "pretrain": "learn from raw text alone, from random weights",
 }
 
 Answers = dict[str, Proposal]

@@ -20,7 +20,7 @@ name = {name}
 
 [goal]
 task = {task}
-# priority = "speed"           # quality (default) | speed | memory
+# priority = "speed"           # quality | speed | memory
 
 [model]
 name = {model}
@@ -38,11 +38,11 @@ gpus_per_node = {gpus}
 # [train]
 # epochs = 2
 # learning_rate = 1e-4
-# adaptation = "lora"          # lora | qlora | full
-
+{adaptation}
 # [budget]
 # max_cost_usd = 50            # refuse a plan that costs more
 """
+_ADAPTATION = '# adaptation = "lora"          # lora | qlora | full\n'
 
 
 def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
@@ -50,8 +50,9 @@ def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
     data = Proposal(_relative(answers["data"].value, folder), answers["data"].because)
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": _literal(data)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    key = "preferences" if answers["task"].value == "align" else "train"
-    return _TEXT.format(**values, data_key=key)
+    task = answers["task"].value
+    key = "preferences" if task == "align" else "train"
+    return _TEXT.format(**values, data_key=key, adaptation="" if task == "pretrain" else _ADAPTATION)
 
 
 def _relative(path: str, folder: Path) -> str:

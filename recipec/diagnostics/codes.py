@@ -49,6 +49,7 @@ CODES: dict[str, str] = {
     "W0503": "GPUs left idle",
     "W0504": "combination advised against",
     "W0505": "too little CPU memory",
+    "W0506": "few tokens to pretrain on",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "W0701": "edits in conflict",

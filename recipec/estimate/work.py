@@ -24,7 +24,7 @@ class Work:
     other values exist to predict runs of other code, which is how the estimates are scored.
     """
 
-    objective: str = "sft"  # sft | dpo | continue-pretrain
+    objective: str = "sft"  # sft | dpo | continue-pretrain | pretrain
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
     head: str = "trl"  # trl | hf | hf-fp32-copy | inplace | fused | chunked: see recipec/estimate/head.py

@@ -8,10 +8,11 @@ from recipec.catalog.architecture import Architecture
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.exclusive import ADAPTED
 
 Data = Mapping[str, DataFacts]
 
-_LORA_TABLES = (("train",), *(("train", stage) for stage in ("sft", "dpo", "continue-pretrain")))
+_LORA_TABLES = (("train",), *(("train", stage) for stage in ADAPTED))
 _FRACTIONS = {"eval_fraction": "has_eval_file", "test_fraction": "has_test_file"}
 
 
@@ -61,7 +62,7 @@ def _stages_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 def _text_for_pretraining(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     held = data["train"].shape.format if "train" in data else "text"
-    if loaded.recipe.goal.task == "continue-pretrain" and held != "text":
+    if loaded.recipe.goal.task in ("continue-pretrain", "pretrain") and held != "text":
         help = 'use task = "instruct", or give raw text (`text` or `content` in every row, or .txt files)'
         yield _clash(loaded, "goal", "task", "learns raw text", "train", held, help)
 

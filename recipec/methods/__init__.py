@@ -15,11 +15,21 @@ class Method:
     config: str  # class in trl
     preference: bool  # rows are pairs; the loss compares two answers
     learns: str  # what the loss covers, for the README
+    random_weights: bool = False  # of the recipe's model it takes the architecture and the tokenizer only
 
 
 METHODS = {
     method.name: method
     for method in (
+        Method(
+            "pretrain",
+            "pretraining",
+            "SFTTrainer",
+            "SFTConfig",
+            preference=False,
+            learns="every token of the text",
+            random_weights=True,
+        ),
         Method(
             "continue-pretrain",
             "continued pretraining",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.choose import GIB
+from recipec.planner.few_tokens import warn_of_few_tokens
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
@@ -19,6 +20,7 @@ def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report)
         _idle(loaded, stage, report)
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
+        warn_of_few_tokens(loaded, stage, report)
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

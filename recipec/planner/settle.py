@@ -115,20 +115,23 @@ def _data(ledger: Ledger, context: Context) -> None:
     ledger.decide(data.loss_on, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
-    ledger.decide(evaluation.eval_fraction, given["has_eval_file"])
-    ledger.decide(evaluation.test_fraction, given["has_test_file"])
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], stage, given["examples"])
+    ledger.decide(evaluation.test_fraction, given["has_test_file"], stage, given["examples"])
 
 
 def _learning(ledger: Ledger) -> None:
     given = ledger.decisions
-    stage, adaptation, examples = given["stage"], given["adaptation"], given["examples"]
-    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples)
-    ledger.decide(schedule.schedule)
+    stage, adaptation, examples, params = (given[id] for id in ("stage", "adaptation", "examples", "params"))
+    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples, params)
+    if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
+        ledger.decide(schedule.decay_share)
     ledger.decide(schedule.warmup, stage, examples)
     ledger.decide(schedule.epochs, stage, adaptation, examples)
+    ledger.decide(optimizer.adam_beta2, stage)
     ledger.decide(optimizer.weight_decay, stage)
     ledger.decide(optimizer.max_grad_norm)
-    ledger.decide(batch.global_batch_size, stage, adaptation, examples)
+    size = (given["max_length"], given["tokens_per_example"])
+    ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
     ledger.decide(tracking.seed)
     ledger.decide(tracking.tracker)
     ledger.decide(loader.dataloader_workers, given["cores_per_gpu"])

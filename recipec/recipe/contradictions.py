@@ -20,7 +20,7 @@ from recipec.recipe.check_data import (
 from recipec.recipe.check_launch import reserved_variables, secrets
 from recipec.recipe.check_model import idle_model_keys
 from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
-from recipec.recipe.exclusive import EXCLUSIVE, STAGES
+from recipec.recipe.exclusive import ADAPTED, EXCLUSIVE
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.written import Written
 
@@ -47,6 +47,7 @@ ATTENTION = ("train", "attention")
 GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
 NODES = ("hardware", "nodes")
 METHOD = ("alignment", "method")
+WITHOUT_PAIRS = ("instruct", "continue-pretrain", "pretrain")
 PAIRED_FORMATS = ("instruction", "chat", "prompt-completion", "preference")
 
 CLASHES: tuple[Clash, ...] = (
@@ -55,7 +56,11 @@ CLASHES: tuple[Clash, ...] = (
         Clash(
             ADAPTATION, ("full",), (*table, "lora"), ANY, "full fine-tuning has no adapters", "remove lora, or use lora"
         )
-        for table in (("train",), *(("train", stage) for stage in STAGES))
+        for table in (("train",), *(("train", stage) for stage in ADAPTED))
+    ),
+    *(
+        Clash(key, values, TASK, ("pretrain",), "random weights must all be trained", "remove it")
+        for key, values in ((ADAPTATION, ("lora", "qlora")), (QUANTIZATION, ("nf4",)), (("train", "lora"), ANY))
     ),
     Clash(ADAPTATION, ("qlora",), QUANTIZATION, ("none",), "qlora is lora on an nf4 base", "use lora"),
     Clash(STRATEGY, SHARDED, GPU, ("cpu",), "sharding is between GPUs", 'use strategy = "single" or "ddp" on a CPU'),
@@ -84,7 +89,7 @@ CLASHES: tuple[Clash, ...] = (
         ("data", "preferences"),
         ANY,
         TASK,
-        ("instruct", "continue-pretrain"),
+        WITHOUT_PAIRS,
         "this task learns no preferences",
         'use task = "align", or remove preferences',
     ),
@@ -92,13 +97,19 @@ CLASHES: tuple[Clash, ...] = (
         ("alignment",),
         ANY,
         TASK,
-        ("instruct", "continue-pretrain"),
+        WITHOUT_PAIRS,
         "this task has no preference stage",
         'use task = "align", or remove [alignment]',
     ),
-    Clash(("train", "dpo"), ANY, TASK, ("instruct", "continue-pretrain"), "this task has no such stage", "remove it"),
-    Clash(("train", "sft"), ANY, TASK, ("continue-pretrain",), "this task has no such stage", "remove it"),
-    Clash(("train", "continue-pretrain"), ANY, TASK, ("instruct", "align"), "this task has no such stage", "remove it"),
+    *(
+        Clash(("train", stage), ANY, TASK, tasks, "this task has no such stage", "remove it")
+        for stage, tasks in (
+            ("dpo", WITHOUT_PAIRS),
+            ("sft", ("continue-pretrain", "pretrain")),
+            ("continue-pretrain", ("instruct", "align", "pretrain")),
+            ("pretrain", ("instruct", "align", "continue-pretrain")),
+        )
+    ),
     Clash(("alignment", "beta"), ANY, METHOD, ("none",), "beta belongs to a preference method", 'use method = "dpo"'),
     Clash(("alignment", "loss"), ANY, METHOD, ("none",), "a loss belongs to a preference method", 'use method = "dpo"'),
     Clash(

@@ -11,6 +11,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "per_device_eval_batch_size": "",
     "gradient_accumulation_steps": "train.global_batch_size",
     "lr_scheduler_type": "train.schedule",
+    "lr_scheduler_kwargs": "train.schedule",
     "warmup_steps": "train.warmup",
     "weight_decay": "train.weight_decay",
     "adam_beta1": "",

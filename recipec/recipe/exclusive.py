@@ -8,7 +8,8 @@ AUTO = "auto"  # model.name: chosen from the catalog
 STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
 NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
 
-STAGES = ("sft", "dpo", "continue-pretrain")
+ADAPTED = ("sft", "dpo", "continue-pretrain")  # stages that may train adapters instead of all weights
+STAGES = (*ADAPTED, "pretrain")
 
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),

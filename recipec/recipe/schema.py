@@ -29,11 +29,12 @@ from recipec.recipe.schema_limits import Budget, Policy, Registry
 from recipec.recipe.schema_train import Train
 
 Task = Annotated[
-    Literal["instruct", "align", "continue-pretrain"],
+    Literal["instruct", "align", "continue-pretrain", "pretrain"],
     Meanings(
         "follow instructions: supervised fine-tuning",
         "prefer better answers: preference optimisation, after supervised fine-tuning when there is data for it",
         "learn a domain from its raw text",
+        "learn from raw text alone, from random weights",
     ),
 ]
 Priority = Annotated[
@@ -107,7 +108,7 @@ class Goal(Section):
 
 
 class BaseModelChoice(Section):
-    """The model to start from."""
+    """The model to start from; for the task `pretrain` only its architecture and its tokenizer."""
 
     name: Line = required(
         "Model",

@@ -46,8 +46,10 @@ Optimizer = Annotated[
     Meanings("decided", "AdamW, fused", "states in 8 bits", "8-bit states that spill to host memory"),
 ]
 Schedule = Annotated[
-    Literal["cosine", "linear", "constant"],
-    Meanings("falls along a cosine", "falls along a line", "stays after the warmup"),
+    Literal["cosine", "linear", "constant", "warmup-stable-decay"],
+    Meanings(
+        "falls along a cosine", "falls along a line", "stays after the warmup", "stays, and falls over the last tenth"
+    ),
 ]
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 
@@ -78,7 +80,6 @@ class Learning(Section):
     eval_every: OpenFraction | None = key("Evaluate every", "Share of the run between evaluations.", 0.05)
     save_every: OpenFraction | None = key("Save every", "Share of the run between checkpoints.", 0.1)
     packing: Literal["auto"] | bool | None = key("Packing", "Join short examples to full length.", True, default="auto")
-    lora: Lora = table("LoRA", "The shape of the adapters.", {"rank": 16, "alpha": 32})
     arguments: dict[Line, Any] | None = key(
         "Arguments",
         "Keywords passed to the trainer as they are; not those that recipec decides.",
@@ -86,7 +87,13 @@ class Learning(Section):
     )
 
 
-class Train(Learning):
+class AdaptedLearning(Learning):
+    """How a stage learns that may train adapters."""
+
+    lora: Lora = table("LoRA", "The shape of the adapters.", {"rank": 16, "alpha": 32})
+
+
+class Train(AdaptedLearning):
     """Decisions that you make yourself: your value wins, and the rule still says what it thinks of it."""
 
     adaptation: Adaptation | None = key("Adaptation", "What is trained.", "lora", default="auto")
@@ -112,8 +119,9 @@ class Train(Learning):
     keep_checkpoints: Annotated[int, Field(ge=2, le=1000)] | None = key(
         "Checkpoints kept", "The latest and the best count.", 3
     )
-    sft: Learning = table("Supervised stage", "Values of this stage only.", {"learning_rate": 2e-4})
-    dpo: Learning = table("Preference stage", "Values of this stage only.", {"learning_rate": 5e-6})
-    continue_pretrain: Learning = table(
+    sft: AdaptedLearning = table("Supervised stage", "Values of this stage only.", {"learning_rate": 2e-4})
+    dpo: AdaptedLearning = table("Preference stage", "Values of this stage only.", {"learning_rate": 5e-6})
+    continue_pretrain: AdaptedLearning = table(
         "Raw-text stage", "Values of this stage only.", {"learning_rate": 1e-5}, alias="continue-pretrain"
     )
+    pretrain: Learning = table("Pretraining stage", "Values of this stage only.", {"learning_rate": 3e-4})

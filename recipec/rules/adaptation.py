@@ -29,6 +29,7 @@ class _Case(NamedTuple):
 
 
 _BRANCHES: tuple[tuple[Callable[[_Case], bool], _Order, str], ...] = (  # the first that applies decides
+    (lambda c: c.stage == "pretrain", (FULL,), "random weights must all be trained"),
     (lambda c: c.priority == "memory", _QLORA_FIRST, "priority memory: 4-bit base first"),
     (lambda c: c.priority == "speed", _LORA_FIRST, "priority speed: 1 % of the parameters to update"),
     (lambda c: c.first_time and c.memory == "<16", _QLORA_FIRST, "first training under 16 GB: 4-bit base first"),
@@ -56,10 +57,11 @@ def adaptation_preferences(
     total_vram_gib: float,
     gpu_is_cpu: bool,
 ) -> Choice:
-    """Decides the order in which adaptations are tried: the first one that fits is taken, none is excluded.
+    """Decides the order in which adaptations are tried: the first one that fits is taken.
 
     A threshold in GB says nothing without the model's size, so memory only orders the list and the planner computes
-    the fit. The first that applies: priority memory: QLoRA. Priority speed: LoRA. A first training under 16 GB: QLoRA
+    the fit. Pretraining from random weights trains them all: there is nothing else to choose. Then the first that
+    applies: priority memory: QLoRA. Priority speed: LoRA. A first training under 16 GB: QLoRA
     (001; 003 says up to 24 GB, but LoRA on an unquantised base is faster where it fits). DPO: LoRA, whose reference is
     the adapter switched off. Continued pretraining: full (001). Over 100K examples: full, for a domain shift and for
     a task, where 001's tree has a hole. 10K to 100K, where 001's data row allows both, with 48 GB or more: full for a

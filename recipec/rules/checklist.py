@@ -69,8 +69,8 @@ CHECKLIST = (
         "Evaluation covers baseline, in-training and post-training metrics",
         _CRITERIA,
         "baseline_evaluation",
-        "evaluate.py measures the base model and the result on the same rows; train.py evaluates on the way",
-        "the baseline is not measured by this bundle: run evaluate.py on the base model before training",
+        "evaluate.py measures the model before and after training on the same rows; train.py evaluates on the way",
+        "the baseline is not measured by this bundle: measure the model before training",
     ),
     Item(
         "Anti-pattern checks applied: overfitting, underfitting, data leakage, compute waste",
@@ -139,7 +139,7 @@ CHECKLIST = (
         "Compared to the baseline on the same evaluation data",
         _GATES,
         "run_beats_baseline",
-        "evaluate.py found the result better than the base model",
+        "evaluate.py found the result better than the start",
         "known only after the run: evaluate.py compares both",
     ),
     Item(

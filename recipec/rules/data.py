@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import RAW_TEXT
 
 _BLOCK = 2048  # rule book 001, Step 2: tokenize_and_mask(max_length=2048)
+_CONTEXT = 4096  # of pretraining: Llama 2 (arXiv 2307.09288, 2023), OLMo 2 (2501.00656, 2025), Qwen3 (2505.09388, 2025)
 
 
 @rule(
@@ -20,7 +22,8 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
     001 writes 2048 without looking at the data; TRL's silent default is 1024, which has cut many a run short (trl
     #3449, transformers #30998). Where the 99th percentile of the lengths is known we round it up to a power of two
     (at least 256), so that small changes of the data change nothing; where only the mean is known we allow three times
-    the mean; where nothing is known, and for text that is packed into full blocks, 2048.
+    the mean; where nothing is known, and for text that is packed into full blocks, 2048. Pretraining decides what the
+    model can ever attend to: 4096, as Llama 2, OLMo 2 and the first stage of Qwen3.
     """
     wanted, why = _wanted_length(stage, tokens_per_example, tokens_p99)
     if max_position and wanted > max_position:
@@ -29,8 +32,9 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
 
 
 def _wanted_length(stage: str, tokens_per_example: int | None, tokens_p99: int | None) -> tuple[int, str]:
-    if stage == "continue-pretrain":
-        return _BLOCK, f"text is packed into full blocks of {_BLOCK:,} tokens"
+    if stage in RAW_TEXT:
+        block = _CONTEXT if stage == "pretrain" else _BLOCK
+        return block, f"text is packed into full blocks of {block:,} tokens"
     if tokens_p99:
         return _power_of_two(tokens_p99), f"99 % of the rows have at most {tokens_p99:,} tokens"
     if tokens_per_example:
@@ -53,13 +57,13 @@ def _power_of_two(tokens: int) -> int:
 def packing(stage: str, attention: str) -> Choice:
     """Decides whether several examples share a sequence.
 
-    001 lists it against wasted compute. For continued pretraining text is cut into full blocks, which is what
-    pretraining does. For supervised data the documents must not see each other: the pinned stack keeps them apart under
-    every attention implementation (logits differ by 6e-6 from each document alone), but only a variable-length kernel
-    (flash_attention_2) does so without a dense mask over the whole packed sequence, so without one packing saves
-    nothing. Preference pairs are never packed: DPOTrainer ignores the request.
+    001 lists it against wasted compute. In both kinds of pretraining text is cut into full blocks. For supervised
+    data the documents must not see each other: the pinned stack keeps them apart under every attention implementation
+    (logits differ by 6e-6 from each document alone), but only a variable-length kernel (flash_attention_2) does so
+    without a dense mask over the whole packed sequence, so without one packing saves nothing. Preference
+    pairs are never packed: DPOTrainer ignores the request.
     """
-    if stage == "continue-pretrain":
+    if stage in RAW_TEXT:
         return Choice(True, "text fills every block: 0 padding")
     if stage == "dpo":
         return Choice(False, "DPOTrainer packs 0 pairs: it ignores the setting")
@@ -82,7 +86,7 @@ def packing_strategy(stage: str, packing: bool) -> Choice:
     """
     if not packing:
         return Choice("none", "1 example per sequence")
-    if stage == "continue-pretrain":
+    if stage in RAW_TEXT:
         return Choice("wrapped", "blocks are cut anywhere: 0 tokens dropped, 0 padded")
     return Choice("bfd", "every example stays in 1 piece")
 
@@ -101,7 +105,7 @@ def overflow(stage: str) -> Choice:
     whose whole answer is cut away without a count. We drop whole rows, count them, and fail above the limit of
     DATA-005. Text has no answer to lose: it is split.
     """
-    if stage == "continue-pretrain":
+    if stage in RAW_TEXT:
         return Choice("split", "text is split into blocks: 0 tokens are lost")
     return Choice("drop", "a cut answer would teach 0 end-of-turn tokens")
 

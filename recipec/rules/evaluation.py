@@ -12,15 +12,17 @@ from recipec.rules.core import Choice, rule
     watch="eval_loss: moves smoothly; jumps from one evaluation to the next mean too few rows",
     source="rule book 001, Data Splitting & Validation (80/10/10)",
 )
-def eval_fraction(has_eval_file: bool) -> Choice:
-    """Decides the share of the rows that is held out for evaluation while training: 10 %.
+def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
+    """Decides the share of the rows that is held out for evaluation while training: 10 %, less of a corpus.
 
     001 splits 80/10/10; its second split of 0.111 of the remaining 90 % is this 10 %, and it forgets the seed, which
-    the emitted split has. A file given as `data.eval` replaces it.
+    the emitted split has. A file given as `data.eval` replaces it. Pretraining needs its text for learning, and
+    EVAL-003 reads no more than 1,000 rows of it: from 100,000 texts on 1 % is held out, from a million on 0.1 %.
     """
     if has_eval_file:
         return Choice(0.0, "data.eval is given: 0 % of the training rows", accepts=(0.0, 0.3))
-    return Choice(0.1, "10 % of the rows, as in 80/10/10", accepts=(0.01, 0.3))
+    share, why = _held_out(stage, examples)
+    return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
 @rule(
@@ -30,15 +32,23 @@ def eval_fraction(has_eval_file: bool) -> Choice:
     watch="eval_loss: the test loss after training is close to the best eval_loss",
     source="rule book 001, Data Splitting & Validation (80/10/10)",
 )
-def test_fraction(has_test_file: bool) -> Choice:
-    """Decides the share of the rows that no decision may see: 10 %.
+def test_fraction(has_test_file: bool, stage: str, examples: int) -> Choice:
+    """Decides the share of the rows that no decision may see: 10 %, less of a corpus.
 
     The evaluation rows choose the checkpoint and so are no longer a fair measure of it; 001 therefore keeps a third
-    part. A file given as `data.test` replaces it.
+    part. A file given as `data.test` replaces it. Of a large corpus it is as small as the evaluation's (EVAL-001).
     """
     if has_test_file:
         return Choice(0.0, "data.test is given: 0 % of the training rows", accepts=(0.0, 0.3))
-    return Choice(0.1, "10 % of the rows, as in 80/10/10", accepts=(0.0, 0.3))
+    return Choice(*_held_out(stage, examples), accepts=(0.0, 0.3))
+
+
+def _held_out(stage: str, examples: int) -> tuple[float, str]:
+    """The share of the rows for one of the two parts, and why."""
+    if stage != "pretrain" or examples < 100_000:
+        return 0.1, "10 % of the rows, as in 80/10/10"
+    share = 0.01 if examples < 1_000_000 else 0.001
+    return share, f"{share:.1%} of {examples:,} texts: {round(share * examples):,}, and evaluation reads at most 1,000"
 
 
 @rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import RAW_TEXT
 
 
 @rule(
@@ -33,10 +34,11 @@ def alignment_method(task: str, has_preferences: bool) -> Choice:
     "GOAL-002",
     decides="stages",
     watch="eval_loss: falls within each stage; a stage that starts above the baseline got the wrong weights handed on",
-    source="rule book 001, Decision Tree: Fine-tuning or continued pre-training?; 003, Which fine-tuning method?",
+    source="rule book 001, Decision Tree: Fine-tuning or continued pre-training?; 003, Which fine-tuning method?; "
+    "001, Step 1",
 )
 def stages(task: str, train_format: str | None, alignment_method: str) -> Choice:
-    """Decides which stages run, in order: continue-pretrain, sft, dpo.
+    """Decides which stages run, in order: pretrain or continue-pretrain alone, or sft, dpo.
 
     Rule book 001 sends new knowledge to continued pretraining, a task to supervised fine-tuning and behaviour to
     alignment, and says that alignment follows supervised fine-tuning. Supervised fine-tuning runs if and only if
@@ -44,9 +46,11 @@ def stages(task: str, train_format: str | None, alignment_method: str) -> Choice
     that one stage only.
     For a domain shift rule book 003 wants continued pretraining *and then* instruction tuning. This version runs one
     of the two per recipe: train the first, then name its output folder as the model of the second (page NOT-003).
+    Pretraining from random weights is for when no suitable base model exists (001, Step 1): it is never chosen, only
+    asked for, and warned about below 1T tokens.
     """
-    if task == "continue-pretrain":
-        return Choice(("continue-pretrain",), "task continue-pretrain: 1 stage on raw text")
+    if task in RAW_TEXT:
+        return Choice((task,), f"task {task}: 1 stage on raw text")
     supervised = train_format not in (None, "preference")
     names = ("sft",) * supervised + ("dpo",) * (alignment_method == "dpo" or train_format == "preference")
     data = f"data.train is {train_format}" if train_format else "no data.train"

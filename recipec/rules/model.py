@@ -26,7 +26,7 @@ def model_kinds(task: str, train_format: str | None, examples: int) -> Choice:
     come with it. From 10K rows, where 001 begins to allow full fine-tuning because the data decide the behaviour, a
     base model is acceptable where no chat model is. That the line lies there and not elsewhere is our decision.
     """
-    if task == "continue-pretrain":
+    if task in ("pretrain", "continue-pretrain"):
         return Choice(("base",), "continued pretraining: 0 instructions to keep, a base model")
     if train_format in (None, "preference"):
         return Choice(("chat",), "preference pairs after 0 supervised stages: a model that answers already")
@@ -94,7 +94,7 @@ def model_context(
     """
     if stated_max_length is not None:
         return Choice(stated_max_length, f"data.max_length is {stated_max_length:,}")
-    if task == "continue-pretrain":
+    if task in ("pretrain", "continue-pretrain"):
         return Choice(_BLOCK, f"text is cut into blocks of {_BLOCK:,} tokens")
     if tokens_p99:
         return Choice(tokens_p99, f"99 % of the rows have at most {tokens_p99:,} tokens")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import data_size, number
+from recipec.rules.pretraining import learning_rate_for
+from recipec.rules.words import RAW_TEXT, data_size, number
 
 _Rate = tuple[float, float, float]  # the start, and the range that is accepted
 _LEARNING_RATES: dict[tuple[str, str], _Rate] = {
@@ -22,9 +23,9 @@ _LEARNING_RATES: dict[tuple[str, str], _Rate] = {
     key="train.learning_rate",
     watch="loss, grad_norm: loss falls from the end of warmup on; NaN: halve it; flat after 100 steps: sweep it",
     source="rule book 001, Key Hyperparameter Rules (Learning rate), Step 1, Data size, Rules; 003, Learning rate & "
-    "schedule, LR ranges",
+    "schedule, LR ranges; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024)",
 )
-def learning_rate(stage: str, adaptation: str, quantization: str, examples: int) -> Choice:
+def learning_rate(stage: str, adaptation: str, quantization: str, examples: int, params: int) -> Choice:
     """Decides the peak learning rate by stage, adaptation and the amount of data.
 
     | | start | accepted | from |
@@ -34,12 +35,19 @@ def learning_rate(stage: str, adaptation: str, quantization: str, examples: int)
     | SFT and continued pretraining, full | 2e-5 | 1e-5 to 5e-5 | 001 table, Step 1 |
     | continued pretraining, LoRA | 1e-4 | 1e-4 to 5e-4 | the low end of 001's LoRA range |
     | DPO, LoRA / full | 5e-6 / 5e-7 | 5e-7 to 5e-6 | 001 table: the two ends |
+    | pretraining, under 300M parameters | 6e-4 | 1e-4 to 1e-3 | GPT-3 125M, Pythia 70M and 160M |
+    | pretraining, under 20B | 3e-4 | 1e-4 to 3e-4 | 001 table; Pythia 1B, LLaMA 7B and 13B |
+    | pretraining, under 100B | 1.5e-4 | 1e-4 to 3e-4 | 001 table; LLaMA 65B, Llama 3 70B |
+    | pretraining, from 100B on | 8e-5 | 6e-5 to 3e-4 | Llama 3 405B, GPT-3 175B |
 
     Full: 001's rules say 5e-5 to 2e-5, its table 1e-5 to 5e-5, 003 starts at 5e-5 and ranges to 1e-4. 2e-5 lies in
     the first two; 003's start is the top of 001's range, and its 1e-4 is warned about. LoRA: 001's rules say "1e-4 to
     5e-5", against its own table and 003: the table wins. 001's remedy for forgetting, 1e-5 for LoRA, is outside it and
-    is warned about with this reason.
+    is warned about with this reason. Pretraining: 001's 1e-4 to 3e-4 says nothing of the size of the model; the
+    published runs do, and both ends of theirs leave its range.
     """
+    if stage == "pretrain":
+        return learning_rate_for(params)
     start, low, high = _LEARNING_RATES[stage, adaptation]
     where = f"{stage} with {adaptation}"
     if quantization != "none":
@@ -77,13 +85,13 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
 )
 def weight_decay(stage: str) -> Choice:
-    """Decides the weight decay: 0.01, and 0.1 for continued pretraining.
+    """Decides the weight decay: 0.01, and 0.1 for pretraining and continued pretraining.
 
     001 starts at 0.01 and goes to 0.1 against overfitting; its range is 0.01-0.1 in every column, 0.0-0.1 for DPO.
-    Continued pretraining trains all weights on one pass over text, for which 0.1 is the habit of pretraining.
+    Both kinds of pretraining train all weights on one pass over text, where 0.1 is the habit: GPT-3 and LLaMA have it.
     """
-    if stage == "continue-pretrain":
-        return Choice(0.1, "0.1, the upper end of 0.01-0.1, as in pretraining", accepts=(0.01, 0.1))
+    if stage in RAW_TEXT:
+        return Choice(0.1, "0.1, the upper end of 0.01-0.1, as GPT-3 and LLaMA", accepts=(0.01, 0.1))
     low = 0.0 if stage == "dpo" else 0.01
     return Choice(0.01, f"0.01, the start of rule book 001, range {low:g}-0.1", accepts=(low, 0.1))
 
@@ -102,3 +110,20 @@ def max_grad_norm() -> Choice:
     accepted; a looser one hardly clips and is warned about.
     """
     return Choice(1.0, "1.0 in all 4 columns of rule book 001", accepts=(0.1, 1.0))
+
+
+@rule(
+    "OPT-005",
+    decides="adam_beta2",
+    watch="loss, grad_norm: spikes of the loss in pretraining ask for a beta2 that forgets sooner",
+    source="rule book 001, Step 4 (adamw_torch); GPT-3 (arXiv 2005.14165, appendix B, 2020), LLaMA (2302.13971, 2023)",
+)
+def adam_beta2(stage: str) -> Choice:
+    """Decides how long AdamW remembers squared gradients: 0.999, and 0.95 for pretraining.
+
+    001 names AdamW and no betas; 0.999 is PyTorch's own. From random weights gradients shrink fast, and with 0.999
+    the large ones are remembered for a thousand steps; GPT-3 and LLaMA trained with 0.95. The first beta stays 0.9.
+    """
+    if stage == "pretrain":
+        return Choice(0.95, "0.95, a memory of about 20 steps, as GPT-3 and LLaMA")
+    return Choice(0.999, "0.999, the default of AdamW: a memory of about 1,000 steps")

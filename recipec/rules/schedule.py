@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import data_size
+from recipec.rules.words import RAW_TEXT, data_size
 
 
 @rule(
     "SCHED-001",
     decides="schedule",
     key="train.schedule",
-    watch="learning_rate: rises over the warmup, then falls along a cosine to 0",
+    watch="learning_rate: rises over the warmup, then follows the schedule down to 0",
     source="rule book 001, Key Hyperparameter Rules (LR scheduler); 003, Learning rate & schedule; 000, LR Schedule",
 )
 def schedule() -> Choice:
     """Decides the shape of the learning rate: warmup, then a cosine to zero.
 
     001 and 003 say cosine in every row; 000 allows cosine or linear. 001 offers warmup-stable-decay for pretraining
-    from scratch, which is not in this version; a pass over a known amount of text has an end to decay to.
+    from scratch. It is one key away (`train.schedule = "warmup-stable-decay"`) and pays where the end of the run is
+    not known: its checkpoints can be trained on. A pass over a known amount of text has an end to decay to.
     """
     return Choice("cosine", "cosine in all 4 columns of rule book 001 and in 003")
 
@@ -35,11 +36,13 @@ def warmup(stage: str, examples: int) -> Choice:
     001 and 003 both start at 0.03; it is emitted as a share, so that more data mean more warmup steps. DPO has 0.05 to
     0.15 in 001 and takes 0.1. Under 1K examples a run has a few dozen steps and the higher rate of OPT-001: 0.1, the
     end of 001's range, is then still only a handful of steps. Continued pretraining: 0.03 within 0.01 to 0.05.
+    Pretraining: 0.01, the low end, as Pythia (arXiv 2304.01373, 2023); LLaMA took 2,000 steps, under 0.01 of its own.
     """
     if stage == "dpo":
         return Choice(0.1, "0.1 of the steps for DPO, range 0.05-0.15", accepts=(0.05, 0.15))
-    if stage == "continue-pretrain":
-        return Choice(0.03, "0.03 of the steps, range 0.01-0.05", accepts=(0.01, 0.05))
+    if stage in RAW_TEXT:
+        share = 0.01 if stage == "pretrain" else 0.03
+        return Choice(share, f"{share:g} of the steps, range 0.01-0.05", accepts=(0.01, 0.05))
     if data_size(examples) == "<1K":
         return Choice(0.1, f"0.1 of the few steps that {examples:,} examples give", accepts=(0.03, 0.1))
     return Choice(0.03, "0.03 of the steps, as rule books 001 and 003 start", accepts=(0.03, 0.1))
@@ -68,10 +71,10 @@ def epochs(stage: str, adaptation: str, examples: int) -> Choice:
     data-size tree, the most specific, at its lower end, where it meets 003: 5 / 3 / 2 / 1, and full fine-tuning 3
     under 1K, because all weights can memorise a small set. Five passes exceed 003 on purpose, with evaluation, the
     best checkpoint and early stopping as its safeguards. Ten are never accepted silently.
-    DPO: 001 gives 1-3 and preferences overfit soonest, so 3 / 2 / 1 by size. Continued pretraining: 1 of 1-3.
+    DPO: 001 gives 1-3 and preferences overfit soonest, so 3 / 2 / 1 by size. Both kinds of pretraining: 1 of 1-3.
     """
     size = data_size(examples)
-    if stage == "continue-pretrain":
+    if stage in RAW_TEXT:
         return Choice(1, f"1 pass over {examples:,} texts, range 1-3", accepts=(1, 3))
     if stage == "dpo":
         passes = {"<1K": 3, "1K-10K": 2}.get(size, 1)
@@ -79,3 +82,18 @@ def epochs(stage: str, adaptation: str, examples: int) -> Choice:
     lora, full, most = _SFT_EPOCHS[size]
     passes = lora if adaptation == "lora" else full
     return Choice(passes, f"{passes} over {examples:,} examples ({size}) with {adaptation}", accepts=(1, most))
+
+
+@rule(
+    "SCHED-004",
+    decides="decay_share",
+    watch="learning_rate, loss: the rate stays flat, then falls over this share of the run, and the loss with it",
+    source="rule book 001, Key Hyperparameter Rules (warmup-stable-decay); MiniCPM (arXiv 2404.06395, 2024)",
+)
+def decay_share() -> Choice:
+    """Decides the share of the steps over which warmup-stable-decay falls: the last tenth.
+
+    001 names the schedule and no length. MiniCPM, which introduced it, found that about 10 % of the tokens suffice for
+    the decay. The pinned stack counts the decay in steps and not as a share, so train.py computes them.
+    """
+    return Choice(0.1, "the last 0.1 of the steps, as MiniCPM")

@@ -25,13 +25,6 @@ UNBUILT = (
         'alignment.method = "dpo", whose beta controls the KL to the reference',
     ),
     Unbuilt(
-        "NOT-002",
-        "Pretraining from scratch",
-        "rule book 001, Step 1 (1T+ tokens), Key Hyperparameter Rules (Pre-training)",
-        "001 itself reserves it for when no base model exists",
-        'task = "continue-pretrain" on the nearest base model',
-    ),
-    Unbuilt(
         "NOT-003",
         "Continued pretraining and instruction tuning in one recipe",
         "rule book 003, Which fine-tuning method? (domain shift)",

@@ -18,7 +18,7 @@ def _files(run: Run) -> dict[str, Mapping[str, Any]]:
         "fsdp_reshard_after_forward": Leaf(True, run.ids("strategy"), "frees the gathered weights until backward"),
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         "fsdp_transformer_layer_cls_to_wrap": Leaf(run.architecture.decoder_layer, run.ids("model")),
-        "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "rank 0 reads the weights and sends the shards"),
+        "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "rank 0 hands out the shards"),
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
     if run.layout.checkpointing:

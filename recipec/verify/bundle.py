@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recipec.verify.source import call_arguments, function
+from recipec.methods import METHODS
+from recipec.verify.source import call_arguments, every_keyword, function
 
 RECORDS = ".recipec"
 PRODUCED = (RECORDS, "outputs", "data", "__pycache__")  # not emitted, or not part of what runs
@@ -38,6 +39,17 @@ class Stage:
     def arguments(self) -> Mapping[str, Any]:
         """The keyword arguments of the trainer's configuration, as train.py writes them; only literal values."""
         return call_arguments(function(self.script, "training_config"))
+
+    @cached_property
+    def model_options(self) -> Mapping[str, Any]:
+        """How train.py loads its model, or makes it: dtype, revision and the like; only literal values."""
+        loaded = self.arguments.get("model_init_kwargs")
+        return every_keyword(function(self.script, "random_model")) if loaded is None else loaded
+
+    @property
+    def random_weights(self) -> bool:
+        """Whether the stage begins with random weights instead of the model's."""
+        return METHODS[self.name].random_weights
 
 
 @dataclass(frozen=True)

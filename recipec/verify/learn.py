@@ -47,7 +47,7 @@ def check_reload(launch: Launch, report: VerifyReport) -> None:
         "folder": str(folder),
         "adapter": stage.choice["adaptation"] == "lora",
         "autocast": stage.choice["precision"],
-        "dtype": stage.arguments["model_init_kwargs"]["dtype"],
+        "dtype": stage.model_options["dtype"],
         "nf4": call_arguments(function(stage.script, "nf4_config")) if stage.choice["quantization"] == "nf4" else None,
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]

@@ -15,6 +15,8 @@ from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox
 from recipec.verify.substitutions import MAX_SEQUENCES_PER_STEP
 
+GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
+
 
 def check_outcome(sandbox: Sandbox, ranks: int, outcome: Outcome, report: VerifyReport) -> None:
     """Check facts, losses and files of every stage, and the evaluation."""
@@ -26,6 +28,10 @@ def check_outcome(sandbox: Sandbox, ranks: int, outcome: Outcome, report: Verify
         report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
         history = log_history(folder)
         report.add(f"{stage.name}: losses are finite", loss_problems(history), loss_story(history))
+        if stage.random_weights:
+            vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
+            name = f"{stage.name}: it begins with random weights"
+            report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
         report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(sorted(_weights(folder))))
     evaluations = {when: read_json(sandbox.outputs / "evaluation" / f"{when}.json") for when in ("before", "after")}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
@@ -84,6 +90,16 @@ def loss_problems(history: list[dict[str, Any]]) -> list[str]:
     if not {"loss", "eval_loss"} <= {name for name, _, _ in values}:
         return ["no checkpoint with a log of losses and evaluations"]
     return [f"{name} is {value} at step {step}" for name, value, step in values if not math.isfinite(value)]
+
+
+def guessing_problems(history: list[dict[str, Any]], vocabulary: int) -> list[str]:
+    """Why the evaluation before the first step is not that of random weights, which guess: a loss of ln(vocabulary)."""
+    found = next((entry["eval_loss"] for entry in history if "eval_loss" in entry and not entry["step"]), None)
+    if found is None:
+        return ["no evaluation before the first step"]
+    guess = math.log(max(vocabulary, 1))
+    near = abs(found - guess) <= GUESSING * guess
+    return [] if near else [f"the first eval_loss is {found:.3f}, a guess would be {guess:.3f}"]
 
 
 def loss_story(history: list[dict[str, Any]]) -> str:

@@ -7,9 +7,10 @@ import os
 import shutil
 from pathlib import Path
 
+from recipec.catalog.models import Model
 from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle
-from recipec.verify.stand_in import hub_folder, known_model, write_stand_in
+from recipec.verify.stand_in import WEIGHTS, hub_folder, known_model, write_stand_in
 from recipec.verify.stand_in_tokenizer import template_text
 from recipec.verify.substitutions import AS_IT_IS
 
@@ -23,7 +24,16 @@ def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
         return _place_folder(bundle, Path(os.environ.get("DATA_ROOT") or ".") / name, root / "data" / name, texts)
     known = known_model(bundle, None)
     folder = hub_folder(root / "hub", name, _revision(bundle))
-    return write_stand_in(known, texts, folder, template_text(known.template_family, known.kind))
+    return _stand_in(bundle, known, texts, folder, template_text(known.template_family, known.kind))
+
+
+def _stand_in(bundle: Bundle, known: Model, texts: list[str], folder: Path, template: str | None) -> str:
+    """A stand-in; without weights where the bundle makes its own, so that loading them would fail."""
+    said = write_stand_in(known, texts, folder, template)
+    if not bundle.stages[0].random_weights:
+        return said
+    (folder / WEIGHTS).unlink()
+    return f"the configuration and tokenizer of {said}; no weights"
 
 
 def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:
@@ -33,7 +43,7 @@ def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) ->
     if whole and sum(path.stat().st_size for path in real.rglob("*") if path.is_file()) <= _TINY_BYTES:
         shutil.copytree(real, folder)
         return AS_IT_IS
-    return write_stand_in(known, texts, folder, _own_template(real))
+    return _stand_in(bundle, known, texts, folder, _own_template(real))
 
 
 def _own_template(folder: Path) -> str | None:
@@ -46,4 +56,4 @@ def _own_template(folder: Path) -> str | None:
 
 
 def _revision(bundle: Bundle) -> str | None:
-    return (bundle.stages[0].arguments.get("model_init_kwargs") or {}).get("revision")
+    return bundle.stages[0].model_options.get("revision")

@@ -39,6 +39,12 @@ def literal_keywords(call: ast.Call) -> dict[str, Any]:
     return found
 
 
+def every_keyword(node: ast.AST | None) -> dict[str, Any]:
+    """The keyword arguments of all calls in `node` that are literals."""
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node else ()
+    return {name: value for call in calls for name, value in literal_keywords(call).items()}
+
+
 def columns_read(node: ast.AST | None) -> list[str]:
     """The columns that a function reads as row["NAME"] or row.get("NAME"), in the order of its text."""
     found: list[tuple[int, int, str]] = []

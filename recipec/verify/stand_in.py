@@ -15,6 +15,7 @@ from recipec.verify.stand_in_config import stand_in_config
 from recipec.verify.stand_in_tokenizer import stand_in_tokenizer
 
 SEED = 0
+WEIGHTS = "model.safetensors"
 _COMMIT = "0" * 40
 
 

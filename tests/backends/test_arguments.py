@@ -34,6 +34,7 @@ SHAPES = {
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "text": {"tf32", "packing_strategy"},
+    "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
 }
 
@@ -86,13 +87,28 @@ def _stages(folder: Path, recipe: Tables) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("name", BASES)
 def test_the_closed_list_is_written_out(tmp_path: Path, name: str) -> None:
     for config, found in _stages(tmp_path, BASES[name]):
-        assert not MUST[config] - found.keys()
+        assert MUST[config] - found.keys() == ({"model_init_kwargs"} if name == "pretrain" else set())
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_else_is_written(tmp_path: Path, name: str) -> None:
     [(config, found)] = _stages(tmp_path, BASES[name])
     assert found.keys() - MUST[config] == SHAPES[name]
+
+
+def test_a_constant_rate_still_has_its_warmup(tmp_path: Path) -> None:
+    """transformers' "constant" knows no warmup."""
+    [(_, found)] = _stages(tmp_path, with_key(BASES["lora-single"], "train.schedule", "constant"))
+    assert found["lr_scheduler_type"] == "constant_with_warmup"
+
+
+@pytest.mark.parametrize(("max_steps", "steps"), [(None, "(args.max_steps if args.max_steps > 0 else "), (90, "args.")])
+def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None, steps: str) -> None:
+    recipe = with_key(BASES["pretrain"], "train.schedule", "warmup-stable-decay")
+    recipe = with_key(recipe, "train.max_steps", max_steps) if max_steps else recipe
+    text = texts(good(tmp_path, recipe))["train.py"]
+    assert 'lr_scheduler_type="warmup_stable_decay",' in text
+    assert f'lr_scheduler_kwargs={{"num_decay_steps": int(0.1 * {steps}' in text
 
 
 @pytest.mark.parametrize("key", CARRIED)

@@ -34,6 +34,19 @@ def test_tasks_are_those_of_the_language():
     assert tuple(TASKS) == get_args(get_args(Task)[0])
 
 
+@pytest.mark.parametrize("task", ["continue-pretrain", "pretrain"])
+def test_raw_text_gets_a_base_model(run, folder, task):
+    (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
+    run("init", "new", "--data", "manual.txt", "--task", task, "--gpu", "h100", "--yes")
+    written = folder / "new" / "recipe.toml"
+
+    plan = json.loads(run("plan", str(written), "--json").stdout)
+    values = {decision["id"]: decision["value"] for decision in plan["stages"][0]["decisions"]}
+    assert values["model_kind"] == "base"
+    offered = "# adaptation =" in written.read_text()
+    assert offered == (task != "pretrain"), "random weights are all trained"
+
+
 @pytest.mark.parametrize("task", DATA)
 def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
     (folder / "data.jsonl").write_text((json.dumps(DATA[task]) + "\n") * 50)

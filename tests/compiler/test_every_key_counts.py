@@ -118,7 +118,9 @@ CASES: dict[str, tuple[str, Any]] = {
     **{f"train.sft.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
     **{f"train.dpo.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
     **{f"train.continue-pretrain.{key}": ("text+lora", value) for key, value in LEARNING.items()},
+    **{f"train.pretrain.{key}": ("pretrain", value) for key, value in LEARNING.items() if not key.startswith("lora")},
     "train.dpo.packing": ("sft-dpo", False),
+    "train.pretrain.packing": ("pretrain", False),
     "train.continue-pretrain.packing": ("text+lora", False),
 }
 MORE: dict[str, Tables] = {

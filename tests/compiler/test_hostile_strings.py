@@ -22,6 +22,7 @@ from compiling import BASES, DATA, Tables, compiled, texts, with_key, without
 
 from recipec.compiler import Compilation
 from recipec.diagnostics.human import human
+from recipec.recipe.exclusive import ADAPTED
 from recipec.recipe.fields import Section
 from recipec.recipe.schema import Recipe
 
@@ -71,10 +72,10 @@ _SOURCE: dict[str, Put] = {
         for key in ("hub", "split", "subset", "revision")
     },
 }
-_STAGES = {"sft": LORA, "dpo": PAIRS, "continue-pretrain": BASES["text"]}
+_STAGES = {"sft": LORA, "dpo": PAIRS, "continue-pretrain": BASES["text"], "pretrain": BASES["pretrain"]}
 _ADAPTERS: dict[str, Put] = {
     f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))
-    for stage, recipe in {"": LORA, **{f"{name}.": base for name, base in _STAGES.items()}}.items()
+    for stage, recipe in {"": LORA, **{f"{name}.": _STAGES[name] for name in ADAPTED}}.items()
 }
 _ARGUMENTS: dict[str, Put] = {
     f"train.{stage}arguments{{{part}}}": _at(f"train.{stage}arguments", recipe)

@@ -35,7 +35,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "goal.first_time": (True,),
     "goal.new_domain": (True,),
     "goal.priority": ("memory", "speed"),
-    "goal.task": ("align", "instruct", "continue-pretrain"),
+    "goal.task": ("align", "instruct", "continue-pretrain", "pretrain"),
     "hardware.cpu_cores": (12,),
     "hardware.gpu": ("h200", "rtx-4090"),
     "hardware.gpus_per_node": (2, 4),
@@ -65,7 +65,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.precision": ("fp16", "fp32", "bf16"),
     "train.quantization": ("nf4", "none"),
     "train.save_every": (0.5,),
-    "train.schedule": ("linear",),
+    "train.schedule": ("warmup-stable-decay", "linear"),
     "train.strategy": ("zero2", "fsdp", "ddp", "zero3"),
     "train.warmup": (0.2,),
     "train.weight_decay": (0.05,),
@@ -84,6 +84,7 @@ JOINT = (
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
     **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"), "adaptation"),
+    "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter"), "stage"),
 }
 

@@ -50,7 +50,7 @@ def runs(draw):
     )
     lora = None if adaptation == "full" else LoraShape(draw(st.sampled_from([8, 64])), dropout=draw(st.booleans()))
     work = Work(
-        objective=draw(st.sampled_from(["sft", "dpo", "continue-pretrain"])),
+        objective=draw(st.sampled_from(["sft", "dpo", "continue-pretrain", "pretrain"])),
         seq_len_tokens=draw(st.sampled_from([128, 2048, 8192])),
         lora=lora,
         head=draw(st.sampled_from(["trl", "hf"])),

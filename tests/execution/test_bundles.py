@@ -13,8 +13,16 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 # What the shipped recipes do not show: that a run learns and resumes, and two further architectures.
-CASES = {"sft-lora": "learn", "fsdp": "learn", "dpo": "learn", "zero2": "run", "zero3": "run", "hsdp": "run"}
-MATRIX = dict.fromkeys(("qlora", "full-ddp", "sft-dpo", "pretrain", "zero1", "zero3", "hsdp"), "learn")
+CASES = dict.fromkeys(("sft-lora", "fsdp", "dpo"), "learn") | dict.fromkeys(
+    ("zero2", "zero3", "hsdp", "from-scratch"), "run"
+)
+MATRIX = dict.fromkeys(
+    (
+        *("qlora", "full-ddp", "sft-dpo", "pretrain", "zero1", "zero3", "hsdp"),
+        *("from-scratch", "from-scratch-fsdp"),
+    ),
+    "learn",
+)
 
 pytestmark = pytest.mark.executes
 

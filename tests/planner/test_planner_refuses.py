@@ -9,6 +9,7 @@ import pytest
 from compiling import BASES, codes, compiled, good, with_key
 
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
+SCRATCH = BASES["pretrain"]
 GPUS4 = with_key(LORA, "hardware.gpus_per_node", 4)
 T4 = with_key(with_key(LORA, "model.name", "Qwen/Qwen2.5-0.5B"), "hardware.gpu", "t4")
 Keys = dict[str, Any]
@@ -35,6 +36,10 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "no stage is left": (DPO, {"alignment.method": "none"}, "E0401"),
     "DPO without pairs": (LORA, {"goal.task": "align", "alignment": {"method": "dpo"}}, "E0401"),
     "pretraining on conversations": (LORA, {"goal.task": "continue-pretrain"}, "E0401"),
+    "random weights on conversations": (LORA, {"goal.task": "pretrain"}, "E0401"),
+    "random weights and adapters": (SCRATCH, {"train.adaptation": "lora"}, "E0401"),
+    "random weights in 4 bits": (SCRATCH, {"train.quantization": "nf4"}, "E0401"),
+    "too many random weights": (SCRATCH, {"model.name": "Qwen/Qwen2.5-72B", "hardware.host_memory_gib": 512}, "E0402"),
     "conversations are not split": (LORA, {"data.overflow": "split"}, "E0401"),
     "no module of that name": (LORA, {"train.lora": {"targets": ["nope"]}}, "E0401"),
 }  # fmt: skip
@@ -42,6 +47,7 @@ WARNED: dict[str, tuple[Keys, Keys, str]] = {
     "learning rate": (LORA, {"train.learning_rate": 0.1}, "W0501"),
     "rank": (LORA, {"train.lora": {"rank": 2048}}, "W0501"),
     "idle GPUs": (GPUS4, {"train.global_batch_size": 2}, "W0503"),
+    "few tokens from random weights": (SCRATCH, {}, "W0506"),
     "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),
     "fp16 beside bf16": (LORA, {"train.precision": "fp16"}, "W0504"),
 }

@@ -17,6 +17,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
+    "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
     "support-chat": [("sft", "lora", "nf4", "single", "none")],
     "team-billing": [("sft", "lora", "none", "single", "none")],

@@ -79,6 +79,13 @@ def test_branch(facts, expected):
     assert first(**facts) == expected
 
 
+@pytest.mark.parametrize("priority", [None, "quality", "speed", "memory"])
+def test_random_weights_are_all_trained(priority):
+    choice = adaptation_preferences(*{**PLAIN, "stage": "pretrain", "priority": priority}.values())
+    assert choice.value == (FULL,)
+    assert choice.because.startswith("random weights must all be trained")
+
+
 @pytest.mark.parametrize(
     ("threshold", "fixed", "below", "at", "above"),
     [
@@ -155,6 +162,7 @@ def test_alignment_branch(facts, expected):
         ("instruct", "chat", "none", ("sft",)),
         ("instruct", "prompt-completion", "none", ("sft",)),
         ("continue-pretrain", "text", "none", ("continue-pretrain",)),
+        ("pretrain", "text", "none", ("pretrain",)),
         ("align", None, "dpo", ("dpo",)),
         ("align", "chat", "dpo", ("sft", "dpo")),
         ("align", "chat", "none", ("sft",)),

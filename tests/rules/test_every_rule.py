@@ -20,8 +20,8 @@ from recipec.rules.unbuilt import UNBUILT
 ROW = ModelRow("a", "a", 1.0, 8_000_000_000, True, False, 4_096)
 EXAMPLES = (1, 999, 1_000, 9_999, 10_000, 100_000, 100_001)
 VALUES = {  # parameter name -> values that cross every threshold
-    "stage": ("sft", "continue-pretrain", "dpo"),
-    "task": ("instruct", "continue-pretrain", "align"),
+    "stage": ("sft", "continue-pretrain", "pretrain", "dpo"),
+    "task": ("instruct", "continue-pretrain", "pretrain", "align"),
     "priority": (None, "quality", "speed", "memory"),
     "new_domain": (False, True),
     "first_time": (False, True),
@@ -32,7 +32,8 @@ VALUES = {  # parameter name -> values that cross every threshold
     "total_vram_gib": (8, 15.9, 16, 48, 160, 160.1),
     "gpu_is_cpu": (False, True),
     "gpu_bf16": (False, True),
-    "params": (500_000_000, 7_000_000_000, 70_000_000_000),
+    "params": (100_000_000, 500_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000),
+    "max_length": (512, 4_096),
     "adaptation": ("lora", "full"),
     "quantization": ("none", "nf4"),
     "data_format": ("text", "instruction", "chat", "prompt-completion", "preference"),

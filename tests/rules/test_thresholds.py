@@ -21,6 +21,7 @@ from recipec.rules import (
 )
 from recipec.rules.words import data_size, gpu_memory, number
 
+SEVEN = 7_000_000_000
 SIZES = (999, 1_000, 9_999, 10_000, 100_000, 100_001)
 
 
@@ -44,14 +45,36 @@ def test_numbers_are_written_as_in_papers():
 
 
 def test_learning_rate_by_data_size():
-    assert over(optimizer.learning_rate, 3, SIZES, "sft", "lora", "none") == [3e-4] + [2e-4] * 5
-    assert over(optimizer.learning_rate, 3, SIZES, "sft", "full", "none") == [2e-5] * 6
-    assert over(optimizer.learning_rate, 3, SIZES, "dpo", "lora", "none") == [5e-6] * 6
+    assert over(optimizer.learning_rate, 3, SIZES, "sft", "lora", "none", SEVEN) == [3e-4] + [2e-4] * 5
+    assert over(optimizer.learning_rate, 3, SIZES, "sft", "full", "none", SEVEN) == [2e-5] * 6
+    assert over(optimizer.learning_rate, 3, SIZES, "dpo", "lora", "none", SEVEN) == [5e-6] * 6
+
+
+@pytest.mark.parametrize(
+    ("params", "rate", "accepts"),
+    [
+        (125_000_000, 6e-4, (1e-4, 1e-3)),
+        (299_999_999, 6e-4, (1e-4, 1e-3)),
+        (300_000_000, 3e-4, (1e-4, 3e-4)),
+        (19_999_999_999, 3e-4, (1e-4, 3e-4)),
+        (20_000_000_000, 1.5e-4, (1e-4, 3e-4)),
+        (99_999_999_999, 1.5e-4, (1e-4, 3e-4)),
+        (100_000_000_000, 8e-5, (6e-5, 3e-4)),
+    ],
+)
+def test_learning_rate_of_pretraining_by_the_size_of_the_model(params, rate, accepts):
+    choice = optimizer.learning_rate("pretrain", "full", "none", 10**7, params)
+    assert (choice.value, choice.accepts) == (rate, accepts)
+
+
+def test_pretraining_forgets_old_gradients_sooner():
+    assert over(optimizer.adam_beta2, 0, ("sft", "dpo", "continue-pretrain", "pretrain")) == [0.999] * 3 + [0.95]
+    assert over(optimizer.weight_decay, 0, ("sft", "continue-pretrain", "pretrain")) == [0.01, 0.1, 0.1]
 
 
 def test_a_4_bit_base_narrows_the_accepted_learning_rate():
-    assert optimizer.learning_rate("sft", "lora", "none", 5_000).accepts == (1e-4, 5e-4)
-    assert optimizer.learning_rate("sft", "lora", "nf4", 5_000).accepts == (1e-4, 3e-4)
+    assert optimizer.learning_rate("sft", "lora", "none", 5_000, SEVEN).accepts == (1e-4, 5e-4)
+    assert optimizer.learning_rate("sft", "lora", "nf4", 5_000, SEVEN).accepts == (1e-4, 3e-4)
 
 
 def test_epochs_by_data_size():
@@ -59,6 +82,7 @@ def test_epochs_by_data_size():
     assert over(schedule.epochs, 2, SIZES, "sft", "full") == [3, 3, 3, 2, 2, 1]
     assert over(schedule.epochs, 2, SIZES, "dpo", "lora") == [3, 2, 2, 1, 1, 1]
     assert over(schedule.epochs, 2, SIZES, "continue-pretrain", "full") == [1] * 6
+    assert over(schedule.epochs, 2, SIZES, "pretrain", "full") == [1] * 6
 
 
 def test_ten_epochs_are_never_accepted_silently():
@@ -68,13 +92,36 @@ def test_ten_epochs_are_never_accepted_silently():
 
 def test_warmup_by_stage_and_data_size():
     assert over(schedule.warmup, 1, SIZES, "sft") == [0.1] + [0.03] * 5
-    assert over(schedule.warmup, 0, ("dpo", "continue-pretrain"), 999) == [0.1, 0.03]
+    assert over(schedule.warmup, 0, ("dpo", "continue-pretrain", "pretrain"), 999) == [0.1, 0.03, 0.01]
 
 
 def test_global_batch_size():
-    assert over(batch.global_batch_size, 2, (99_999, 100_000, 100_001), "continue-pretrain", "lora") == [128, 512, 512]
-    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "lora", 5_000) == [32, 32]
-    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "full", 5_000) == [64, 32]
+    rest = (SEVEN, 2_048, 500)
+    sizes = (99_999, 100_000, 100_001)
+    assert over(batch.global_batch_size, 2, sizes, "continue-pretrain", "lora", *rest) == [128, 512, 512]
+    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "lora", 5_000, *rest) == [32, 32]
+    assert over(batch.global_batch_size, 0, ("sft", "dpo"), "full", 5_000, *rest) == [64, 32]
+
+
+@pytest.mark.parametrize(
+    ("params", "length", "texts", "sequences"),
+    [
+        (999_999_999, 4_096, 10**9, 128),  # 0.5M tokens
+        (1_000_000_000, 4_096, 10**9, 256),  # 1M
+        (4_999_999_999, 4_096, 10**9, 256),
+        (5_000_000_000, 4_096, 10**9, 1_024),  # 4M
+        (99_999_999_999, 4_096, 10**9, 1_024),
+        (100_000_000_000, 4_096, 10**9, 4_096),  # 16M
+        (5_000_000_000, 8_192, 10**9, 512),
+        (5_000_000_000, 3_000, 10**9, 1_024),  # down to a power of two
+        (5_000_000_000, 4_096, 1_000_000, 128),  # 1B tokens in 1,000 steps: 1M each
+        (5_000_000_000, 4_096, 10, 32),  # never fewer
+    ],
+)
+def test_global_batch_of_pretraining_in_tokens(params, length, texts, sequences):
+    choice = batch.global_batch_size("pretrain", "full", texts, params, length, 1_000)
+    assert choice.value == sequences
+    assert choice.accepts[0] <= min(sequences, 512) and choice.accepts[1] >= 4_096
 
 
 def test_lora_rank_under_at_and_over_16_gb():
@@ -157,6 +204,8 @@ def test_kernels():
         ("dpo", None, 3_000, 131_072, 4_096),
         ("continue-pretrain", 600, 9_000, 131_072, 2_048),
         ("continue-pretrain", None, None, 1_024, 1_024),
+        ("pretrain", 600, 9_000, 131_072, 4_096),
+        ("pretrain", None, None, 2_048, 2_048),
     ],
 )
 def test_max_length(stage, mean, p99, context, expected):
@@ -173,6 +222,7 @@ def test_max_length(stage, mean, p99, context, expected):
         ("sft", "flash_attention_2", True, "bfd"),
         ("dpo", "flash_attention_2", False, "none"),
         ("continue-pretrain", "sdpa", True, "wrapped"),
+        ("pretrain", "sdpa", True, "wrapped"),
     ],
 )
 def test_packing(stage, attention, packs, strategy):
@@ -181,7 +231,7 @@ def test_packing(stage, attention, packs, strategy):
 
 
 def test_overflow_and_the_limit_of_dropped_rows():
-    assert over(data.overflow, 0, ("sft", "dpo", "continue-pretrain")) == ["drop", "drop", "split"]
+    assert over(data.overflow, 0, ("sft", "dpo", "continue-pretrain", "pretrain")) == ["drop", "drop", "split", "split"]
     assert data.dropped_rows_limit().value == 0.05
 
 
@@ -214,8 +264,10 @@ def test_preparation_always_removes_duplicates_and_leaks():
 
 
 def test_given_files_replace_the_fractions():
-    assert over(evaluation.eval_fraction, 0, (False, True)) == [0.1, 0.0]
-    assert over(evaluation.test_fraction, 0, (False, True)) == [0.1, 0.0]
+    for rule in (evaluation.eval_fraction, evaluation.test_fraction):
+        assert over(rule, 0, (False, True), "sft", 5_000) == [0.1, 0.0]
+        assert over(rule, 2, (99_999, 100_000, 999_999, 1_000_000), False, "pretrain") == [0.1, 0.01, 0.01, 0.001]
+        assert over(rule, 2, (99_999, 10**7), False, "sft") == [0.1, 0.1]
 
 
 def test_eval_samples_around_7b():

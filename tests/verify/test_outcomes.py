@@ -15,6 +15,7 @@ from recipec.verify.outcome_checks import (
     evaluation_problems,
     expected_facts,
     fact_problems,
+    guessing_problems,
     log_history,
     loss_problems,
     saved_problems,
@@ -65,6 +66,18 @@ LOG = [{"loss": 6.0, "grad_norm": 1.0, "step": 1}, {"eval_loss": 5.0, "step": 2}
 def test_a_number_that_is_not_finite_is_found(entry: dict[str, float]) -> None:
     assert loss_problems(LOG) == []
     assert loss_problems([*LOG, entry | {"step": 3}])
+
+
+GUESS = {"eval_loss": math.log(500), "step": 0}
+
+
+def test_random_weights_guess() -> None:
+    assert guessing_problems([GUESS, *LOG], 500) == []
+    assert guessing_problems([{"eval_loss": 5.0, "step": 0}, *LOG], 500) == [
+        "the first eval_loss is 5.000, a guess would be 6.215"
+    ]
+    assert guessing_problems(LOG, 500) == ["no evaluation before the first step"]
+    assert guessing_problems([GUESS], 0), "no configuration was saved"
 
 
 @pytest.mark.parametrize("history", [[], LOG[:1], LOG[1:2]])

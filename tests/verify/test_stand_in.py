@@ -130,6 +130,15 @@ def test_a_local_folder_is_used_when_tiny_and_else_stood_in_for(
     assert (tmp_path / "sandbox/data/own/chat_template.jinja").read_text() == template
 
 
+def test_pretraining_finds_no_weights(tmp_path: Path) -> None:
+    said = place_model(read_bundle(built("from-scratch")), tmp_path, TEXTS)
+    assert said.startswith("the configuration and tokenizer of a random gpt_neox")
+    (snapshot,) = (tmp_path / "hub").glob("models--*/snapshots/*")
+    files = {path.name for path in snapshot.iterdir()}
+    assert {"config.json", "tokenizer.json"} <= files
+    assert not [name for name in files if name.endswith(".safetensors")]
+
+
 def test_an_absent_local_folder_cannot_be_stood_in_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA_ROOT", str(tmp_path))
     with pytest.raises(NoStandIn):
