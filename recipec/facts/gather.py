@@ -14,6 +14,7 @@ from recipec.facts.fact import known, stated
 from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.price import own_prices, price_fact
 from recipec.facts.template import template_text
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -43,12 +44,13 @@ def gather(loaded: LoadedRecipe, report: Report) -> Facts | None:
     """All facts of a recipe; None when something that it names is missing, unreadable or at odds with it."""
     model, gpu = look_up_model(loaded, report), look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
+    prices = own_prices(loaded, report)
     if model is not None:
         for finding in against_model(loaded, model.architecture):
             report.add(finding)
     if model is None or gpu is None or report.has_errors:
         return None
-    facts = [*_goal(loaded), *model_facts(loaded, model), *hardware_facts(loaded, gpu)]
+    facts = [*_goal(loaded), *model_facts(loaded, model), *hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = hardware.gpus_per_node or 1, hardware.nodes or 1
     return Facts(model, gpu, *machines, {fact.id: fact for fact in facts}, data, template)

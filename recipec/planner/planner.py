@@ -74,7 +74,8 @@ def _stage_plan(context: Context, ledger: Ledger, chosen: Candidate, found: Fit,
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
     others = rejected(chosen, found.tried, seconds)
-    cost = run_cost(seconds, facts.gpus, facts.gpu, loaded.recipe.budget.price_per_gpu_hour)
+    price = facts.decisions["gpu_price"]
+    cost = run_cost(seconds, facts.gpus, price.value, price.because)
     record_prediction(ledger, chosen, seconds, cost.usd, others)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
