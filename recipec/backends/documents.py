@@ -134,7 +134,7 @@ def _terms(plan: StagePlan) -> str:
 
 
 def _cost(plan: StagePlan) -> str:
-    return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}"
+    return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
 
 
 def _machine(plan: StagePlan) -> str:

@@ -32,8 +32,6 @@ class Gpu:
     bf16_tflops: float | None = None  # likewise; None without bf16 matrix units
     capability: float | None = None  # CUDA compute capability
     aliases: tuple[str, ...] = ()
-    price_usd_per_hour: float | None = None
-    price_source: str | None = None
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # fields that were not looked up when the file was checked

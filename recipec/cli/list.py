@@ -52,6 +52,7 @@ def _models() -> list[Row]:
 
 def _gpus() -> list[Row]:
     from recipec.catalog.gpus import gpu, gpu_names
+    from recipec.catalog.prices import price
 
     gpus = [found for name in gpu_names() if (found := gpu(name))]
     return [
@@ -60,7 +61,7 @@ def _gpus() -> list[Row]:
             "memory_gib": found.memory_gib,
             "bf16_tflops": found.bf16_tflops,
             "bandwidth_gb_s": found.bandwidth_gb_s,
-            "usd_per_hour": found.price_usd_per_hour,
+            "usd_per_hour": cost.usd_per_hour if (cost := price(found.name)) else None,
             "kind": found.kind,
         }
         for found in gpus

@@ -15,6 +15,7 @@ from recipec.facts.families import unknown_wishes
 from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.price import own_prices, price_fact
 from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
 from recipec.recipe import LoadedRecipe
@@ -66,11 +67,13 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     """What a recipe gives; None when something that it names is missing, unreadable or at odds with it."""
     model, gpu = _model(loaded, report), look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
+    prices = own_prices(loaded, report)
     if gpu is None or report.has_errors:
         return None
+    priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = hardware.gpus_per_node or 1, hardware.nodes or 1
-    return Given(model, gpu, *machines, tuple(_goal(loaded)), tuple(hardware_facts(loaded, gpu)), data, template)
+    return Given(model, gpu, *machines, tuple(_goal(loaded)), tuple(priced), data, template)
 
 
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:

@@ -30,7 +30,7 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", report)
     if budget.max_cost_usd is not None and usd is None:
         label = Label(loaded.place("budget", "max_cost_usd"), "cannot be compared with anything")
-        help = ("set budget.price_per_gpu_hour",)
+        help = ("set budget.price_per_gpu_hour, or name a table of prices: budget.prices",)
         report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
         _over(loaded, "max_cost_usd", f"the plan costs ${usd:,.2f}", report)

@@ -85,7 +85,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
     others = rejected(chosen, found.tried, seconds)
-    cost = run_cost(seconds, facts.gpus, facts.gpu, loaded.recipe.budget.price_per_gpu_hour)
+    price = facts.decisions["gpu_price"]
+    cost = run_cost(seconds, facts.gpus, price.value, price.because)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")

@@ -37,6 +37,7 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     data = {name: dict(section) if isinstance(section, dict) else section for name, section in data.items()}
     for section, name in _NAME_OR_PATH:
         _apply(data, section, name, lambda value: move_if_path(value) if isinstance(value, str) else value)
+    _apply(data, "budget", "prices", lambda value: move(value) if isinstance(value, str) else value)
     for name in _DATA_KEYS:
         _apply(data, "data", name, lambda value: _moved_sources(value, move))
     return data

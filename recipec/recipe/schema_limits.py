@@ -30,6 +30,11 @@ class Budget(Section):
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000)] | None = key(
         "Price", "What one GPU costs for an hour, in US dollars.", 2.5
     )
+    prices: Line | None = key(
+        "Prices",
+        "A TOML file of prices in place of the shipped ones: a table for each GPU, with `usd_per_hour`.",
+        "./prices.toml",
+    )
 
 
 class Policy(Section):

@@ -114,6 +114,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "registry.status": ("lora-single", "staging"),
     "registry.tags": ("lora-single", ["support"]),
     "budget.price_per_gpu_hour": ("lora-single", 2.5),
+    "budget.prices": ("lora-single", "prices.toml"),
     **{f"train.{key}": ("lora-single", value) for key, value in LEARNING.items()},
     **{f"train.sft.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
     **{f"train.dpo.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
@@ -158,7 +159,9 @@ def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("recipes")
+    folder = tmp_path_factory.mktemp("recipes")
+    (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
+    return folder
 
 
 def _keys(table: tuple[str, ...]) -> Iterator[str]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from estimate_shapes import GIB, LLAMA_8B, layout
 
-from recipec.catalog.gpus import gpu
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import usable, usable_bytes
 from recipec.estimate.storage import export_bytes, host_memory, run_storage
@@ -16,17 +15,16 @@ from recipec.estimate.work import LoraShape, Work
 FULL, LORA = Work(), Work(lora=LoraShape(16))
 
 
-def test_the_recipes_price_wins_over_the_catalogs():
-    card = replace(gpu("a100-80gb"), price_usd_per_hour=3.0)
-    assert run_cost(7200, 4, card).usd == pytest.approx(24)
-    assert run_cost(7200, 4, card, 1.5).usd == pytest.approx(12)
+def test_a_run_costs_its_gpu_hours():
+    cost = run_cost(7200, 4, 1.5, "set in recipe.toml:3")
+    assert (cost.gpu_hours, cost.usd) == pytest.approx((8, 12))
+    assert cost.because == "8.0 GPU hours at $1.5 (set in recipe.toml:3)"
 
 
 def test_no_price_is_said_and_not_guessed():
-    cost = run_cost(3600, 2, replace(gpu("a100-80gb"), price_usd_per_hour=None))
-    assert cost.usd is None
-    assert cost.gpu_hours == pytest.approx(2)
-    assert "price_per_gpu_hour" in cost.because
+    cost = run_cost(3600, 2, None, "no price is known")
+    assert (cost.gpu_hours, cost.usd) == (pytest.approx(2), None)
+    assert cost.because == "2.0 GPU hours; no price is known"
 
 
 def test_an_adapter_checkpoint_is_small_and_a_full_one_is_not():
