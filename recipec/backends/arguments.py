@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
 from recipec.render.call import Arg, Call
+from recipec.render.literals import py
 from recipec.render.traced import Raw
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
+SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
 def training_config(stage: StageJob) -> Call:
@@ -102,14 +104,19 @@ def _supervised_rows(stage: StageJob) -> Iterator[Arg]:
 
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
     yield Arg("eval_strategy", "steps", stage.ids("eval_every"))
-    every = stage.arg("eval_steps", "eval_every")
-    yield Arg(every.name, every.value, every.decisions, "below 1: a share of all steps")
+    yield _interval(stage, "eval_steps", "eval_every", "a share of all steps; cut short, half way and at the end")
     yield Arg("eval_on_start", True, stage.ids("eval_every"), "the baseline, and proof that evaluation fits")
+
+
+def _interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
+    """A share of the planned steps; of a run of 20 steps it would be every step."""
+    share = Raw(f"{py(stage.traced(id))} if args.max_steps == {py(stage.traced('max_steps'))} else {SHORT_RUN_SHARE}")
+    return Arg(name, share, stage.ids(id), note)
 
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield stage.arg("save_steps", "save_every")
+    yield _interval(stage, "save_steps", "save_every")
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")

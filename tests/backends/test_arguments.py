@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
 
 
 def arguments(text: str) -> tuple[str, dict[str, Any]]:
-    """The configuration class of a train.py and its keywords; what is no literal reads as None."""
+    """The configuration class of a train.py and its keywords; a choice reads as in the planned run, other code as None."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "training_config")
     call = next(node for node in ast.walk(function) if isinstance(node, ast.Call))
     assert isinstance(call.func, ast.Name)
@@ -74,7 +75,7 @@ def arguments(text: str) -> tuple[str, dict[str, Any]]:
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        return ast.literal_eval(node.body if isinstance(node, ast.IfExp) else node)
     except ValueError:
         return None
 
@@ -101,6 +102,21 @@ def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
+
+
+@pytest.mark.parametrize("planned", [-1, 400])
+def test_a_run_cut_short_evaluates_and_saves_twice(tmp_path: Path, planned: int) -> None:
+    recipe = with_key(BASES["full-fsdp"], "train.max_steps", planned) if planned > 0 else BASES["full-fsdp"]
+    tree = ast.parse(texts(good(tmp_path, recipe))["train.py"])
+    call = next(n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "SFTConfig")
+    code = {str(keyword.arg): ast.unparse(keyword.value) for keyword in call.keywords}
+
+    def share(name: str, max_steps: int) -> float:
+        return eval(code[name], {"args": SimpleNamespace(max_steps=max_steps)})
+
+    for name in ("eval_steps", "save_steps"):
+        assert share(name, 20) == 0.5
+        assert share(name, planned) < 0.25
 
 
 def test_checkpointing_is_switched_on_in_one_place(tmp_path: Path) -> None:
