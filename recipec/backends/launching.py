@@ -27,6 +27,7 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "setup": [Raw(line) for line in launch.setup or []],
         "distributed": first.because(bool(first.sharder.config), "strategy"),
         "processes": first.traced("world_size"),
+        "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage) for stage in job.stages],
     }
     ids = tuple(id for stage in job.stages for id in stage.ids("strategy", "stage"))

@@ -66,7 +66,7 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
 
 
 def arguments(text: str) -> tuple[str, dict[str, Any]]:
-    """The configuration class of a train.py and its keywords; a choice reads as in the planned run, other code as None."""
+    """The configuration class of a train.py and its keywords; a choice as in the planned run, other code as None."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "training_config")
     call = next(node for node in ast.walk(function) if isinstance(node, ast.Call))
     assert isinstance(call.func, ast.Name)
