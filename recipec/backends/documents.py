@@ -7,7 +7,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
-from recipec.backends.training import summary
+from recipec.backends.training import starting_point, summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.planner.plan import StagePlan
@@ -87,6 +87,10 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "version": __version__,
         "launches": launches,
         "distributed": job.last.because(any(stage.sharder.config for stage in job.stages), "world_size"),
+        "last": job.last.traced("stage"),
+        "adapter": job.last.because(job.last.lora, "adaptation"),
+        "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
+        "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checklist": _checks(job),

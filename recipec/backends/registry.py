@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
+from recipec.backends.training import starting_point
 from recipec.catalog.stack import stack
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
@@ -36,7 +37,7 @@ def _entry(job: Job) -> dict[str, Any]:
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
         "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
         "metrics": {"eval_loss": None, "perplexity": None, "forgetting_delta": None},
-        "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs},
+        "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs} | _adapter(stage),
         "training_metadata": {
             "plan_digest": job.plan_digest,
             "compute_hours": None,
@@ -49,6 +50,14 @@ def _entry(job: Job) -> dict[str, Any]:
         "status": recipe.registry.status or "experimental",
         "tags": list(recipe.registry.tags or ()),
     }
+
+
+def _adapter(stage: StageJob) -> dict[str, Any]:
+    """What an adapter cannot do without, and where merge_adapter.py puts the whole model."""
+    if not stage.lora:
+        return {}
+    base = Leaf(starting_point(stage), stage.ids("model", "stage"))
+    return {"adapter_base": base, "merged_path": f"outputs/{stage.name}/merged"}
 
 
 def _method(stage: Any) -> str:

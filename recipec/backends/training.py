@@ -23,16 +23,22 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         Artifact(f"{stage.folder}train.py", stage.ids("stage"), "trl/train.py.j2", names),
         Artifact(f"{stage.folder}preflight.py", stage.ids("stage"), "trl/preflight.py.j2", _preflight_names(stage)),
     ]
-    if stage.merges:
-        merge = {
-            "stage": stage.traced("stage"),
-            "path": f"{stage.folder}merge_adapter.py",
-            "dtype": code(stage, weights_dtype(stage), "precision"),
-            "bundle_root": bundle_root(stage),
-        }
-        ids = stage.ids("adaptation", "stage")
-        files.append(Artifact(f"{stage.folder}merge_adapter.py", ids, "trl/merge_adapter.py.j2", merge))
+    if stage.lora:
+        files.append(_merge_artifact(stage))
     return files
+
+
+def _merge_artifact(stage: StageJob) -> Artifact:
+    """merge_adapter.py: the next stage needs it, and whoever wants one model that loads without PEFT."""
+    names = {
+        "stage": stage.traced("stage"),
+        "is_last": stage.because(not stage.merges, "stage"),
+        "path": f"{stage.folder}merge_adapter.py",
+        "dtype": code(stage, weights_dtype(stage), "precision"),
+        "bundle_root": bundle_root(stage),
+    }
+    path = f"{stage.folder}merge_adapter.py"
+    return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -96,6 +102,14 @@ def model_expression(stage: StageJob) -> Raw:
         folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.lora else ")")
         return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
     return base_model(stage)
+
+
+def starting_point(stage: StageJob) -> str:
+    """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
+    start = stage.plan.stage.starts_from
+    if start is None:
+        return stage.job.facts.model.name
+    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].lora
 
 
 def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:

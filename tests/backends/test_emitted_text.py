@@ -80,3 +80,17 @@ def test_no_emitted_python_names_a_device_or_recipec(recipe: Path) -> None:
             assert "import recipec" not in text
             assert "cuda" not in text.lower(), path
             assert "nccl" not in text.lower(), path
+
+
+def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["sft-dpo"]))
+    assert json.loads(bundle["registry/entry.json"])["artifacts"]["adapter_base"] == "outputs/sft/merged"
+    assert "for the model outputs/sft/merged: keep both" in bundle["README.md"]
+    assert "python stages/2-dpo/merge_adapter.py" in bundle["README.md"]
+    assert "one model that loads without PEFT" in bundle["stages/2-dpo/merge_adapter.py"]
+
+
+def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["full-fsdp"]))
+    assert not [path for path in bundle if "merge" in path]
+    assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
