@@ -69,6 +69,7 @@ def _names(job: Job) -> dict[str, Any]:
     formats_used["masked_chat"] = any(masks(stage) for stage in stages)
     return {
         "name": job.name,
+        "several_stages": first.because(len(stages) > 1, "stage"),
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
         "local_model": is_path(job.facts.model.name),

@@ -1,0 +1,73 @@
+"""The emitted prepare_data.py, run on small data with a tokenizer that counts words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, good, texts, with_key
+
+pytestmark = pytest.mark.executes
+
+TOKENIZER = SimpleNamespace(
+    chat_template="plain",
+    get_vocab=lambda: {"word": 0},
+    apply_chat_template=lambda messages, **_: {"input_ids": " ".join(m["content"] for m in messages).split()},
+)
+
+
+def emitted(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """prepare_data.py of a recipe whose data are in `folder`, which is its bundle, too."""
+    (folder / "prepare_data.py").write_text(texts(good(folder, recipe))["prepare_data.py"])
+    spec = importlib.util.spec_from_file_location("emitted_prepare_data", folder / "prepare_data.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclass looks for its module there
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "load_tokenizer", lambda *_: TOKENIZER)
+    monkeypatch.setattr(module, "prove_mask", lambda *_: None, raising=False)
+    monkeypatch.setattr(sys, "argv", ["prepare_data.py", "--data-root", str(folder)])
+    return module
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def prepared(folder: Path, part: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "data" / f"{part}.jsonl").read_text().splitlines()]
+
+
+def chats(count: int) -> list[dict[str, Any]]:
+    said = [("user", "Why {}?"), ("assistant", "Because of {}.")]
+    return [{"messages": [{"role": r, "content": text.format(n)} for r, text in said]} for n in range(count)]
+
+
+def pairs(count: int) -> list[dict[str, Any]]:
+    return [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(count)]
+
+
+@pytest.mark.parametrize("sft", ["chat.jsonl", "instructions.jsonl"])
+def test_no_stage_learns_what_a_later_one_is_judged_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sft: str
+) -> None:
+    write(tmp_path / "chat.jsonl", chats(120))
+    instructions = [{"instruction": f"Why {n}?", "input": "", "output": f"For {n}."} for n in range(120)]
+    write(tmp_path / "instructions.jsonl", instructions)
+    write(tmp_path / "pairs.jsonl", pairs(100))
+    emitted(tmp_path, with_key(BASES["sft-dpo"], "data.train", sft), monkeypatch).main()
+
+    column = "messages" if sft == "chat.jsonl" else "prompt"
+    held_out = {row["prompt"][0]["content"] for part in ("eval", "test") for row in prepared(tmp_path, f"dpo/{part}")}
+    learned = {row[column][0]["content"] for row in prepared(tmp_path, "sft/train")}
+    assert len(held_out) == 20
+    assert learned
+    assert not held_out & learned
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())
+    assert report["train"]["leaks"] > 0
+    assert len(prepared(tmp_path, "dpo/train")) == 80  # what an earlier stage was judged by may be learned now
