@@ -71,3 +71,41 @@ def test_no_stage_learns_what_a_later_one_is_judged_by(
     report = json.loads((tmp_path / "data/sft/report.json").read_text())
     assert report["train"]["leaks"] > 0
     assert len(prepared(tmp_path, "dpo/train")) == 80  # what an earlier stage was judged by may be learned now
+
+
+def test_unchanged_data_are_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    monkeypatch.setattr(module, "prepare", lambda *_: pytest.fail("prepared again"))
+    capsys.readouterr()
+    module.main()
+    assert capsys.readouterr().out.endswith("is up to date: nothing to prepare\n")
+
+
+@pytest.mark.parametrize("changed", ["chat.jsonl", "prepare_data.py", "data/sft/train.jsonl"])
+def test_changed_data_are_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    assert not module.up_to_date(module.inputs_digest(tmp_path, TOKENIZER))
+
+
+def test_missing_rows_and_another_tokenizer_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    inputs = module.inputs_digest(tmp_path, TOKENIZER)
+    assert module.up_to_date(inputs)
+    other = SimpleNamespace(chat_template="other", get_vocab=TOKENIZER.get_vocab)
+    assert module.inputs_digest(tmp_path, other) != inputs
+    (tmp_path / "data/sft/test.jsonl").unlink()
+    assert not module.up_to_date(inputs)
+
+
+def test_rows_of_the_hub_are_never_kept(tmp_path: Path) -> None:
+    recipe = with_key(BASES["lora-single"], "data.train", {"hub": "org/rows"})
+    recipe = with_key(recipe, "data.format", "chat")
+    assert "up_to_date" not in texts(good(tmp_path, recipe))["prepare_data.py"]
