@@ -83,6 +83,14 @@ def test_unchanged_data_are_not_prepared_again(tmp_path: Path, monkeypatch: pyte
     assert capsys.readouterr().out.endswith("is up to date: nothing to prepare\n")
 
 
+@pytest.mark.parametrize("turn", [{"content": None}, {"content": "So.", "tool_calls": [{"id": "a"}]}])
+def test_a_message_without_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: dict) -> None:
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    write(tmp_path / "chat.jsonl", [*chats(300), {"messages": [{"role": "assistant", **turn}]}])
+    with pytest.raises(SystemExit, match=r"this message has no text, or calls a tool: .*assistant.*remove its row"):
+        module.main()
+
+
 @pytest.mark.parametrize("changed", ["chat.jsonl", "prepare_data.py", "data/sft/train.jsonl"])
 def test_changed_data_are_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     write(tmp_path / "chat.jsonl", chats(50))
