@@ -56,7 +56,7 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"text": None}], "f:1: `text`"),
     ([{"messages": "a"}], "f:1: `messages`"),
     ([{"messages": []}], "f:1: `messages`"),
-    ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "a message of the assistant whose `content` is null"),
+    ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "a message of the assistant whose `content`"),
     ([{"messages": [ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]}], "has a tool call"),
     ([{"messages": [ASK, {"role": "assistant", "content": "So.", "tool_calls": [{"id": "a"}]}]}], "has a tool call"),
     ([{"messages": [ASK, {"role": "assistant", "tool_calls": [{"id": "a"}]}]}], "write calls and results as text"),
