@@ -8,6 +8,7 @@ from recipec import __version__
 from recipec.backends.arguments import has_template_file, training_config, weights_dtype
 from recipec.backends.imports import import_line
 from recipec.backends.job import StageJob
+from recipec.backends.machine import output_gib
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -217,6 +218,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": planned,
         "max_dropped": stage.traced("dropped_rows_limit"),
+        "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "preference": stage.because(stage.method.preference, "stage"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "imports_torch": stage.because(not stage.on_cpu, "gpu"),

@@ -12,6 +12,7 @@ import pytest
 from compiling import BASES, good, texts, with_key
 
 from recipec.compiler import compile_recipe
+from recipec.rules.metrics import METRICS
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 WHOLE = [path for path in SHIPPED if path.name != "team.toml"]  # a preset, which others extend
@@ -94,3 +95,22 @@ def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, BASES["full-fsdp"]))
     assert not [path for path in bundle if "merge" in path]
     assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
+
+
+def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path) -> None:
+    """The trainers log the other metrics themselves."""
+    own = ("perplexity", "train_eval_gap", "tokens_per_second", "peak_memory_gib", "dropped_rows", "trained_tokens")
+    assert set(own) <= METRICS
+    preflight = texts(good(tmp_path, BASES["lora-single"]))["preflight.py"]
+    assert not [name for name in own if name not in preflight]
+
+
+def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> None:
+    def asked(keep: int) -> float:
+        recipe = with_key(BASES["full-fsdp"], "train.keep_checkpoints", keep)
+        text = texts(good(tmp_path, recipe))["preflight.py"]
+        return float(next(line for line in text.splitlines() if line.startswith("DISK_GIB")).split()[2])
+
+    checkpoint = (8.03e9 * (4 + 8)) / 2**30  # fp32 weights and two moments of an 8B model
+    assert asked(4) - asked(3) == pytest.approx(checkpoint, rel=0.02)
+    assert asked(3) > 4 * checkpoint
