@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
+from recipec.backends.machine import needs
 from recipec.backends.training import starting_point, summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
@@ -78,7 +79,7 @@ def _trackers(stage: StageJob) -> list[str]:
 
 
 def _readme_names(job: Job) -> dict[str, Any]:
-    recipe = job.loaded.recipe
+    recipe, checks = job.loaded.recipe, _checks(job)
     launches = recipe.launch.with_ != "none"
     return {
         "name": job.name,
@@ -86,15 +87,24 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "launches": launches,
-        "distributed": job.last.because(any(stage.sharder.config for stage in job.stages), "world_size"),
+        "needs": needs(job),
+        "shards": job.last.because(any(stage.sharder.shards_parameters for stage in job.stages), "strategy"),
+        "fewer": job.last.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),
         "adapter": job.last.because(job.last.lora, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
-        "checklist": _checks(job),
+        "checks_before": [row for row in checks if not row.after],
+        "checks_after": [row for row in checks if row.after],
     }
+
+
+def _fewer(job: Job) -> int:
+    """A smaller number of processes that still runs as planned, with two or more; 0 where there is none."""
+    per_node = min(job.last.value("world_size"), job.loaded.recipe.hardware.gpus_per_node or 1)
+    return per_node // 2 if per_node >= 4 else 0
 
 
 def _stage(stage: StageJob) -> Any:
@@ -173,4 +183,4 @@ def _checks(job: Job) -> list[Any]:
 def _check(job: Job, row: Checked) -> Any:
     ids = ",".join(id for stage in job.stages for id in stage.ids("gpu", "global_batch_size", "tracker"))
     mark = fragment("x" if row.met else " ", ids.split(","))
-    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark)
+    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)

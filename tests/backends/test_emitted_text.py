@@ -114,3 +114,27 @@ def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> 
     checkpoint = (8.03e9 * (4 + 8)) / 2**30  # fp32 weights and two moments of an 8B model
     assert asked(4) - asked(3) == pytest.approx(checkpoint, rel=0.02)
     assert asked(3) > 4 * checkpoint
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "fewer"),
+    [
+        ("lora-single", ["GPUs: 1 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),
+        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),  # 1 would not be ddp
+        ("full-fsdp", ["GPUs: 8 x h100;", "CPU memory:", "Disk:", "Python 3.11", "a hub token"], "NPROC_PER_NODE=4"),
+        ("cpu", ["CPU memory:", "Disk:", "Python 3.11"], ""),
+    ],
+)
+def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[str], fewer: str) -> None:
+    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+    listed = readme.split("## You need\n\n")[1].split("\n\n")[0].splitlines()
+    assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
+    assert ("NPROC_PER_NODE" in readme) == bool(fewer)
+    assert fewer in readme
+
+
+def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
+    readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+    before, after = readme.split("Before the run:")[1].split("After the run:")
+    assert "known only" not in before
+    assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
