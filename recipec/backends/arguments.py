@@ -14,6 +14,7 @@ from recipec.render.traced import Raw
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
+MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
@@ -136,6 +137,10 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
 def _loader(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("dataloader_num_workers", "dataloader_workers")
     yield stage.arg("dataloader_pin_memory", "pin_memory")
+    if stage.value("world_size") > 1 and stage.value("examples") >= MANY_ROWS and stage.value("dataloader_workers"):
+        note = "processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most"
+        processes = stage.traced("dataloader_workers")
+        yield Arg("dataset_num_proc", processes, stage.ids("examples", "world_size"), note)
     if stage.value("dataloader_workers"):
         yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
         yield stage.arg("dataloader_persistent_workers", "persistent_workers")

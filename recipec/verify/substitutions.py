@@ -164,7 +164,7 @@ def _loader(given: Situation) -> Change | None:
     if not workers:
         return None
     inside = {"dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False}
-    inside["dataloader_pin_memory"] = False
+    inside |= {"dataloader_pin_memory": False, "dataset_num_proc": None}
     return Change(f"{workers} loader processes", "loading in the training process", {"arguments": inside})
 
 

@@ -31,7 +31,7 @@ SHAPES = {
         *("tf32", "activation_checkpointing_kwargs", "completion_only_loss"),
         *("ddp_find_unused_parameters", "chat_template_path"),
     },
-    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path"},
+    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path", "dataset_num_proc"},
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "text": {"tf32", "packing_strategy"},
@@ -102,6 +102,15 @@ def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
+
+
+@pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
+def test_many_rows_are_tokenized_by_several_processes_where_ranks_wait(
+    tmp_path: Path, examples: int, gpus: int, there: bool
+) -> None:
+    recipe = with_key(with_key(BASES["full-fsdp"], "data.examples", examples), "hardware.gpus_per_node", gpus)
+    [(_, found)] = _stages(tmp_path, recipe)
+    assert ("dataset_num_proc" in found) is there
 
 
 @pytest.mark.parametrize("planned", [-1, 400])
