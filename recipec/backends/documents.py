@@ -11,6 +11,7 @@ from recipec.backends.machine import needs
 from recipec.backends.training import starting_point, summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
+from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
@@ -88,6 +89,8 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "version": __version__,
         "launches": launches,
         "needs": needs(job),
+        "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
+        "model": job.stages[0].traced("model", job.facts.model.name),
         "shards": job.last.because(any(stage.sharder.shards_parameters for stage in job.stages), "strategy"),
         "fewer": job.last.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),

@@ -7,7 +7,7 @@ from typing import Any
 from recipec.backends.imports import import_line
 from recipec.backends.job import Job, StageJob
 from recipec.backends.preparation import is_chat, masks, uses_template_file
-from recipec.backends.training import base_model, code, nf4_config
+from recipec.backends.training import base_model, code, nf4_config, tokenizer_call
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -42,6 +42,7 @@ def _names(job: Job) -> dict[str, Any]:
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(uses_template_file(job), "template"),
         "load_model": _load_model(job),
+        "tokenizer": tokenizer_call(stage, Raw("source")),
         "preference": stage.because(stage.method.preference, "stage"),
         "answer_column": "chosen" if stage.method.preference else "completion",
         "format_text": stage.because(stage.shape.format == "text", "data_format"),
@@ -68,6 +69,8 @@ def _load_model(job: Job) -> Call:
     ]
     if stage.nf4:
         args.append(Arg("quantization_config", nf4_config(stage), stage.ids("quantization")))
+    if model.revision:
+        args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     return Call("loader.from_pretrained", args)

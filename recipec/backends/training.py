@@ -36,6 +36,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "is_last": stage.because(not stage.merges, "stage"),
         "path": f"{stage.folder}merge_adapter.py",
         "dtype": code(stage, weights_dtype(stage), "precision"),
+        "remote_code": stage.because(bool(stage.job.loaded.recipe.model.trust_remote_code), "model"),
         "bundle_root": bundle_root(stage),
     }
     path = f"{stage.folder}merge_adapter.py"
@@ -177,7 +178,8 @@ def tokenizer_call(stage: StageJob, source: Raw) -> Call:
 
 def lora_config(stage: StageJob) -> Call:
     """The adapters of LoRA and QLoRA."""
-    targets = stage.value("lora_targets")
+    targets, revision = stage.value("lora_targets"), stage.job.loaded.recipe.model.revision
+    pinned = [Arg("revision", revision, stage.ids("model"), "of the base: evaluate.py and merge_adapter.py load it")]
     return Call(
         "LoraConfig",
         [
@@ -187,6 +189,7 @@ def lora_config(stage: StageJob) -> Call:
             stage.arg("target_modules", "lora_targets", targets if isinstance(targets, str) else list(targets)),
             Arg("bias", "none", stage.ids("adaptation")),
             Arg("task_type", "CAUSAL_LM", stage.ids("adaptation")),
+            *(pinned if revision and stage.plan.stage.starts_from is None else []),
         ],
     )
 

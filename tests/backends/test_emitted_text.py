@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -138,3 +139,37 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
     before, after = readme.split("Before the run:")[1].split("After the run:")
     assert "known only" not in before
     assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
+
+
+LOADERS = ("AutoTokenizer.from_pretrained", "loader.from_pretrained", "LoraConfig")
+
+
+@pytest.mark.parametrize("name", ["lora-single", "dpo-full", "sft-dpo"])
+def test_a_pinned_commit_reaches_every_loading_call(tmp_path: Path, name: str) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES[name], "model.revision", "0123abc")))
+    first = "train.py" if "train.py" in bundle else "stages/1-sft/train.py"
+    assert '"revision": "0123abc"' in bundle[first]
+    for path in (first, "evaluate.py", "prepare_data.py"):
+        calls = [n for n in ast.walk(ast.parse(bundle[path])) if isinstance(n, ast.Call)]
+        loading = [ast.unparse(call) for call in calls if ast.unparse(call.func) in LOADERS]
+        assert loading
+        assert [call for call in loading if "revision='0123abc'" not in call] == []
+    assert json.loads(bundle["registry/entry.json"])["base_model_revision"] == "0123abc"
+    assert "is not pinned" not in bundle["README.md"]
+
+
+def test_a_later_stage_takes_no_commit_of_the_hub(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["sft-dpo"], "model.revision", "0123abc")))
+    assert "0123abc" not in bundle["stages/2-dpo/train.py"]
+
+
+def test_a_commit_that_is_not_pinned_is_said(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["lora-single"]))
+    assert "The commit of Qwen/Qwen3-8B is not pinned" in bundle["README.md"]
+    assert json.loads(bundle["registry/entry.json"])["base_model_revision"] is None
+
+
+def test_the_models_own_code_is_trusted_in_every_loading_call(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "model.trust_remote_code", True)))
+    for path in ("evaluate.py", "merge_adapter.py"):
+        assert bundle[path].count("trust_remote_code=True") == 2
