@@ -28,6 +28,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision]) -> Combinati
         adaptation=layout.adaptation,
         quantization=layout.quantization,
         precision=layout.precision,
+        model_type=value["model_type"],
         strategy=layout.strategy,
         offload=layout.offload,
         optimizer=layout.optimizer,

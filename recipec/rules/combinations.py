@@ -14,6 +14,7 @@ class Facts:
     adaptation: str = "lora"
     quantization: str = "none"
     precision: str = "bf16"
+    model_type: str = "llama"  # as config.json says
     strategy: str = "single"
     offload: str = "none"
     optimizer: str = "adamw"
@@ -204,6 +205,15 @@ COMBINATIONS = (
         "rule book 003, Distributed training; accelerate 1.15 configuration",
         'strategy = "zero2", "zero3" or "fsdp", or offload = "none"',
         lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
+    ),
+    BadCombination(
+        "BAD-019",
+        "fp16 with Gemma 3",
+        "activations and gradients of Gemma 3 exceed 65504, the largest number of fp16, and become infinite",
+        "unsloth.ai/blog/gemma3, Gemma 3 Training Fixes (2025-03-14, read 2026-11-21)",
+        'precision = "bf16" on a GPU that has it, precision = "fp32" on an older one',
+        lambda f: f.precision == "fp16" and f.model_type.startswith("gemma3"),
+        refused=False,
     ),
 )
 

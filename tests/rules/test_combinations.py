@@ -45,6 +45,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
     "BAD-017": ({"eval_every": 0.02, "save_every": 0.05}, [{"save_every": 0.06}, {"eval_every": 0.05}]),
     "BAD-018": ({"offload": "cpu"}, [{"offload": "none"}, {"strategy": "zero2"}, {"strategy": "fsdp"}]),
+    "BAD-019": (
+        {"precision": "fp16", "model_type": "gemma3_text", "gpu_bf16": False},
+        [{"precision": "bf16"}, {"precision": "fp32"}, {"model_type": "gemma2"}],
+    ),
 }
 
 
