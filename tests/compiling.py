@@ -16,7 +16,9 @@ Tables = dict[str, Any]
 CHAT = [
     {
         "messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}],
-        **{"label": n % 2, "user": n, "date": 2020 + n},  # columns to split by
+        "label": n % 2,
+        "user": n,
+        "date": 2020 + n,
     }
     for n in range(8)
 ]
