@@ -14,7 +14,12 @@ from recipec.recipe.schema import Recipe
 Tables = dict[str, Any]
 
 CHAT = [
-    {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}
+    {
+        "messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}],
+        "label": n % 2,
+        "user": n,
+        "date": 2020 + n,
+    }
     for n in range(8)
 ]
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
 from recipec.render.call import Arg, Call
+from recipec.render.literals import py
 from recipec.render.traced import Raw
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
+MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
+SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
 def training_config(stage: StageJob) -> Call:
@@ -115,14 +118,19 @@ def _supervised_rows(stage: StageJob) -> Iterator[Arg]:
 
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
     yield Arg("eval_strategy", "steps", stage.ids("eval_every"))
-    every = stage.arg("eval_steps", "eval_every")
-    yield Arg(every.name, every.value, every.decisions, "below 1: a share of all steps")
+    yield _interval(stage, "eval_steps", "eval_every", "a share of all steps; cut short, half way and at the end")
     yield Arg("eval_on_start", True, stage.ids("eval_every"), "the baseline, and proof that evaluation fits")
+
+
+def _interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
+    """A share of the planned steps; of a run of 20 steps it would be every step."""
+    share = Raw(f"{py(stage.traced(id))} if args.max_steps == {py(stage.traced('max_steps'))} else {SHORT_RUN_SHARE}")
+    return Arg(name, share, stage.ids(id), note)
 
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield stage.arg("save_steps", "save_every")
+    yield _interval(stage, "save_steps", "save_every")
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")
@@ -142,6 +150,10 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
 def _loader(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("dataloader_num_workers", "dataloader_workers")
     yield stage.arg("dataloader_pin_memory", "pin_memory")
+    if stage.value("world_size") > 1 and stage.value("examples") >= MANY_ROWS and stage.value("dataloader_workers"):
+        note = "processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most"
+        processes = stage.traced("dataloader_workers")
+        yield Arg("dataset_num_proc", processes, stage.ids("examples", "world_size"), note)
     if stage.value("dataloader_workers"):
         yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
         yield stage.arg("dataloader_persistent_workers", "persistent_workers")

@@ -7,9 +7,12 @@ from typing import Any
 
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
+from recipec.backends.machine import needs
+from recipec.backends.models import starting_point
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
+from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
@@ -80,7 +83,7 @@ def _trackers(stage: StageJob) -> list[str]:
 
 
 def _readme_names(job: Job) -> dict[str, Any]:
-    recipe = job.loaded.recipe
+    recipe, checks = job.loaded.recipe, _checks(job)
     launches = recipe.launch.with_ != "none"
     return {
         "name": job.name,
@@ -88,11 +91,22 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "launches": launches,
-        "distributed": job.last.because(any(stage.sharder.config for stage in job.stages), "world_size"),
         "selection": _selection(job),
+        "machines": job.last.because(job.last.nodes, "world_size"),
+        "last_machine": job.last.because(job.last.nodes - 1, "world_size"),
+        "needs": needs(job),
+        "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
+        "model": job.stages[0].traced("model", job.facts.model.name),
+        "shards": job.last.because(any(stage.sharder.shards_parameters for stage in job.stages), "strategy"),
+        "fewer": job.last.because(_fewer(job), "world_size", "strategy"),
+        "last": job.last.traced("stage"),
+        "adapter": job.last.because(job.last.lora, "adaptation"),
+        "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
+        "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
         "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
-        "checklist": _checks(job),
+        "checks_before": [row for row in checks if not row.after],
+        "checks_after": [row for row in checks if row.after],
     }
 
 
@@ -104,6 +118,12 @@ def _selection(job: Job) -> Traced | None:
     others = "; ".join(f"{other.model} ({other.reason})" for other in chosen.runners_up)
     text = f"recipec chose the model {chosen.model}: {chosen.because}." + (f" Next to it: {others}." if others else "")
     return job.last.because(text, "model", "model_runners_up")
+
+
+def _fewer(job: Job) -> int:
+    """A smaller number of processes that still runs as planned, with two or more; 0 where there is none."""
+    per_node = min(job.last.value("world_size"), job.facts.gpus_per_node)
+    return per_node // 2 if per_node >= 4 else 0
 
 
 def _stage(stage: StageJob) -> Any:
@@ -200,4 +220,4 @@ def _checks(job: Job) -> list[Any]:
 def _check(job: Job, row: Checked) -> Any:
     ids = ",".join(id for stage in job.stages for id in stage.ids("gpu", "global_batch_size", "tracker"))
     mark = fragment("x" if row.met else " ", ids.split(","))
-    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark)
+    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)

@@ -45,6 +45,7 @@ def _names(job: Job) -> dict[str, Any]:
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(uses_template_file(job), "template"),
         "load_model": _load_model(job),
+        "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
         "preference": stage.because(stage.method.preference, "stage"),
         "answer_column": "chosen" if stage.method.preference else "completion",
         "format_text": stage.because(stage.shape.format == "text", "data_format"),
@@ -75,6 +76,8 @@ def _load_model(job: Job) -> Call:
     ]
     if stage.nf4:
         args.append(Arg("quantization_config", nf4_config(stage), stage.ids("quantization")))
+    if model.revision:
+        args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     return Call("loader.from_pretrained", args)

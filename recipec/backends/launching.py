@@ -26,6 +26,7 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "setup": [Raw(line) for line in launch.setup or []],
         "processes": first.because(-(-first.value("world_size") // first.nodes), "world_size"),
         "shards": first.traced("shards") if first.sharder.copies_shards else None,
+        "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage) for stage in job.stages],
     }
     ids = tuple(id for stage in job.stages for id in stage.ids("strategy", "stage"))
@@ -47,7 +48,7 @@ def _several_machines(stage: StageJob) -> tuple[str, dict[str, Any]]:
 def _stage(stage: StageJob) -> Any:
     return SimpleNamespace(
         name=stage.traced("stage"),
-        number=Raw(str(stage.index)),
+        port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
         config=Raw(config_path(stage, stage.sharder.config)),

@@ -23,6 +23,14 @@ def model_expression(stage: StageJob) -> Raw:
     return base_model(stage)
 
 
+def starting_point(stage: StageJob) -> str:
+    """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
+    start = stage.plan.stage.starts_from
+    if start is None:
+        return stage.job.facts.model.name
+    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].lora
+
+
 def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
     """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
     from recipec.render.literals import py

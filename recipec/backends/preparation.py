@@ -51,6 +51,7 @@ def _names(job: Job) -> dict[str, Any]:
         "reads_eval": data.eval is not None,
         "reads_test": data.test is not None,
         "reads_hub": any(source.hub for source in _sources(job)),
+        "keeps_rows": not any(source.hub for source in _sources(job)),  # what the hub holds may have changed
         "weighs": any(source.weight not in (None, 1) for source in _sources(job)),
         "reads_text_files": any(str(source.path).endswith(".txt") for source in _sources(job)),
         "proves_mask": any(masks(stage) for stage in stages),
@@ -69,6 +70,7 @@ def _names(job: Job) -> dict[str, Any]:
     formats_used["masked_chat"] = any(masks(stage) for stage in stages)
     return {
         "name": job.name,
+        "several_stages": first.because(len(stages) > 1, "stage"),
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
         "local_model": is_path(job.facts.model.name),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
+from recipec.backends.models import starting_point
 from recipec.catalog.stack import stack
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
@@ -31,12 +32,13 @@ def _entry(job: Job) -> dict[str, Any]:
         "model_id": Leaf(job.name, stage.ids("model")),
         "description": recipe.recipe.description,
         "base_model": Leaf(_base_model(job), stage.ids("model", "stage")),
+        "base_model_revision": Leaf(recipe.model.revision, stage.ids("model")),
         "licence": Leaf(job.facts.model.licence, stage.ids("model")),
         "method": [Leaf(_method(part), part.ids("adaptation", "quantization", "model")) for part in job.stages],
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
         "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
         "metrics": {"eval_loss": None, "perplexity": None, "forgetting_delta": None},
-        "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs},
+        "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs} | _adapter(stage),
         "training_metadata": {
             "plan_digest": job.plan_digest,
             "compute_hours": None,
@@ -54,6 +56,14 @@ def _entry(job: Job) -> dict[str, Any]:
 def _base_model(job: Job) -> str | None:
     """The model whose weights are in the result; None where training began with random ones."""
     return None if job.stages[0].method.random_weights else job.facts.model.name
+
+
+def _adapter(stage: StageJob) -> dict[str, Any]:
+    """What an adapter cannot do without, and where merge_adapter.py puts the whole model."""
+    if not stage.lora:
+        return {}
+    base = Leaf(starting_point(stage), stage.ids("model", "stage"))
+    return {"adapter_base": base, "merged_path": f"outputs/{stage.name}/merged"}
 
 
 def _method(stage: Any) -> str:
@@ -76,6 +86,7 @@ def entry_schema() -> dict[str, Any]:
         "model_id": text,
         "description": nullable,
         "base_model": nullable,
+        "base_model_revision": nullable,
         "licence": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
         "hyperparameters": {"type": "object", "additionalProperties": {"type": "object"}},

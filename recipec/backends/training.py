@@ -8,7 +8,9 @@ from recipec import __version__
 from recipec.backends.arguments import has_template_file, training_config, weights_dtype
 from recipec.backends.imports import import_line
 from recipec.backends.job import StageJob
+from recipec.backends.machine import output_gib
 from recipec.backends.models import RANDOM_MODEL_IMPORTS, code, from_hub, model_expression, random_model_names
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -24,16 +26,23 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         Artifact(f"{stage.folder}train.py", stage.ids("stage"), "trl/train.py.j2", names),
         Artifact(f"{stage.folder}preflight.py", stage.ids("stage"), "trl/preflight.py.j2", _preflight_names(stage)),
     ]
-    if stage.merges:
-        merge = {
-            "stage": stage.traced("stage"),
-            "path": f"{stage.folder}merge_adapter.py",
-            "dtype": code(stage, weights_dtype(stage), "precision"),
-            "bundle_root": bundle_root(stage),
-        }
-        ids = stage.ids("adaptation", "stage")
-        files.append(Artifact(f"{stage.folder}merge_adapter.py", ids, "trl/merge_adapter.py.j2", merge))
+    if stage.lora:
+        files.append(_merge_artifact(stage))
     return files
+
+
+def _merge_artifact(stage: StageJob) -> Artifact:
+    """merge_adapter.py: the next stage needs it, and whoever wants one model that loads without PEFT."""
+    names = {
+        "stage": stage.traced("stage"),
+        "is_last": stage.because(not stage.merges, "stage"),
+        "path": f"{stage.folder}merge_adapter.py",
+        "dtype": code(stage, weights_dtype(stage), "precision"),
+        "remote_code": stage.because(bool(stage.job.loaded.recipe.model.trust_remote_code), "model"),
+        "bundle_root": bundle_root(stage),
+    }
+    path = f"{stage.folder}merge_adapter.py"
+    return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -52,6 +61,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "lora": stage.because(stage.lora, "adaptation"),
         "nf4": stage.because(stage.nf4, "quantization"),
         "fsdp": stage.because(stage.sharder.gathers_on_save, "strategy"),
+        "keeps_names": stage.because(_keeps_names(stage), "model", "adaptation", "strategy"),
         "transformers_imports": code(
             stage,
             import_line("transformers", _transformers_imports(stage)),
@@ -83,6 +93,15 @@ def summary(stage: StageJob) -> str:
     return (
         f"{stage.method.title.capitalize()} of {start} for {stage.job.name}: {how}, {stage.value('examples'):,} rows."
     )
+
+
+def _keeps_names(stage: StageJob) -> bool:
+    """Whether a checkpoint of transformers would have other parameter names than the trainer loads it by.
+
+    Under DDP and on one device Trainer 5.23 loads with `strict=False` and without the renaming of `from_pretrained`.
+    """
+    renamed = MODEL_TYPES[stage.job.facts.model.architecture.model_type].renamed_on_save
+    return renamed and not stage.lora and stage.plan.layout.strategy in ("single", "ddp")
 
 
 def bundle_root(stage: StageJob) -> Raw:
@@ -133,7 +152,8 @@ def _trainer(stage: StageJob, patience: int) -> Call:
 
 def lora_config(stage: StageJob) -> Call:
     """The adapters of LoRA and QLoRA."""
-    targets = stage.value("lora_targets")
+    targets, revision = stage.value("lora_targets"), stage.job.loaded.recipe.model.revision
+    pinned = [Arg("revision", revision, stage.ids("model"), "of the base: evaluate.py and merge_adapter.py load it")]
     return Call(
         "LoraConfig",
         [
@@ -143,6 +163,7 @@ def lora_config(stage: StageJob) -> Call:
             stage.arg("target_modules", "lora_targets", targets if isinstance(targets, str) else list(targets)),
             Arg("bias", "none", stage.ids("adaptation")),
             Arg("task_type", "CAUSAL_LM", stage.ids("adaptation")),
+            *(pinned if revision and stage.plan.stage.starts_from is None else []),
         ],
     )
 
@@ -174,6 +195,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": planned,
         "max_dropped": stage.traced("dropped_rows_limit"),
+        "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "preference": stage.because(stage.method.preference, "stage"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "imports_torch": stage.because(not stage.on_cpu, "gpu"),

@@ -51,6 +51,7 @@ class ModelType:
     windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
     modules: Modules = _SPLIT
     moe: MoeType | None = None
+    renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
 
 
 _BIAS = Key("attention_bias", False)
@@ -68,7 +69,9 @@ _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediat
 MODEL_TYPES: dict[str, ModelType] = {
     "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
     "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always"),
-    "mixtral": ModelType("MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE),
+    "mixtral": ModelType(
+        "MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE, renamed_on_save=True
+    ),
     "qwen2": ModelType("Qwen2DecoderLayer", kv_heads_optional=False, qkv_bias=True, windowed="switch"),
     "qwen2_moe": ModelType(
         "Qwen2MoeDecoderLayer",
@@ -76,6 +79,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qkv_bias=Key("qkv_bias", True),
         windowed="switch",
         moe=_QWEN2_MOE,
+        renamed_on_save=True,
     ),
     "qwen3": ModelType(
         "Qwen3DecoderLayer",
@@ -94,6 +98,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qk_norm="head",
         windowed="switch",
         moe=_QWEN3_MOE,
+        renamed_on_save=True,
     ),
     "gemma": ModelType(
         "GemmaDecoderLayer", ties=True, kv_heads_optional=False, head_dim=256, qkv_bias=_BIAS, output_bias=_BIAS
@@ -152,6 +157,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         norm_bias=True,
         gated=False,
         modules=_NEOX,
+        renamed_on_save=True,
     ),
     "gpt_oss": ModelType(
         "GptOssDecoderLayer",

@@ -19,6 +19,9 @@ _HELD: dict[str, tuple[str, ...]] = {
 }
 
 
+_TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
+
+
 class BadContent(Exception):
     """A column holds something else than its format says: the message names the column."""
 
@@ -57,11 +60,17 @@ def _kind(value: Any, name: str) -> str:
 
 def _checked(kind: str, turns: list[dict[str, Any]], name: str, speaker: str, text: str, known: tuple[str, ...]) -> str:
     for turn in turns:
+        if any(turn.get(key) for key in _TOOL_KEYS) or turn.get(speaker) in _TOOL_SPEAKERS:
+            advice = f"write calls and results as text of `{text}`, or remove the row"
+            raise BadContent(f"`{name}` has a tool call or its result, which this version does not teach: {advice}")
         if not {speaker, text} <= turn.keys():
             raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`")
         if turn[speaker] not in known:
             listed = ", ".join(known)
             raise BadContent(f"`{name}` has a message with the {speaker} {turn[speaker]!r:.40}, not one of {listed}")
+        if turn[text] is None:
+            advice = "write what is said, or remove the row"
+            raise BadContent(f"`{name}` has a message of the {turn[speaker]} whose `{text}` is null: {advice}")
         if not isinstance(turn[text], str):
             raise BadContent(f"`{name}` has a message whose `{text}` is not text")
     return kind

@@ -19,6 +19,7 @@ class DataFacts:
     """One section of the data ("train" or "preferences"), as a stage will use it."""
 
     shape: DataShape
+    columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
     decisions: Mapping[str, Decision]
 
 
@@ -29,7 +30,12 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     if samples is None or shape is None:
         return None
     facts = [*sizes(loaded, samples), known("data_format", shape.format, shape.evidence, origin="data")]
-    return DataFacts(shape, {fact.id: fact for fact in facts})
+    return DataFacts(shape, _columns(samples), {fact.id: fact for fact in facts})
+
+
+def _columns(samples: list[Sample]) -> tuple[str, ...]:
+    rows = [row for sample in samples for row in sample.rows]
+    return tuple(name for name in rows[0] if all(name in row for row in rows)) if rows else ()
 
 
 def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Report) -> DataShape | None:

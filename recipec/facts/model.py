@@ -74,6 +74,7 @@ def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
         stated(loaded, "model", model.name, "model", "name"),
         known("params", shape.params, f"{billions}, computed from its shape", "model", source=source),
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
+        known("model_type", shape.model_type, f"architecture of {model.name}", "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
         known(

@@ -19,7 +19,12 @@ def sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
     return [
         stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=origin),
         stated(
-            loaded, "tokens_per_example", data.tokens_per_example or tokens, "data", "tokens_per_example", absent=how
+            loaded,
+            "tokens_per_example",
+            data.tokens_per_example or tokens,
+            *("data", "tokens_per_example"),
+            absent=how,
+            origin=origin,
         ),
         known("tokens_p99", longest, how, origin=origin),
     ]

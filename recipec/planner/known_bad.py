@@ -29,6 +29,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         adaptation=layout.adaptation,
         quantization=layout.quantization,
         precision=layout.precision,
+        model_type=value["model_type"],
         strategy=layout.strategy,
         offload=layout.offload,
         optimizer=layout.optimizer,
@@ -47,7 +48,6 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
-        model_type=shape.model_type,
         eval_every=value.get("eval_every", 0.05),
         save_every=value.get("save_every", 0.05),
     )

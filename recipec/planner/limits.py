@@ -10,17 +10,61 @@ from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 
+FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
+
 
 def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
     """Report what breaks [budget] and [policy], and warn about risky values, idle GPUs and too little CPU memory."""
     _budget(loaded, plan, report)
     _policy(loaded, model.licence, plan, report)
+    _no_pairs(loaded, plan, report)
     for stage in plan.stages:
+        _few_steps(loaded, stage, report)
+        _assumed_sizes(loaded, stage, report)
         _dissent(loaded, stage, report)
         _idle(loaded, stage, report)
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         warn_of_few_tokens(loaded, stage, report)
+
+
+def _no_pairs(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Rule GOAL-001 answers a wish to align without pairs by supervised fine-tuning alone."""
+    aligned = any(stage.stage.name == "dpo" for stage in plan.stages)
+    if loaded.recipe.goal.task != "align" or aligned or loaded.recipe.alignment.method == "none":
+        return
+    label = Label(loaded.place("goal", "task"), "without pairs this is supervised fine-tuning only")
+    help = ('give pairs as data.preferences, or say task = "instruct" or alignment.method = "none"',)
+    report.add(Diagnostic("W0507", "task `align` without preference pairs", (label,), help))
+
+
+def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    if stage.steps >= FEW_STEPS or loaded.is_set("train", "max_steps"):
+        return
+    section = _section(loaded, stage)
+    rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
+    steps = f"{stage.steps} step{'s' * (stage.steps != 1)}"
+    label = Label(loaded.place("data", section), f"{rows:,} rows in batches of {batch} for {stage.stage.name}: {steps}")
+    help = ("more rows or epochs, or a smaller train.global_batch_size, give more steps",)
+    note = f"under {FEW_STEPS} steps, warmup and decay of the learning rate are a few jumps"
+    report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
+
+
+def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    assumed = [id for id in ("examples", "tokens_per_example") if stage.decisions[id].origin == "default"]
+    if not assumed:
+        return
+    section = _section(loaded, stage)
+    values = " and ".join(f"{id} = {stage.decisions[id].value:,}" for id in assumed)
+    label = Label(loaded.place("data", section), f"cannot be looked at from here: {values} for {stage.stage.name}")
+    help = (f"state {' and '.join(f'data.{id}' for id in assumed)}",)
+    note = "steps, schedule, time and cost follow from these numbers"
+    report.add(Diagnostic("W0509", "the size of the data is assumed", (label,), help, (note,)))
+
+
+def _section(loaded: LoadedRecipe, stage: StagePlan) -> str:
+    pairs = stage.stage.name == "dpo" and loaded.is_set("data", "preferences")
+    return "preferences" if pairs else "train"
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

@@ -62,17 +62,24 @@ def _bad_source(written: Written, path: KeyPath, source: dict[str, Any]) -> Iter
 
 
 def pointless_split(written: Written) -> Iterator[Diagnostic]:
-    """`split` says how parts are drawn; where no part is drawn it would be ignored."""
-    if not written.has("data", "split") or any(written.has(*path) for path in _FRACTIONS):
+    """`split` says how parts are drawn; where no part is drawn it would be ignored.
+
+    Without a file and without a fraction, the rules draw a tenth (EVAL-001, EVAL-002). With two kinds of rows, a file
+    is for the stage that it fits, and the other one draws.
+    """
+    drawn = [_is_drawn(written, part) for part in ("eval", "test")]
+    several = written.has("data", "train") and written.has("data", "preferences")
+    if not written.has("data", "split") or any(drawn) or several:
         return
-    given = next((("data", name) for name in ("eval", "test") if written.has("data", name)), ("data", "train"))
-    labels = (
-        written.label(("data", "split"), "nothing is split off"),
-        written.label(given, "all of it is used as it is"),
-    )
-    yield Diagnostic(
-        "E0401", "`data.split` without a share to split off", labels, ("add eval_fraction, or remove split",)
-    )
+    given = next((("data", n) for n in ("eval", "test", "eval_fraction") if written.has("data", n)), ("data", "train"))
+    labels = (written.label(("data", "split"), "nothing is split off"), written.label(given, "no share is drawn"))
+    help = ("remove split, or a file of held-out rows, or give eval_fraction or test_fraction",)
+    yield Diagnostic("E0401", "`data.split` without a share to split off", labels, help)
+
+
+def _is_drawn(written: Written, part: str) -> bool:
+    share = written.get("data", f"{part}_fraction")
+    return bool(share) if share is not None else not written.has("data", part)
 
 
 def fractions_too_large(written: Written) -> Iterator[Diagnostic]:

@@ -14,6 +14,7 @@ from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located
 from recipec.recipe.extends import read_whole
 from recipec.recipe.locate import KeyPath
+from recipec.recipe.preset import as_preset
 from recipec.recipe.schema import Recipe
 from recipec.recipe.source import Source
 from recipec.recipe.validate import validate
@@ -78,8 +79,11 @@ def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
     document, sources = read_whole(path, report)
     if document is None:
         return None
-    recipe, written = validate(document, report)
-    contradictions(written, report)
+    own = Report()
+    recipe, written = validate(document, own)
+    contradictions(written, own)
+    for finding in as_preset(written, own.diagnostics):
+        report.add(finding)
     if recipe is None or report.has_errors:
         return None
     names = {source.shown: _name(source, path.parent) for source in sources}

@@ -15,6 +15,7 @@ class Item:
     fact: str  # name in the facts given to `completion`
     met: str  # how the bundle meets it
     unmet: str  # what is missing, and who can do it
+    after: bool = False  # only the run itself can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,13 @@ class Checked:
     met: bool
     how: str
     source: str
+    after: bool
 
 
 def completion(facts: Mapping[str, bool]) -> list[Checked]:
     """Judge every item; a fact that is not given counts as not met, so nothing is ticked by accident."""
     judged = ((item, facts.get(item.fact, False)) for item in CHECKLIST)
-    return [Checked(item.text, met, item.met if met else item.unmet, item.source) for item, met in judged]
+    return [Checked(item.text, met, item.met if met else item.unmet, item.source, item.after) for item, met in judged]
 
 
 _CRITERIA = "rule book 001, Completion Criteria"
@@ -106,6 +108,7 @@ CHECKLIST = (
         "run_loss_falls",
         "eval_loss fell over the run",
         "known only after the run: read eval_loss",
+        after=True,
     ),
     Item(
         "GPU utilisation above 85 %",
@@ -113,6 +116,7 @@ CHECKLIST = (
         "run_gpu_busy",
         "the GPU was busy for more than 85 % of the run",
         "known only during the run: look at nvidia-smi (001 asks for 80 %; the stricter figure is used)",
+        after=True,
     ),
     Item(
         "Deduplication run",
@@ -141,6 +145,7 @@ CHECKLIST = (
         "run_beats_baseline",
         "evaluate.py found the result better than the start",
         "known only after the run: evaluate.py compares both",
+        after=True,
     ),
     Item(
         "Best checkpoint kept by validation loss, not the last",

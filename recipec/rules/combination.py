@@ -33,7 +33,7 @@ class Facts:
     tensor_divides: bool = True  # heads and features divide by the ranks
     context_divides: bool = True  # the length divides by twice the ranks
     experts: int = 0
-    model_type: str = "llama"
+    model_type: str = "llama"  # as config.json says
     eval_every: float = 0.05
     save_every: float = 0.05
 

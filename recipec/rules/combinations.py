@@ -168,6 +168,15 @@ COMBINATIONS = (
         lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
     ),
     *PARALLEL,
+    BadCombination(
+        "BAD-028",
+        "fp16 with Gemma 3",
+        "activations and gradients of Gemma 3 exceed 65504, the largest number of fp16, and become infinite",
+        "unsloth.ai/blog/gemma3, Gemma 3 Training Fixes (2025-03-14, read 2026-11-21)",
+        'precision = "bf16" on a GPU that has it, precision = "fp32" on an older one',
+        lambda f: f.precision == "fp16" and f.model_type.startswith("gemma3"),
+        refused=False,
+    ),
 )
 
 

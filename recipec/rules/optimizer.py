@@ -70,11 +70,15 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     001 uses AdamW. Its two fp32 moments are 8 bytes per trained parameter: nothing for an adapter, half of all memory
     for full fine-tuning. There, if the recipe puts memory first, bitsandbytes keeps them in about 2 bytes. It does not
     run under FSDP or with ZeRO offload (pages BAD-004, BAD-005), so the planner may fall back to AdamW.
+    The QLoRA paper pages its optimizer states (arXiv 2305.14314, section 3). That helps against spikes of memory, which
+    the planner leaves room for; the states of an adapter themselves are too small to page.
     """
     if adaptation == "full" and priority == "memory" and not gpu_is_cpu:
         return Choice("adamw-8bit", "priority memory: the moments take 2 bytes per parameter instead of 8")
-    trained = "every parameter" if adaptation == "full" else "about 1 % of the parameters"
-    return Choice("adamw", f"AdamW keeps 8 bytes of fp32 moments for {trained}")
+    if adaptation == "full":
+        return Choice("adamw", "AdamW keeps 8 bytes of fp32 moments for every parameter")
+    small = "about 1 % of the parameters: too little to page or to store in 8 bits, also on a 4-bit base"
+    return Choice("adamw", f"AdamW keeps 8 bytes of fp32 moments for {small}")
 
 
 @rule(

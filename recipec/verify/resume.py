@@ -54,7 +54,10 @@ def check_weights(launch: Launch, stage: Stage, output: Path, report: VerifyRepo
 
 
 def write_training_only(root: Path, stage: Stage) -> None:
-    """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages."""
+    """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
+
+    The line that keeps --output-dir from several stages names train.py, too, and goes with them.
+    """
     text = (root / LAUNCHER).read_text(encoding="utf-8").replace("\\\n", " ")
     others = ("prepare_data.py", "evaluate.py", "merge_adapter.py", "train.py")
     wanted = f"$BUNDLE/{stage.folder}train.py"

@@ -29,11 +29,12 @@ def call_arguments(node: ast.AST | None) -> dict[str, Any]:
 
 
 def literal_keywords(call: ast.Call) -> dict[str, Any]:
-    """The keyword arguments of one call that are literals."""
+    """The keyword arguments of one call that are literals; of a choice by the run's length, the planned one."""
     found = {}
     for keyword in call.keywords:
+        planned = keyword.value.body if isinstance(keyword.value, ast.IfExp) else keyword.value
         try:
-            found[keyword.arg or "**"] = ast.literal_eval(keyword.value)
+            found[keyword.arg or "**"] = ast.literal_eval(planned)
         except ValueError:
             continue  # an expression such as args.max_steps: only the run knows it
     return found

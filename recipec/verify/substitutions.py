@@ -138,6 +138,13 @@ def _memory_statistics(given: Situation) -> Change | None:
     return None if given.on_cpu else Change("peak memory read from the device", "0", {"memory-statistics": True})
 
 
+def _disk(given: Situation) -> Change | None:
+    """The stand-in's checkpoints are small, the space is asked for the real ones."""
+    if given.model == AS_IT_IS:
+        return None
+    return Change("free space for the planned checkpoints", "whatever is free here", {"disk-space": True})
+
+
 def _attention(given: Situation) -> Change | None:
     kernels = [kernel for kernel in given.chosen("attention") if "flash" in kernel]
     return Change(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
@@ -162,7 +169,7 @@ def _loader(given: Situation) -> Change | None:
     if not workers:
         return None
     inside = {"dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False}
-    inside["dataloader_pin_memory"] = False
+    inside |= {"dataloader_pin_memory": False, "dataset_num_proc": None}
     return Change(f"{workers} loader processes", "loading in the training process", {"arguments": inside})
 
 
@@ -205,6 +212,7 @@ TABLE = (
     Row("sharding", "NCCL and overlap of communication", _fsdp),
     Row("offload", "speed of the transfers", _fsdp_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
+    Row("disk", "that the planned checkpoints fit on the disk", _disk),
     Row("attention", "the flash kernel", _attention),
     Row("optimizer", "8-bit rounding and paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),

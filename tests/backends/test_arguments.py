@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ SHAPES = {
         *("tf32", "activation_checkpointing_kwargs", "completion_only_loss"),
         *("ddp_find_unused_parameters", "chat_template_path"),
     },
-    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path"},
+    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path", "dataset_num_proc"},
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "text": {"tf32", "packing_strategy"},
@@ -66,7 +67,7 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
 
 
 def arguments(text: str) -> tuple[str, dict[str, Any]]:
-    """The configuration class of a train.py and its keywords; what is no literal reads as None."""
+    """The configuration class of a train.py and its keywords; a choice as in the planned run, other code as None."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "training_config")
     call = next(node for node in ast.walk(function) if isinstance(node, ast.Call))
     assert isinstance(call.func, ast.Name)
@@ -75,7 +76,7 @@ def arguments(text: str) -> tuple[str, dict[str, Any]]:
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        return ast.literal_eval(node.body if isinstance(node, ast.IfExp) else node)
     except ValueError:
         return None
 
@@ -117,6 +118,30 @@ def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
+
+
+@pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
+def test_many_rows_are_tokenized_by_several_processes_where_ranks_wait(
+    tmp_path: Path, examples: int, gpus: int, there: bool
+) -> None:
+    recipe = with_key(with_key(BASES["full-fsdp"], "data.examples", examples), "hardware.gpus_per_node", gpus)
+    [(_, found)] = _stages(tmp_path, recipe)
+    assert ("dataset_num_proc" in found) is there
+
+
+@pytest.mark.parametrize("planned", [-1, 400])
+def test_a_run_cut_short_evaluates_and_saves_twice(tmp_path: Path, planned: int) -> None:
+    recipe = with_key(BASES["full-fsdp"], "train.max_steps", planned) if planned > 0 else BASES["full-fsdp"]
+    tree = ast.parse(texts(good(tmp_path, recipe))["train.py"])
+    call = next(n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func) == "SFTConfig")
+    code = {str(keyword.arg): ast.unparse(keyword.value) for keyword in call.keywords}
+
+    def share(name: str, max_steps: int) -> float:
+        return eval(code[name], {"args": SimpleNamespace(max_steps=max_steps)})
+
+    for name in ("eval_steps", "save_steps"):
+        assert share(name, 20) == 0.5
+        assert share(name, planned) < 0.25
 
 
 def test_checkpointing_is_switched_on_in_one_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from compiling import BASES, good, texts, with_key
 
 from recipec.compiler import compile_recipe
+from recipec.rules.metrics import METRICS
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 WHOLE = [path for path in SHIPPED if path.name != "team.toml"]  # a preset, which others extend
@@ -80,3 +82,94 @@ def test_no_emitted_python_names_a_device_or_recipec(recipe: Path) -> None:
             assert "import recipec" not in text
             assert "cuda" not in text.lower(), path
             assert "nccl" not in text.lower(), path
+
+
+def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["sft-dpo"]))
+    assert json.loads(bundle["registry/entry.json"])["artifacts"]["adapter_base"] == "outputs/sft/merged"
+    assert "for the model outputs/sft/merged: keep both" in bundle["README.md"]
+    assert "python stages/2-dpo/merge_adapter.py" in bundle["README.md"]
+    assert "one model that loads without PEFT" in bundle["stages/2-dpo/merge_adapter.py"]
+
+
+def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["full-fsdp"]))
+    assert not [path for path in bundle if "merge" in path]
+    assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
+
+
+def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path) -> None:
+    """The trainers log the other metrics themselves."""
+    own = ("perplexity", "train_eval_gap", "tokens_per_second", "peak_memory_gib", "dropped_rows", "trained_tokens")
+    assert set(own) <= METRICS
+    preflight = texts(good(tmp_path, BASES["lora-single"]))["preflight.py"]
+    assert not [name for name in own if name not in preflight]
+
+
+def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> None:
+    def asked(keep: int) -> float:
+        recipe = with_key(BASES["full-fsdp"], "train.keep_checkpoints", keep)
+        text = texts(good(tmp_path, recipe))["preflight.py"]
+        return float(next(line for line in text.splitlines() if line.startswith("DISK_GIB")).split()[2])
+
+    checkpoint = (8.03e9 * (4 + 8)) / 2**30  # fp32 weights and two moments of an 8B model
+    assert asked(4) - asked(3) == pytest.approx(checkpoint, rel=0.02)
+    assert asked(3) > 4 * checkpoint
+
+
+@pytest.mark.parametrize(
+    ("name", "needs", "fewer"),
+    [
+        ("lora-single", ["GPUs: 1 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),
+        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),  # 1 would not be ddp
+        ("full-fsdp", ["GPUs: 8 x h100;", "CPU memory:", "Disk:", "Python 3.11", "a hub token"], "NPROC_PER_NODE=4"),
+        ("cpu", ["CPU memory:", "Disk:", "Python 3.11"], ""),
+    ],
+)
+def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[str], fewer: str) -> None:
+    readme = texts(good(tmp_path, BASES[name]))["README.md"]
+    listed = readme.split("## You need\n\n")[1].split("\n\n")[0].splitlines()
+    assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
+    assert ("NPROC_PER_NODE" in readme) == bool(fewer)
+    assert fewer in readme
+
+
+def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None:
+    readme = texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+    before, after = readme.split("Before the run:")[1].split("After the run:")
+    assert "known only" not in before
+    assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
+
+
+LOADERS = ("AutoTokenizer.from_pretrained", "loader.from_pretrained", "LoraConfig")
+
+
+@pytest.mark.parametrize("name", ["lora-single", "dpo-full", "sft-dpo"])
+def test_a_pinned_commit_reaches_every_loading_call(tmp_path: Path, name: str) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES[name], "model.revision", "0123abc")))
+    first = "train.py" if "train.py" in bundle else "stages/1-sft/train.py"
+    assert '"revision": "0123abc"' in bundle[first]
+    for path in (first, "evaluate.py", "prepare_data.py"):
+        calls = [n for n in ast.walk(ast.parse(bundle[path])) if isinstance(n, ast.Call)]
+        loading = [ast.unparse(call) for call in calls if ast.unparse(call.func) in LOADERS]
+        assert loading
+        assert [call for call in loading if "revision='0123abc'" not in call] == []
+    assert json.loads(bundle["registry/entry.json"])["base_model_revision"] == "0123abc"
+    assert "is not pinned" not in bundle["README.md"]
+
+
+def test_a_later_stage_takes_no_commit_of_the_hub(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["sft-dpo"], "model.revision", "0123abc")))
+    assert "0123abc" not in bundle["stages/2-dpo/train.py"]
+
+
+def test_a_commit_that_is_not_pinned_is_said(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, BASES["lora-single"]))
+    assert "The commit of Qwen/Qwen3-8B is not pinned" in bundle["README.md"]
+    assert json.loads(bundle["registry/entry.json"])["base_model_revision"] is None
+
+
+def test_the_models_own_code_is_trusted_in_every_loading_call(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "model.trust_remote_code", True)))
+    for path in ("evaluate.py", "merge_adapter.py"):
+        assert bundle[path].count("trust_remote_code=True") == 2

@@ -24,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "faster.toml": RECIPE.replace("2e-4", "4e-4"),
         "risky.toml": RECIPE.replace("2e-4", "9e-1"),
         "broken.toml": RECIPE.replace("learning_rate", "learning_rte"),
-        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows) * 3,
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

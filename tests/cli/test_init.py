@@ -133,7 +133,7 @@ def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, 
     recipe = read(folder / "new" / "recipe.toml")
     assert recipe["hardware"] == {"gpu": "rtx-4090", "gpus_per_node": 2}
     assert (recipe["recipe"]["name"], recipe["goal"]["task"]) == ("bot", "instruct")
-    assert "instruct: instruction data: 59 of 59 sampled rows" in result.stdout
+    assert "instruct: instruction data: 177 of 177 sampled rows" in result.stdout
     assert "no GPU `rtx-9999` in the catalog; near it: " in result.output
 
 

@@ -18,7 +18,7 @@ FRAMEWORKS = frozenset(
 # Package (or top-level module) -> what it may import of recipec; what is not here is not allowed.
 EDGES: dict[str, str] = {
     "__main__": "cli",
-    "backends": "catalog dataset facts methods planner recipe render rules sharders",
+    "backends": "catalog dataset estimate facts methods planner recipe render rules sharders",
     "bundle": "diagnostics render",
     "catalog": "",
     "cli": "bundle catalog compiler dataset diagnostics estimate facts figures methods planner recipe rules sharders "

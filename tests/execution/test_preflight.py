@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import shutil
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from compiling import texts
 
-EMITTED = Path(__file__).parents[2] / "generated-examples" / "cpu-demo" / "preflight.py"
+from recipec.compiler import compile_recipe
+
+DEMO = Path(__file__).parents[2] / "recipes" / "cpu-demo.toml"
 PLAN = "0123456789abcdef"
 
 pytestmark = pytest.mark.executes
 
 
 @pytest.fixture(scope="module")
-def preflight() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("emitted_preflight", EMITTED)
+def preflight(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    emitted = tmp_path_factory.mktemp("bundle") / "preflight.py"
+    emitted.write_text(texts(compile_recipe(DEMO))["preflight.py"])
+    spec = importlib.util.spec_from_file_location("emitted_preflight", emitted)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -66,6 +72,27 @@ def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, 
 
     with pytest.raises(SystemExit, match="fresh --output-dir"):
         preflight.checkpoint_to_resume(tmp_path, "none", PLAN, -1)
+
+
+@pytest.mark.parametrize(("free_gib", "written_gib", "fits"), [(5, 0, True), (3, 0, False), (3, 2, True)])
+def test_a_disk_that_the_run_would_fill_is_refused(
+    preflight: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free_gib: int,
+    written_gib: int,
+    fits: bool,
+) -> None:
+    monkeypatch.setattr(preflight, "DISK_GIB", 4.5)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free_gib * 2**30))
+    checkpoint(tmp_path, 5, PLAN)
+    with (tmp_path / "checkpoint-5" / "model.safetensors").open("wb") as file:
+        file.truncate(written_gib * 2**30)  # takes no space itself
+    if fits:
+        preflight.check_disk(tmp_path)
+        return
+    with pytest.raises(SystemExit, match=r"room for 3\.0 GiB, and this run writes 4\.5 GiB"):
+        preflight.check_disk(tmp_path)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -62,6 +62,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"adaptation": "full", "strategy": "zero3", "tensor": 2},
         [{"strategy": "hsdp"}, {"strategy": "fsdp"}, {"tensor": 1}],
     ),
+    "BAD-028": (
+        {"precision": "fp16", "model_type": "gemma3_text", "gpu_bf16": False},
+        [{"precision": "bf16"}, {"precision": "fp32"}, {"model_type": "gemma2"}],
+    ),
 }
 
 

@@ -141,6 +141,7 @@ def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
     commands = [line for line in text.splitlines() if "python" in line and not line.startswith("#")]
     assert commands == ['python "$BUNDLE/stages/2-dpo/train.py" "$@"']
     assert "export DATA_ROOT" in text
+    assert "several stages" not in text  # it gives the stage a folder of its own
 
 
 def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:

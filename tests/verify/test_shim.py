@@ -46,6 +46,7 @@ pathlib.Path("rows.jsonl").write_text(json.dumps({"text": "hello"}) + "\\n")
 from datasets import load_dataset
 print(load_dataset("org/rows", None, split="train[:10%]", revision=None)[0])
 """
+DISK = "import shutil\nprint(shutil.disk_usage('.').free >= 2**60)"
 MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
 CPU = {"arguments": {"use_cpu": True}}
 FORMATS = CONFIG.format(arguments="bf16=True, tf32=True", shown="config.bf16")
@@ -66,6 +67,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
         "adamw_torch_fused",
     ),
     "limits": (LIMIT, {"limits": {"gradient_accumulation_steps": 8}}, "64", "8"),
+    "disk": (DISK, {"disk-space": True}, "False", "True"),
     "memory": (MEMORY, {"memory-statistics": True}, None, "0"),
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),

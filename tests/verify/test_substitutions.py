@@ -16,7 +16,7 @@ from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, sub
 
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
-SFT_LORA = ALWAYS | ON_A_GPU | {"number formats", "data loading"}
+SFT_LORA = ALWAYS | ON_A_GPU | {"number formats", "data loading", "disk"}
 
 
 def situation(recipe: str, ranks: int = 1, **changes: Any) -> Situation:
@@ -34,7 +34,7 @@ def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
 
 CASES = {
     "a single GPU": (situation("sft-lora"), SFT_LORA),
-    "a tiny model of one's own": (situation("sft-lora", model=AS_IT_IS), SFT_LORA - {"model"}),
+    "a tiny model of one's own": (situation("sft-lora", model=AS_IT_IS), SFT_LORA - {"model", "disk"}),
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),

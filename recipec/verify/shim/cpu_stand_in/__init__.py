@@ -24,6 +24,8 @@ def install(text: str) -> None:
     wanted = defaultdict(list)
     for name, value in json.loads(text).items():
         module, patch = PATCHES[name]
+        if module in sys.modules:
+            patch(sys.modules[module], value)
         wanted[module].append((patch, value))
     sys.meta_path.insert(0, AfterImport(wanted))
     sys.meta_path.insert(0, Refused("recipec"))

@@ -1,0 +1,119 @@
+"""The emitted prepare_data.py, run on small data with a tokenizer that counts words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, good, texts, with_key
+
+pytestmark = pytest.mark.executes
+
+TOKENIZER = SimpleNamespace(
+    chat_template="plain",
+    get_vocab=lambda: {"word": 0},
+    apply_chat_template=lambda messages, **_: {"input_ids": " ".join(m["content"] for m in messages).split()},
+)
+
+
+def emitted(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """prepare_data.py of a recipe whose data are in `folder`, which is its bundle, too."""
+    (folder / "prepare_data.py").write_text(texts(good(folder, recipe))["prepare_data.py"])
+    spec = importlib.util.spec_from_file_location("emitted_prepare_data", folder / "prepare_data.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclass looks for its module there
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "load_tokenizer", lambda *_: TOKENIZER)
+    monkeypatch.setattr(module, "prove_mask", lambda *_: None, raising=False)
+    monkeypatch.setattr(sys, "argv", ["prepare_data.py", "--data-root", str(folder)])
+    return module
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def prepared(folder: Path, part: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "data" / f"{part}.jsonl").read_text().splitlines()]
+
+
+def chats(count: int) -> list[dict[str, Any]]:
+    said = [("user", "Why {}?"), ("assistant", "Because of {}.")]
+    return [{"messages": [{"role": r, "content": text.format(n)} for r, text in said]} for n in range(count)]
+
+
+def pairs(count: int) -> list[dict[str, Any]]:
+    return [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(count)]
+
+
+@pytest.mark.parametrize("sft", ["chat.jsonl", "instructions.jsonl"])
+def test_no_stage_learns_what_a_later_one_is_judged_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sft: str
+) -> None:
+    write(tmp_path / "chat.jsonl", chats(120))
+    instructions = [{"instruction": f"Why {n}?", "input": "", "output": f"For {n}."} for n in range(120)]
+    write(tmp_path / "instructions.jsonl", instructions)
+    write(tmp_path / "pairs.jsonl", pairs(100))
+    emitted(tmp_path, with_key(BASES["sft-dpo"], "data.train", sft), monkeypatch).main()
+
+    column = "messages" if sft == "chat.jsonl" else "prompt"
+    held_out = {row["prompt"][0]["content"] for part in ("eval", "test") for row in prepared(tmp_path, f"dpo/{part}")}
+    learned = {row[column][0]["content"] for row in prepared(tmp_path, "sft/train")}
+    assert len(held_out) == 20
+    assert learned
+    assert not held_out & learned
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())
+    assert report["train"]["leaks"] > 0
+    assert len(prepared(tmp_path, "dpo/train")) == 80  # what an earlier stage was judged by may be learned now
+
+
+def test_unchanged_data_are_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    monkeypatch.setattr(module, "prepare", lambda *_: pytest.fail("prepared again"))
+    capsys.readouterr()
+    module.main()
+    assert capsys.readouterr().out.endswith("is up to date: nothing to prepare\n")
+
+
+@pytest.mark.parametrize("turn", [{"content": None}, {"content": "So.", "tool_calls": [{"id": "a"}]}])
+def test_a_message_without_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: dict) -> None:
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    write(tmp_path / "chat.jsonl", [*chats(300), {"messages": [{"role": "assistant", **turn}]}])
+    with pytest.raises(SystemExit, match=r"this message has no text, or calls a tool: .*assistant.*remove its row"):
+        module.main()
+
+
+@pytest.mark.parametrize("changed", ["chat.jsonl", "prepare_data.py", "data/sft/train.jsonl"])
+def test_changed_data_are_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    assert not module.up_to_date(module.inputs_digest(tmp_path, TOKENIZER))
+
+
+def test_missing_rows_and_another_tokenizer_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", chats(50))
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    module.main()
+    inputs = module.inputs_digest(tmp_path, TOKENIZER)
+    assert module.up_to_date(inputs)
+    other = SimpleNamespace(chat_template="other", get_vocab=TOKENIZER.get_vocab)
+    assert module.inputs_digest(tmp_path, other) != inputs
+    (tmp_path / "data/sft/test.jsonl").unlink()
+    assert not module.up_to_date(inputs)
+
+
+def test_rows_of_the_hub_are_never_kept(tmp_path: Path) -> None:
+    recipe = with_key(BASES["lora-single"], "data.train", {"hub": "org/rows"})
+    recipe = with_key(recipe, "data.format", "chat")
+    assert "up_to_date" not in texts(good(tmp_path, recipe))["prepare_data.py"]
