@@ -69,7 +69,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
 
 def _lock(loaded: LoadedRecipe) -> LockInputs:
     recipes = {_name(file, loaded.folder): sha256(file.read_bytes()).hexdigest() for file in loaded.files}
-    return LockInputs(recipes=recipes, stack=dict(stack()))
+    return LockInputs(recipes=recipes, stack=dict(stack()), name=loaded.recipe.recipe.name)
 
 
 def _name(file: Path, folder: Path) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recipec.bundle.changes import Action, Change, OnConflict, compare
-from recipec.bundle.folder import check_paths, foreign, strangers, unusable, unwritable
+from recipec.bundle.folder import check_paths, foreign, of_another_recipe, strangers, unusable, unwritable
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import source_map_text
 from recipec.bundle.state import LAST, LOCK, PLAN, SOURCE_MAP, STATE, LastBuild, read_last, read_text
@@ -86,6 +86,8 @@ def _run(job: _Job) -> WriteResult:
 def _compare_and_write(job: _Job) -> WriteResult:
     built = read_last(job.out)
     last = built or LastBuild()
+    if last.name not in ("", job.lock_inputs.name) and not job.force:
+        return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
     changes = tuple(compare(job.out, job.files, last, job.conflict, job.force))
     in_the_way = {change.path for change in changes if change.action is Action.REFUSE}
     if built is None:
@@ -108,7 +110,8 @@ def _write(job: _Job, last: LastBuild, changes: tuple[Change, ...], conflicts: S
     files = _changed_files(changes) | _changed_state(job, last, changes)
     edited = write_files(job.out, files) if files and job.writes else ()
     late = [Change(path, Action.CONFLICT, "edited while it was being built; your version stays") for path in edited]
-    diagnostics = [_conflict(found, "the other files are written", help) for found, help in _helps(conflicts, late)]
+    outcome = "the other files are written" if job.writes else "a build would write the other files"
+    diagnostics = [_conflict(found, outcome, help) for found, help in _helps(conflicts, late)]
     marked = bool(conflicts) and job.conflict is OnConflict.MARKERS
     return WriteResult(changes, tuple(diagnostics), FOUND if marked or late else FINE, stale=bool(files))
 

@@ -45,6 +45,16 @@ def foreign(shown: str, names: Iterable[str]) -> Diagnostic:
     )
 
 
+def of_another_recipe(shown: str, theirs: str, ours: str) -> Diagnostic:
+    """The refusal to turn one recipe's bundle into another's."""
+    return Diagnostic(
+        "E0703",
+        f"{shown} is the bundle of the recipe `{theirs}`",
+        notes=(f"this recipe is `{ours}`; nothing was written",),
+        help=("choose another folder with -o; a renamed recipe takes it over with --force, without your edits",),
+    )
+
+
 def unwritable(shown: str, why: str, outcome: str = "nothing was written") -> Diagnostic:
     """The report that the folder could not be written."""
     help = "name a folder that you may write to with -o"

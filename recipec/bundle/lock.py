@@ -19,6 +19,7 @@ class LockInputs:
 
     recipes: Mapping[str, str] = field(default_factory=dict)  # the recipe and what it extends
     stack: Mapping[str, str] = field(default_factory=dict)  # package -> exact version
+    name: str = ""  # of the recipe: a folder is the bundle of one
 
 
 def lock_text(inputs: LockInputs, plan_json: bytes, files: Iterable[Rendered], deleted: Iterable[str] = ()) -> str:
@@ -27,6 +28,7 @@ def lock_text(inputs: LockInputs, plan_json: bytes, files: Iterable[Rendered], d
         {
             "schema_version": SCHEMA_VERSION,
             "recipec": __version__,
+            "name": inputs.name,
             "recipes": dict(inputs.recipes),
             "stack": {"packages": dict(inputs.stack), "sha256": digest(dump_json(dict(inputs.stack)).encode())},
             "plan_sha256": digest(plan_json),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
@@ -17,6 +18,7 @@ class LastBuild:
 
     texts: Mapping[str, str] = field(default_factory=dict)
     deleted: tuple[str, ...] = ()
+    name: str = ""  # of the recipe; "" where the lock does not say
 
 
 def read_last(out: Path) -> LastBuild | None:
@@ -25,7 +27,10 @@ def read_last(out: Path) -> LastBuild | None:
     if not folder.is_dir():
         return None
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return LastBuild({path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}, _noted(out))
+    texts = {path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}
+    lock = _lock(out)
+    deleted, name = lock.get("deleted"), lock.get("name")
+    return LastBuild(texts, tuple(deleted) if isinstance(deleted, list) else (), name if isinstance(name, str) else "")
 
 
 def read_text(path: Path) -> str | None:
@@ -42,8 +47,10 @@ def dump_json(data: object) -> str:
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _noted(out: Path) -> tuple[str, ...]:
+def _lock(out: Path) -> Mapping[str, Any]:
+    """The last lock; empty where there is none that can be read."""
     try:
-        return tuple(json.loads((out / LOCK).read_bytes())["deleted"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
+        found = json.loads((out / LOCK).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

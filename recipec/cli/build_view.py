@@ -126,4 +126,8 @@ def _ending(document: Document) -> list[str]:
     if document["next"]:
         state = f"The bundle is in {out}." if document["written"] else f"The bundle in {out} was up to date."
         return [state, "", "Next:", *(f"  {command}" for command in document["next"])]
-    return [f"The bundle is in {out}." if document["written"] else "Nothing was written."]
+    if document["written"]:
+        return [f"The bundle is in {out}."]
+    record = document["stale"] and not any(change["mark"] in _COUNTED.keys() - {"="} for change in document["changes"])
+    noted = ["Only what recipec remembers of the folder is out of date: a build notes it."] if record else []
+    return [*noted, "Nothing was written."]

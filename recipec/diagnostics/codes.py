@@ -55,6 +55,7 @@ CODES: dict[str, str] = {
     "W0509": "size of the data assumed",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
+    "E0703": "output folder is another recipe's bundle",
     "W0701": "edits in conflict",
 }
 

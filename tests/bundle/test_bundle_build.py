@@ -6,12 +6,15 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bundles import actions, build, codes, tree
+from bundles import INPUTS, PLAN, actions, build, codes, rendered, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from recipec.bundle.build import write_bundle
 
 FILES = {"train.py": "one\ntwo\nthree\n", "launch/local.sh": "run\n", "configs/ds.json": '{\n  "lr": 1,\n  "b": 2\n}\n'}
 
@@ -246,3 +249,27 @@ def test_emitted_paths_stay_inside(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         build(tmp_path / "out", {"a": "x", "a/b": "x"})
     assert not os.listdir(tmp_path)
+
+
+def test_another_recipes_bundle_is_not_built_over(tmp_path: Path) -> None:
+    out, files = tmp_path / "out", [rendered("a.txt", "one\n")]
+    write_bundle(out, files, PLAN, replace(INPUTS, name="billing"))
+    (out / "a.txt").write_text("mine\n")
+    before = tree(out)
+
+    refused = write_bundle(out, files, PLAN, replace(INPUTS, name="sales"))
+    assert (codes(refused), refused.exit_code) == (["E0703"], 2)
+    assert "billing" in refused.diagnostics[0].title
+    assert tree(out) == before
+    assert write_bundle(out, files, PLAN, replace(INPUTS, name="billing")).exit_code == 0
+    assert write_bundle(out, files, PLAN, replace(INPUTS, name="sales"), force=True).exit_code == 0
+    assert (out / "a.txt").read_text() == "one\n"
+
+
+def test_a_dry_run_does_not_say_that_files_are_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build(out, {"a.txt": "one\n", "b.txt": "one\n"})
+    (out / "a.txt").write_text("mine\n")
+    new = {"a.txt": "two\n", "b.txt": "two\n"}
+    assert "a build would write the other files" in build(out, new, dry_run=True).diagnostics[0].title
+    assert "the other files are written" in build(out, new).diagnostics[0].title

@@ -156,3 +156,12 @@ def test_files_of_others_are_not_touched(run, folder):
     assert result.exit_code == 2
     assert result.stderr.startswith("error[E0701]")
     assert (folder / "full" / "train.py").read_text() == "mine"
+
+
+def test_check_says_that_a_deleted_file_is_not_noted_yet(run, folder):
+    run("build", "recipe.toml", "-o", "new")
+    (folder / "new" / "ruff.toml").unlink()
+    checked = run("build", "recipe.toml", "-o", "new", "--check")
+    assert "Only what recipec remembers of the folder is out of date" in checked.stdout
+    run("build", "recipe.toml", "-o", "new")
+    assert run("build", "recipe.toml", "-o", "new", "--check").exit_code == 0
