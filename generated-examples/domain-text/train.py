@@ -18,12 +18,12 @@ from datasets import load_dataset
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "9bf2a4e28e18bf83-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e32e46e12fdf0465-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -62,10 +62,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing_strategy="wrapped",
         train_sampling_strategy="random",  # packed sequences all have 1 length
         eval_strategy="steps",
-        eval_steps=0.2,  # below 1: a share of all steps
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -84,6 +84,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
+    check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(

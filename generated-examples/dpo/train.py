@@ -19,12 +19,12 @@ from peft import LoraConfig
 from transformers import EarlyStoppingCallback
 from trl import DPOConfig, DPOTrainer
 
-from preflight import RunGuard, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "f25db1aa4cbf72d9-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "473cc9125d2a0839-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.7
 
@@ -66,10 +66,10 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         disable_dropout=True,
         train_sampling_strategy="random",  # DPOTrainer hands 0 lengths to its sampler
         eval_strategy="steps",
-        eval_steps=0.2,  # below 1: a share of all steps
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -99,6 +99,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
+    check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = DPOTrainer(

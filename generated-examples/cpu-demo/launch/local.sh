@@ -9,6 +9,6 @@ export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 
 
 python "$BUNDLE/prepare_data.py"
-[[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
+python "$BUNDLE/evaluate.py" before
 python "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after

@@ -11,6 +11,6 @@ export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # le
 
 
 python "$BUNDLE/prepare_data.py"
-[[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
+python "$BUNDLE/evaluate.py" before
 python "$BUNDLE/train.py" "$@"
 python "$BUNDLE/evaluate.py" after

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
+DISK_GIB = 0.6  # predicted: the checkpoints that are kept, one being written, the result
 
 
 def checkpoint_to_resume(output_dir: Path, resume: str, plan: str, max_steps: int) -> str | None:
@@ -39,6 +40,18 @@ def checkpoint_to_resume(output_dir: Path, resume: str, plan: str, max_steps: in
     return None
 
 
+def check_disk(output_dir: Path) -> None:
+    """Refuse a disk that is too small for the checkpoints: it would be full after hours."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    written = sum(file.stat().st_size for file in output_dir.rglob("*") if file.is_file())
+    room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
+    if room_gib < DISK_GIB:
+        raise SystemExit(
+            f"{output_dir} has room for {room_gib:.1f} GiB, and this run writes {DISK_GIB} GiB: "
+            "free some, or choose another --output-dir"
+        )
+
+
 def check_rows(trainer: Trainer, report_file: Path) -> None:
     """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
@@ -49,8 +62,9 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
-    report = json.loads(report_file.read_text())["train"]
-    lost = report["too_long"] / report["counted"]
+    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]
+    if trainer.is_world_process_zero():
+        print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
     if lost > MAX_DROPPED:
         raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
 

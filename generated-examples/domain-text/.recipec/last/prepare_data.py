@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
 drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
 
 
@@ -50,8 +52,38 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     root = parser.parse_args().data_root
     tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
     for stage in STAGES:
         prepare(stage, root, tokenizer)
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
@@ -67,7 +99,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     if stage.eval_fraction:
         splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
-    splits["train"] = drop_leaks(splits, report)
+    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
@@ -141,12 +174,11 @@ def question(row: dict) -> bytes:
     return digest(row["text"])
 
 
-def drop_leaks(splits: dict[str, Dataset], report: dict) -> Dataset:
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
     """The training rows whose question is not also held out."""
-    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
-    kept = [index for index, row in enumerate(splits["train"]) if question(row) not in held_out]
-    report["train"]["leaks"] = len(splits["train"]) - len(kept)
-    return splits["train"].select(kept)
+    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
@@ -160,6 +192,7 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
     rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
     report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
     report |= {"rows": len(rows), "tokens": sum(rows["length"])}
     return rows
 

@@ -3,10 +3,12 @@
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
 
-Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats.
+Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats. A baseline of
+the same rows, model and script is not measured again.
 """
 
 import argparse
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -33,17 +35,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("when", choices=("before", "after"))
     when = parser.parse_args().when
+    question = digest()
+    before = baseline(question)
+    if when == "before" and before:
+        print(f"the baseline in {RESULTS / 'before.json'} is up to date: not measured again")
+        return
     model, tokenizer = load(when)
     rows = load_dataset("json", data_files=str(ROWS), split="train")
     rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": answer(model, tokenizer, rows)}
+    result = {"metrics": measure(model, tokenizer, rows), "samples": answer(model, tokenizer, rows), "digest": question}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    before = RESULTS / "before.json"
-    if when == "after" and before.is_file():
-        for name, old in json.loads(before.read_text())["metrics"].items():
+    if when == "after":
+        for name, old in before.items():
             print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+
+
+def digest() -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (ROWS, Path(__file__))
+    found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
+    return found.hexdigest()
+
+
+def baseline(question: str) -> dict[str, float]:
+    """The metrics before training; none if they were not measured, or on other rows."""
+    file = RESULTS / "before.json"
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        return {}
+    return result.get("metrics", {})
 
 
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -69,6 +92,8 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         rejected_loss, _ = summed_loss(model, *encode(row, tokenizer, "rejected"))
         wins += chosen_loss < rejected_loss
         loss, tokens = loss + chosen_loss, tokens + chosen_tokens
+    if not tokens:
+        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
     return {"preference_accuracy": wins / len(rows), "chosen_loss": loss / tokens}
 
 

@@ -18,12 +18,12 @@ from datasets import load_dataset
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "05596725abdf0e92-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "36ee4092a807a48d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -63,10 +63,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
         train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
-        eval_steps=0.05,  # below 1: a share of all steps
+        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.05,
+        save_steps=0.05 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -77,6 +77,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         run_name="full-finetune-sft",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
+        # processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most
+        dataset_num_proc=8,
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=True,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
@@ -85,6 +87,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
+    check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(

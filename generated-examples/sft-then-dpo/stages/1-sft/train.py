@@ -19,12 +19,12 @@ from peft import LoraConfig
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "be30c809a600e4ec-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "929604e57b156007-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 36.9
 
@@ -66,10 +66,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
         train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
         eval_strategy="steps",
-        eval_steps=0.2,  # below 1: a share of all steps
+        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2,
+        save_steps=0.2 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -99,6 +99,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
+    check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     trainer = SFTTrainer(

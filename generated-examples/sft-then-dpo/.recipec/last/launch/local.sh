@@ -2,6 +2,8 @@
 # sft-then-dpo (sft, dpo): data, baseline, training and evaluation on this machine. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
+# Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
+[[ " $*" != *" --"[or]* ]] || { echo "several stages: give --output-dir and --resume to one stage's train.py" >&2; exit 2; }
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
@@ -11,7 +13,7 @@ export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # le
 PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
 
 python "$BUNDLE/prepare_data.py"
-[[ -f "$BUNDLE/outputs/evaluation/before.json" ]] || python "$BUNDLE/evaluate.py" before
+python "$BUNDLE/evaluate.py" before
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
   --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/stages/1-sft/train.py" "$@"

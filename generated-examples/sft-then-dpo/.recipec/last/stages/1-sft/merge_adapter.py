@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parents[2] / "outputs" / "sft"
 
-model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16, low_cpu_mem_usage=True)
+model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16)
 model.merge_and_unload().save_pretrained(OUTPUT / "merged")
 AutoTokenizer.from_pretrained(OUTPUT).save_pretrained(OUTPUT / "merged")
 print(f"merged into {OUTPUT / 'merged'}")

@@ -1,0 +1,22 @@
+"""Merge the adapter of stage sft into its base: one model that loads without PEFT.
+
+    python merge_adapter.py
+
+The merge is done in bfloat16, also when training used a quantised base: the adapter corrects the unquantised weights.
+"""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
+
+model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16)
+model.merge_and_unload().save_pretrained(OUTPUT / "merged")
+AutoTokenizer.from_pretrained(OUTPUT).save_pretrained(OUTPUT / "merged")
+print(f"merged into {OUTPUT / 'merged'}")

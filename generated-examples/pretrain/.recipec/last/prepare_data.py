@@ -1,0 +1,179 @@
+"""Turn the raw data of pretrain into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
+drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+from datasets import Dataset, concatenate_datasets, load_dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float = 0.0
+    test_fraction: float = 0.0
+
+
+STAGES = [
+    Stage(
+        name="pretrain",
+        format="text",  # set in pretrain.toml:21
+        train=[
+            {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train"},
+            {"hub": "HuggingFaceFW/fineweb", "subset": "sample-10BT", "split": "train"},
+        ],
+        max_length=4096,  # text is packed into full blocks of 4,096 tokens
+        eval_fraction=0.001,
+        test_fraction=0.001,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    for stage in STAGES:
+        prepare(stage, root, tokenizer)
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    return AutoTokenizer.from_pretrained("HuggingFaceTB/SmolLM2-1.7B")
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, report)}
+    if stage.test_fraction:
+        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    if stage.eval_fraction:
+        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
+        if not len(rows):
+            raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+    """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
+    raw = concatenate_datasets([read(source, root) for source in sources])
+    rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
+    full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
+    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    return full.select(sorted(first.values()))
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source, with the columns that matter."""
+    if "hub" in source:
+        rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
+    else:
+        rows = read_files(source["path"], root)
+    return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
+
+
+def read_files(pattern: str, root: Path) -> Dataset:
+    """The rows of every file that a path or glob names; paths are relative to the data root."""
+    files = named_files(pattern, root)
+    if not files:
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
+    readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
+    reader = readers[files[0].suffix]
+    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
+    paths = [str(file.absolute()).translate(literal) for file in files]
+    return load_dataset(reader, data_files=paths, split="train")
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def from_text(row: dict) -> dict:
+    """Plain text: every token is learned."""
+    return {"text": row["text"]}
+
+
+CONVERTERS = {"text": from_text}
+COLUMNS = ["text"]
+
+
+def taught(row: dict) -> list[str]:
+    """The texts that the row teaches the model to write."""
+    return [row["text"]]
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest(row["text"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The training rows whose question is not also held out."""
+    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A random share is held out."""
+    parts = rows.train_test_split(test_size=fraction, seed=SEED)
+    return parts["train"], parts["test"]
+
+
+def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Count the tokens of every row as training will see it, and handle what is over max_length."""
+    rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"])}
+    return rows
+
+
+def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The tokens of the longest sequence that the trainer builds from the row."""
+    return len(tokenizer(row["text"])["input_ids"]) + 1  # the trainer adds the end-of-text token
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Evaluate pretrain before and after training: the same rows, the same loss, the same questions.
+
+    python evaluate.py before     random weights, as training starts from: they guess, a loss of about ln(vocabulary)
+    python evaluate.py after      the trained model, and what changed
+
+Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats. A baseline of
+the same rows, model and script is not measured again.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from accelerate import dispatch_model, infer_auto_device_map
+from datasets import Dataset, load_dataset
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    set_seed,
+)
+
+BUNDLE = Path(__file__).resolve().parent
+BASE = "HuggingFaceTB/SmolLM2-1.7B"
+TRAINED = BUNDLE / "outputs" / "pretrain"
+ROWS = BUNDLE / "data" / "pretrain" / "test.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation"
+MAX_ROWS = 1000
+MAX_LENGTH = 4096
+SAMPLES = 5
+NEW_TOKENS = 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=("before", "after"))
+    when = parser.parse_args().when
+    question = digest()
+    before = baseline(question)
+    if when == "before" and before:
+        print(f"the baseline in {RESULTS / 'before.json'} is up to date: not measured again")
+        return
+    model, tokenizer = load(when)
+    rows = load_dataset("json", data_files=str(ROWS), split="train")
+    rows = rows.select(range(min(MAX_ROWS, len(rows))))
+    result = {"metrics": measure(model, tokenizer, rows), "samples": answer(model, tokenizer, rows), "digest": question}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
+    if when == "after":
+        for name, old in before.items():
+            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+
+
+def digest() -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (ROWS, Path(__file__))
+    found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
+    return found.hexdigest()
+
+
+def baseline(question: str) -> dict[str, float]:
+    """The metrics before training; none if they were not measured, or on other rows."""
+    file = RESULTS / "before.json"
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        return {}
+    return result.get("metrics", {})
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training, and its tokenizer with the chat template of the training."""
+    source = BASE if when == "before" else str(TRAINED)
+    loader = AutoModelForCausalLM
+    if when == "before":
+        model = random_model()
+    else:
+        model = loader.from_pretrained(
+            source,
+            dtype=torch.bfloat16,
+            device_map="auto",
+            attn_implementation="sdpa",
+        )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    return model.eval(), tokenizer
+
+
+def random_model() -> PreTrainedModel:
+    """A model with the architecture of BASE and random weights, spread over the devices as it fits."""
+    set_seed(42)
+    shape = AutoConfig.from_pretrained(BASE)
+    model = AutoModelForCausalLM.from_config(
+        shape,
+        dtype=torch.bfloat16,
+        attn_implementation="sdpa",
+    )
+    return dispatch_model(model, infer_auto_device_map(model, no_split_module_classes=model._no_split_modules))
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """Loss and perplexity over all learned tokens."""
+    loss, tokens = 0.0, 0
+    for row in rows:
+        row_loss, row_tokens = summed_loss(model, *encode(row, tokenizer))
+        loss, tokens = loss + row_loss, tokens + row_tokens
+    if not tokens:
+        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+    return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
+
+
+def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[float, int]:
+    """Summed loss of the learned tokens, and how many there are."""
+    ids = torch.tensor([tokens[:MAX_LENGTH]], device=model.device)
+    mask = torch.tensor(learned[1:MAX_LENGTH], dtype=torch.bool, device=model.device)
+    logits = model(input_ids=ids).logits[0, :-1][mask].float()
+    loss = torch.nn.functional.cross_entropy(logits, ids[0, 1:][mask], reduction="sum")
+    return loss.item(), int(mask.sum())
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: all of them."""
+    tokens = tokenizer(row["text"] + tokenizer.eos_token)["input_ids"]
+    return tokens, [1] * len(tokens)
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The first half of the text."""
+    tokens = tokenizer(row["text"])["input_ids"]
+    return tokenizer.decode(tokens[: len(tokens) // 2], skip_special_tokens=True)
+
+
+@torch.no_grad()
+def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
+    """Greedy answers to the first questions."""
+    samples = []
+    for row in rows.select(range(min(SAMPLES, len(rows)))):
+        question = opening(row, tokenizer)
+        inputs = tokenizer(question, return_tensors="pt", add_special_tokens=True).to(model.device)
+        output = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
+        samples.append({"question": question, "answer": tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])})
+    return samples
+
+
+if __name__ == "__main__":
+    main()

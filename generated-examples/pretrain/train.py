@@ -1,0 +1,138 @@
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: all weights, 24,500,000 rows.
+
+    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh --max-steps 20   the same with a short training
+
+Compiled by recipec 0.1.0 from pretrain.toml. Edit freely: `recipec build` keeps your edits.
+Why is line N as it is?  recipec why train.py:N
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+
+import torch
+from datasets import load_dataset
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    set_seed,
+)
+from trl import SFTConfig, SFTTrainer
+
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
+
+BUNDLE = Path(__file__).resolve().parent
+MODEL = "HuggingFaceTB/SmolLM2-1.7B"
+DATA = BUNDLE / "data" / "pretrain"
+PLAN = "e51a30528b5b9aa3-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+EVAL_ROWS = 1000  # evaluated on the way: always the same ones
+PREDICTED_PEAK_GIB = 60.7
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
+    parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "pretrain")
+    parser.add_argument("--resume", default="auto", help="auto: the newest complete checkpoint; none; or its path")
+    return parser.parse_args()
+
+
+def training_config(args: argparse.Namespace) -> SFTConfig:
+    return SFTConfig(
+        output_dir=str(args.output_dir),
+        seed=42,
+        num_train_epochs=1,
+        max_steps=args.max_steps,
+        per_device_train_batch_size=2,  # 2 needs 67.9 GiB of a100-80gb's 79.14
+        gradient_accumulation_steps=16,  # 256 sequences = 2 x 16 x 8
+        per_device_eval_batch_size=2,
+        learning_rate=3e-4,
+        lr_scheduler_type="warmup_stable_decay",
+        # the last 0.1 of the steps, planned or asked for
+        lr_scheduler_kwargs={"num_decay_steps": int(0.1 * (args.max_steps if args.max_steps > 0 else 19_005))},
+        warmup_steps=0.01,  # below 1: a share of all steps
+        optim="adamw_torch_fused",
+        adam_beta1=0.9,
+        adam_beta2=0.95,
+        adam_epsilon=1e-8,
+        weight_decay=0.1,
+        max_grad_norm=1.0,
+        bf16=True,
+        tf32=True,
+        activation_checkpointing=False,
+        ddp_find_unused_parameters=False,
+        max_length=4096,  # text is packed into full blocks of 4,096 tokens
+        packing=True,
+        packing_strategy="wrapped",
+        train_sampling_strategy="random",  # packed sequences all have 1 length
+        eval_strategy="steps",
+        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_on_start=True,  # the baseline, and proof that evaluation fits
+        save_strategy="steps",
+        save_steps=0.05 if args.max_steps == -1 else 0.5,
+        save_total_limit=3,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        logging_steps=10,
+        logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
+        report_to="tensorboard",
+        run_name="pretrain-pretrain",
+        dataloader_num_workers=8,
+        dataloader_pin_memory=True,
+        # processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most
+        dataset_num_proc=8,
+        dataloader_prefetch_factor=2,
+        dataloader_persistent_workers=True,
+    )
+
+
+def random_model(config: SFTConfig) -> PreTrainedModel:
+    """A model with the architecture of MODEL and random weights.
+
+    The seed makes them equal on every rank.
+    """
+    set_seed(config.seed)
+    shape = AutoConfig.from_pretrained(MODEL)
+    return AutoModelForCausalLM.from_config(
+        shape,
+        dtype="float32",
+        attn_implementation="sdpa",
+    )
+
+
+def main() -> None:
+    args = parse_args()
+    check_disk(args.output_dir)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
+    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    config = training_config(args)
+    trainer = SFTTrainer(
+        model=random_model(config),
+        args=config,
+        train_dataset=rows["train"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
+        processing_class=AutoTokenizer.from_pretrained(MODEL),
+        callbacks=[
+            EarlyStoppingCallback(early_stopping_patience=3),
+        ],
+    )
+    trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_rows(trainer, DATA / "report.json")
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model()
+    peak_gib = torch.accelerator.max_memory_allocated() / 2**30
+    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+
+
+if __name__ == "__main__":
+    main()
