@@ -218,6 +218,6 @@ def _checks(job: Job) -> list[Any]:
 
 
 def _check(job: Job, row: Checked) -> Any:
-    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu", "global_batch_size", "tracker"))
+    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu_price", "global_batch_size", "tracker"))
     mark = fragment("x" if row.met else " ", ids.split(","))
     return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)

@@ -10,6 +10,11 @@ from recipec.backends.job import Job, StageJob
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw
 
+# the options of accelerate for groups of shards, which follow the number of processes
+_GROUPS = """\
+  --parallelism_config_dp_shard_size "$SHARDS" --parallelism_config_dp_replicate_size "$((PROCESSES / SHARDS))" \\
+"""
+
 
 def launch_artifacts(job: Job) -> list[Artifact]:
     """The launch scripts that the recipe asks for; none when the team has its own launcher."""
@@ -51,6 +56,7 @@ def _stage(stage: StageJob) -> Any:
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
+        groups=Raw(_GROUPS if stage.sharder.copies_shards else ""),
         config=Raw(config_path(stage, stage.sharder.config)),
         deepspeed=Raw(config_path(stage, stage.sharder.deepspeed)),
     )

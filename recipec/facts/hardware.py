@@ -75,4 +75,5 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
 def _network(loaded: LoadedRecipe) -> Decision:
     """What a machine sends to the others; the plan depends on it, so it is said where it is assumed."""
     value = loaded.recipe.hardware.network_gbps or ASSUMED_NETWORK_GBPS
-    return stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent="assumed: one adapter per node")
+    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent="assumed: one adapter per node")
+    return replace(fact, inputs=("nodes",))

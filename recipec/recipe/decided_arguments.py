@@ -47,6 +47,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "report_to": "track.to",
     "run_name": "track.run",
     "project": "track.project",
+    "dataset_num_proc": "",
     "dataloader_num_workers": "",
     "dataloader_pin_memory": "",
     "dataloader_prefetch_factor": "",

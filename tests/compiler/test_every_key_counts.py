@@ -22,6 +22,9 @@ LIMITS = {
     "policy.licences": "refuses a model",
     "policy.max_gpus": "refuses a plan",
     "policy.max_usd": "refuses a plan",
+    "train.tensor_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
+    "train.context_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
+    "train.expert_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
 }
 
 # How one stage learns: key -> another value.
@@ -87,6 +90,8 @@ CASES: dict[str, tuple[str, Any]] = {
     "hardware.gpu": ("lora-single", "h200"),
     "hardware.vram_gib": ("lora-single+no gpu", 24),
     "hardware.gpus_per_node": ("lora-single", 2),
+    "hardware.nodes": ("full-fsdp", 2),
+    "hardware.network_gbps": ("full-fsdp+nodes", 400),
     "hardware.gpu_link": ("full-fsdp", "pcie"),
     "hardware.host_memory_gib": ("cpu", 32),
     "hardware.cpu_cores": ("lora-single", 12),
@@ -131,6 +136,7 @@ MORE: dict[str, Tables] = {
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
     "lora": {"train.adaptation": "lora"},
+    "nodes": {"hardware.nodes": 2},
     "sharded": {"train.strategy": "zero2", "hardware.host_memory_gib": 256},
 }
 
