@@ -17,6 +17,7 @@ from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.words import counted
 
 GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
@@ -134,7 +135,7 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
-        time=stage.because(f"{plan.steps:,} steps, about {_duration(plan.seconds)}", "prediction"),
+        time=stage.because(f"{counted(plan.steps, 'step')}, about {_duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         machine=stage.because(_machine(plan), "prediction", "keep_checkpoints", "dataloader_workers"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),

@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
-from recipec.catalog.lookup import entries_with, names_in
+from recipec.catalog.lookup import entries_with, names_in, nearest
 
 _FOLDER = Path(__file__).parent / "gpus"
+_ANY = ""  # every file of the catalog
 _MAKERS = re.compile(r"^((nvidia|amd|geforce|tesla|quadro|instinct)-)+")
 
 
@@ -38,13 +40,30 @@ class Gpu:
 
 
 def gpu(name: str) -> Gpu | None:
-    """The GPU called `name`, or by an alias; case, blanks and the maker's name do not matter. None if unknown."""
-    wanted = _MAKERS.sub("", re.sub(r"[\s_-]+", "-", name.strip().lower()))
-    for entry in entries_with(_FOLDER, wanted):
-        if wanted in (entry["name"], *entry["aliases"]):
+    """The GPU called `name`, or by an alias; None if unknown.
+
+    Case, blanks, hyphens and the maker's name do not matter: "RTX 4090", "rtx4090".
+    """
+    wanted = _plain(name)
+    for entry in (*entries_with(_FOLDER, wanted), *entries_with(_FOLDER, _ANY)):
+        if wanted.replace("-", "") in [called.replace("-", "") for called in _called(entry)]:
             lists = {key: tuple(entry.get(key, ())) for key in ("aliases", "unverified")}
             return Gpu(**{**entry, **lists})
     return None
+
+
+def nearest_gpus(name: str) -> list[str]:
+    """The names of up to three GPUs that are called something like `name`, aliases included; best first."""
+    names = {called: entry["name"] for entry in entries_with(_FOLDER, _ANY) for called in _called(entry)}
+    return list(dict.fromkeys(names[called] for called in nearest(_plain(name), names)))
+
+
+def _plain(name: str) -> str:
+    return _MAKERS.sub("", re.sub(r"[\s_-]+", "-", name.strip().lower()))
+
+
+def _called(entry: dict[str, Any]) -> tuple[str, ...]:
+    return (entry["name"], *entry["aliases"])
 
 
 def gpu_names() -> tuple[str, ...]:

@@ -80,12 +80,11 @@ def _devices() -> list[str]:
 def refused_gpu(answer: str) -> str:
     """A name that the catalog does not have."""
     from recipec.catalog.gpus import gpu as catalog_gpu
-    from recipec.catalog.gpus import gpu_names
-    from recipec.catalog.lookup import nearest
+    from recipec.catalog.gpus import nearest_gpus
 
     if answer == "cpu" or catalog_gpu(answer):
         return ""
-    near = ", ".join(nearest(answer, gpu_names()))
+    near = ", ".join(nearest_gpus(answer))
     return f"no GPU `{answer}` in the catalog; near it: {near}" if near else f"no GPU `{answer}` in the catalog"
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, gpu_names
-from recipec.catalog.lookup import nearest
+from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
@@ -24,7 +23,7 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
         return _cpu(hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB)
     found = gpu(hardware.gpu)
     if found is None:
-        close = nearest(hardware.gpu, gpu_names())
+        close = nearest_gpus(hardware.gpu)
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
         help = (f"the nearest in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))

@@ -9,6 +9,7 @@ from recipec.planner.few_tokens import warn_of_few_tokens
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.rules.words import counted
 
 FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
 
@@ -43,7 +44,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         return
     section = _section(loaded, stage)
     rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
-    steps = f"{stage.steps} step{'s' * (stage.steps != 1)}"
+    steps = counted(stage.steps, "step")
     label = Label(loaded.place("data", section), f"{rows:,} rows in batches of {batch} for {stage.stage.name}: {steps}")
     help = ("more rows or epochs, or a smaller train.global_batch_size, give more steps",)
     note = f"under {FEW_STEPS} steps, warmup and decay of the learning rate are a few jumps"

@@ -48,8 +48,13 @@ def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: tup
         if isinstance(value, Section):
             found |= _of_section(value, here, where)
         else:
-            found[".".join(here)] = Wish(value, where(*here))
+            found[".".join(here)] = Wish(_whole(value) if key == "epochs" else value, where(*here))
     return found
+
+
+def _whole(value: float) -> float:
+    """2 and not 2.0, as the rules and people write it."""
+    return int(value) if value == int(value) else value
 
 
 def _set_keys(section: Section) -> Iterator[tuple[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import counted
 
 
 @rule(
@@ -85,7 +86,8 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     shares = (0.05, 0.1, 0.2) if adaptation == "full" else (0.01, 0.02, 0.05, 0.1, 0.2)
     share = next((s for s in shares if s * total_steps >= 50), 0.2)
     steps = max(1, round(share * total_steps))
-    because = f"{share:g} of {total_steps:,} steps: every {steps} steps, {round(1 / share)} times"
+    often = f"every {counted(steps, 'step')}, {round(1 / share)} times"
+    because = f"{share:g} of {counted(total_steps, 'step')}: {often}"
     return Choice(share, because, accepts=(0.01, 0.25))
 
 

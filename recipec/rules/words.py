@@ -13,6 +13,11 @@ def number(value: float) -> str:
     return f"{float(mantissa):g}e{int(exponent)}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 step", "2,000 steps"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def data_size(examples: int) -> str:
     """Name the row of rule book 001 "Data size for instruction tuning?" that a number of training rows falls into.
 

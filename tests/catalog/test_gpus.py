@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recipec import catalog
-from recipec.catalog.gpus import gpu, gpu_from_vram, gpu_names
+from recipec.catalog.gpus import gpu, gpu_from_vram, gpu_names, nearest_gpus
 
 FILES = sorted((Path(catalog.__file__).parent / "gpus").glob("*.toml"))
 
@@ -90,3 +90,27 @@ def test_a_card_from_its_memory_alone_is_slower_than_the_real_ones() -> None:
     assert (card.name, card.memory_gib) == ("vram-24gib", 24.0)
     assert all(card.bf16_tflops <= other.bf16_tflops for other in real)
     assert all(card.bandwidth_gb_s <= other.bandwidth_gb_s for other in real)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("rtx4090", "rtx-4090"), ("RTX 4090", "rtx-4090"), ("a10080gb", "a100-80gb"), ("NVIDIA-A100 80GB", "a100-80gb")],
+)
+def test_a_name_is_found_with_and_without_separators(written: str, name: str) -> None:
+    found = gpu(written)
+    assert found
+    assert found.name == name
+
+
+def test_no_two_gpus_are_called_the_same_without_separators() -> None:
+    called = [name.replace("-", "") for path in FILES for name in _names(tomllib.loads(path.read_text()))]
+    assert len(called) == len(set(called))
+
+
+def _names(entry: dict) -> set[str]:
+    return {name.replace("-", "") for name in (entry["name"], *entry["aliases"])}
+
+
+def test_an_alias_is_suggested_by_the_name_of_its_gpu() -> None:
+    assert nearest_gpus("a100-sxm4-80g")[0] == "a100-80gb"
+    assert len(set(nearest_gpus("h100"))) == len(nearest_gpus("h100"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from compiling import BASES, good, texts, with_key
 
 from recipec.rules.core import Wish
 from recipes import BASE, load
@@ -64,3 +66,9 @@ def test_qlora_means_lora_on_nf4(wishes: dict[str, dict[str, object]]) -> None:
 
 def test_auto_is_no_wish(wishes: dict[str, dict[str, object]]) -> None:
     assert "train.strategy" not in wishes["dpo"]
+
+
+def test_whole_epochs_are_written_without_a_point(tmp_path: Path) -> None:
+    recipe = with_key(BASES["lora-single"], "train.epochs", 2)
+    entry = json.loads(texts(good(tmp_path, recipe))["registry/entry.json"])
+    assert repr(entry["hyperparameters"]["sft"]["epochs"]) == "2"
