@@ -109,6 +109,7 @@ FIELDS: dict[str, Put] = {
     "track.project": _at("track.project"),
     "track.run": _at("track.run"),
     "registry.tags[]": _in_list("registry.tags"),
+    "budget.prices": _at("budget.prices"),
     "policy.models[]": _in_list("policy.models"),
     "policy.licences[]": _in_list("policy.licences"),
     **_SOURCE,

@@ -24,7 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b0ba14e2e2302ebd-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b157ddfe2f102f1c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.5
 
@@ -41,7 +41,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
     return SFTConfig(
         output_dir=str(args.output_dir),
         seed=42,
-        num_train_epochs=2.0,
+        num_train_epochs=2,
         max_steps=args.max_steps,
         per_device_train_batch_size=32,  # 32 needs 1.5 GiB of cpu's 16
         gradient_accumulation_steps=1,  # 32 sequences = 32 x 1 x 1

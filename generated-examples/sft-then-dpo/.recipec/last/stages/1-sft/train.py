@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "929604e57b156007-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "edaa3119543b5717-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 36.9
 
@@ -41,7 +41,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
     return SFTConfig(
         output_dir=str(args.output_dir),
         seed=42,
-        num_train_epochs=2.0,
+        num_train_epochs=2,
         max_steps=args.max_steps,
         per_device_train_batch_size=16,  # 16 needs 41.3 GiB of a100-80gb's 79.14
         gradient_accumulation_steps=1,  # 32 sequences = 16 x 1 x 2

@@ -47,10 +47,7 @@ def check_disk(output_dir: Path) -> None:
     written = sum(file.stat().st_size for file in output_dir.rglob("*") if file.is_file())
     room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
     if room_gib < DISK_GIB:
-        raise SystemExit(
-            f"{output_dir} has room for {room_gib:.1f} GiB, and this run writes {DISK_GIB} GiB: "
-            "free some, or choose another --output-dir"
-        )
+        raise SystemExit(f"{output_dir}: room for {room_gib:.1f} GiB, this run writes {DISK_GIB} GiB: use another disk")
 
 
 def check_rows(trainer: Trainer, report_file: Path) -> None:
