@@ -32,7 +32,7 @@ def read_table(loaded: LoadedRecipe, report: Report) -> Document | None:
     if name is None:
         return None
     place, path = loaded.place("budget", "prices"), loaded.folder / name
-    if not path.is_file():
+    if not os.path.isfile(path):  # where pathlib raises for names that no file can have
         report.add(_no_file(name, path, place))
         return None
     beside = Path(loaded.document.source.shown).parent
@@ -42,7 +42,7 @@ def read_table(loaded: LoadedRecipe, report: Report) -> Document | None:
 
 def _no_file(name: str, path: Path, place: Place) -> Diagnostic:
     label = Label(place, "named here")
-    if path.is_dir():
+    if os.path.isdir(path):
         return Diagnostic("E0002", f"the price table `{name}` is a folder", (label,), ("name the .toml file in it",))
     help = "the path starts at the folder of the recipe that sets it"
     return Diagnostic("E0001", f"no price table `{name}`", (label,), (help,))
