@@ -137,7 +137,6 @@ def _stage(stage: StageJob) -> Any:
         terms=stage.because(_terms(plan), "prediction"),
         time=stage.because(f"{counted(plan.steps, 'step')}, about {_duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
-        machine=stage.because(_machine(plan), "prediction", "keep_checkpoints", "dataloader_workers"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
         rejected=stage.because(plan.rejected, "alternatives"),
@@ -156,15 +155,6 @@ def _terms(plan: StagePlan) -> str:
 
 def _cost(plan: StagePlan) -> str:
     return "" if plan.cost_usd is None else f"about ${plan.cost_usd:,.2f}: {plan.cost_because}"
-
-
-def _machine(plan: StagePlan) -> str:
-    """CPU memory, cores and disk."""
-    host, storage, workers = plan.needs.host, plan.needs.storage, plan.needs.loader_cores_per_gpu
-    memory = f"{host.needed_bytes / GIB:.1f} GiB of CPU memory per node"
-    cores = f"{workers} core{'s' * (workers > 1)} per GPU for the data loader"
-    disk = f"{storage.total_bytes / GIB:.1f} GiB of disk, {storage.checkpoints_bytes / GIB:.1f} of them for checkpoints"
-    return f"{memory}, {cores}, {disk}"
 
 
 def _waits(plan: StagePlan) -> str:
