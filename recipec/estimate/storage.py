@@ -67,7 +67,7 @@ def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per
     """CPU memory of a node: processes, the weights while they are loaded, and offloaded state."""
     ranks = min(layout.mesh.world_size, gpus_per_node)
     loaded = architecture.params * (code_path(layout, work).trained if layout.adaptation == "full" else 2)
-    copies = 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks
+    copies = _copies(layout, work, ranks)
     moved = step_memory(architecture, layout, work).host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
     low, high = RULE_OF_THUMB_GIB
@@ -76,3 +76,12 @@ def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per
         f"while loading, {moved / GIB:.1f} GiB offloaded; the rule of thumb is {low} to {high} GiB per GPU"
     )
     return HostMemory(needed, round(needed / ranks), because)
+
+
+def _copies(layout: Layout, work: Work, ranks: int) -> int:
+    """Whole copies of the weights in a node while they are read, or made: random ones are made by every rank, but under
+    ZeRO-3, which shards each layer as it is made, and where a plan spreads layers as the model is made.
+    """
+    if work.objective == "pretrain":
+        return 0 if layout.strategy == "zero3" or layout.mesh.ranks_per_layer > 1 else ranks
+    return 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks

@@ -10,6 +10,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import device_overhead_bytes, reserved_factor, usable_bytes
 from recipec.estimate.links import Link
 from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
+from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
 from recipec.layout import Layout, Mesh
@@ -17,6 +18,7 @@ from recipec.planner.meshes import STRATEGIES
 
 GIB = 2**30
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
+MOST_HOST_BYTES = 4 * 1024 * GIB  # eight-GPU nodes of the large clouds have 1 to 2 TiB, DGX H100 2; read 2026-11
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
@@ -88,11 +90,19 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     memory = step_memory(shape, layout, work)
     over = memory.peak_allocated_bytes - room
     host_needed = memory.host_bytes * min(layout.mesh.world_size, bounds.link.gpus_per_node)
-    obstacle = ""
-    if bounds.host_bytes is not None and host_needed > bounds.host_bytes:
-        obstacle = f"needs {host_needed / GIB:.0f} GiB of CPU memory, the node has {bounds.host_bytes / GIB:.0f}"
+    if work.objective == "pretrain":  # random weights are not read from a file that ranks share
+        host_needed = max(host_needed, host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes)
+    obstacle = _host_obstacle(host_needed, bounds.host_bytes)
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
     return Candidate(layout, memory, time, over, host_needed, obstacle)
+
+
+def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
+    """Why the CPU memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
+    if needed_bytes <= (MOST_HOST_BYTES if host_bytes is None else host_bytes):
+        return ""
+    needed = f"needs {needed_bytes / GIB:,.0f} GiB of CPU memory per node"
+    return f"{needed}, it has {host_bytes / GIB:,.0f}" if host_bytes is not None else f"{needed}: state host_memory_gib"
 
 
 def _micro_batch(layout: Layout, shape: Architecture, work: Work, global_batch: int, room_bytes: int) -> int:

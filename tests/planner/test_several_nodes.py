@@ -110,3 +110,14 @@ def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:
 def test_one_node_keeps_its_script(tmp_path: Path) -> None:
     files = {file.path: file.text for file in good(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 1)).files}
     assert "NODE_RANK:?" not in files["launch/local.sh"] and "parallelism_config" not in files["configs/fsdp.yaml"]
+
+
+def test_random_weights_that_every_rank_makes_need_their_cpu_memory(tmp_path: Path) -> None:
+    """Eight ranks of FSDP would each make all 405B parameters in fp32; ZeRO-3 makes them layer by layer."""
+    recipe = on_nodes("meta-llama/Llama-3.1-405B", 64, hardware__host_memory_gib=2048, data__max_length=4096)
+    recipe = with_key(with_key(recipe, "goal.task", "pretrain"), "data", {"train": "manual.txt", "examples": 10**9})
+    recipe = with_key(with_key(recipe, "data.tokens_per_example", 2000), "data.max_length", 4096)
+    stage = planned(tmp_path, with_key(recipe, "train", {}))
+    assert stage.layout.strategy == "zero3"
+    fsdp = next(other for other in stage.rejected if other.family.endswith(", fsdp"))
+    assert fsdp.reason == "needs 12,119 GiB of CPU memory per node, it has 2,048"
