@@ -26,7 +26,8 @@ def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if not argument.startswith("--")]
     scores, skipped = score(rows(names[0] if names else "published_memory.csv"))
     target = None if names else RESULTS / "memory_accuracy.md"
-    publish("Accuracy of the memory estimate", scores, skipped, arguments, target, _verdicts(rows("published_oom.csv")))
+    more = [*_too_low(scores), *_verdicts(rows("published_oom.csv"))]
+    publish("Accuracy of the memory estimate", scores, skipped, arguments, target, more)
     return 0
 
 
@@ -44,6 +45,14 @@ def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:
         except Unmodelled as reason:
             skipped[str(reason)] += 1
     return scores, skipped
+
+
+def _too_low(scores: list[Score]) -> list[str]:
+    """How often the truth was more than 5 % above the prediction, source by source."""
+    found = [score for score in scores if score.kind == "allocated"]
+    low = Counter(score.source for score in found if score.error < -0.05)
+    where = ", ".join(f"{count} of {source}" for source, count in low.most_common()) or "none"
+    return [f"Allocated, predicted more than 5 % too low: {low.total()} of {len(found)} runs ({where}).", ""]
 
 
 def _verdicts(failed: Iterable[Row]) -> list[str]:

@@ -61,11 +61,11 @@ def zero3_gpus() -> Ours:
     "DeepSpeed-MoE: from 8 GPUs (8-256+)",
     about(8, "GPUs"),
     book=_TABLE,
-    does="has no layout with expert parallelism",
+    does="plans expert parallel layouts where they are asked for or on several nodes, and builds none",
 )
 def moe_gpus() -> Ours:
-    """Expert parallelism is not modelled."""
-    return Ours(None, "no estimate of expert parallelism")
+    """The number follows from the model and the cards: expert parallelism saves gathered experts, not their states."""
+    return Ours(None, "DeepSpeed-MoE itself is not modelled")
 
 
 @figure("FIG-006", "LoRA: from 1 GPU", about(1, "GPUs"), book=_TABLE, does=_DECIDES, rules=("ADPT-001",))

@@ -39,7 +39,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
         over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
-        return Rejected(candidate.family, candidate.layout, over if candidate.over_bytes > 0 else candidate.obstacle, peak)
+        reason = over if candidate.over_bytes > 0 else candidate.obstacle
+        return Rejected(candidate.family, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if _adaptation(candidate) != _adaptation(chosen):
         reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"

@@ -63,8 +63,9 @@ UNBUILT = (
         "NOT-008",
         "Tensor, context, expert and pipeline parallelism",
         "rule book 001, Decision Tree (> 160 GB); 000, DeepSpeed-MoE",
-        "this version shards with FSDP and ZeRO only; DeepSpeed's AutoTP gives a wrong loss under SFTTrainer",
-        "FSDP or ZeRO-3 over more GPUs",
+        "tensor, context and expert parallel layouts are planned and not built: transformers cannot resume a model "
+        "that was split at load. Trainer refuses pipelines; DeepSpeed's AutoTP gives a wrong loss under SFTTrainer",
+        "FSDP, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the others with their figures",
     ),
     Unbuilt(
         "NOT-009",
@@ -90,10 +91,10 @@ UNBUILT = (
     ),
     Unbuilt(
         "NOT-012",
-        "Model registry entries",
+        "Entries sent to a model registry",
         "rule book 001, Model Registry (MLflow Style)",
-        "registry/ is not in this version",
-        "plan.json and the lock hold what an entry needs",
+        "registry/entry.json is a draft in this version; nothing is sent to a server",
+        "fill in its metrics after the run and register it with your own tool",
     ),
     Unbuilt(
         "NOT-013",
