@@ -18,11 +18,11 @@ from recipec.planner import Plan, plan_recipe
 from recipec.planner.buildable import check_buildable
 from recipec.planner.document import plan_digest, plan_json
 from recipec.planner.limits import check_limits
-from recipec.planner.select import choose_model
 from recipec.recipe import LoadedRecipe, load_recipe
 from recipec.recipe.shipped import shipped_recipes_folder
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
+from recipec.selection.select import choose_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ EDGES: dict[str, str] = {
     "catalog": "",
     "cli": "bundle catalog compiler dataset diagnostics estimate facts figures methods planner recipe rules sharders "
     "simulate verify",
-    "compiler": "backends bundle catalog diagnostics facts planner recipe render",
+    "compiler": "backends bundle catalog diagnostics facts planner recipe render selection",
     "dataset": "",
     "diagnostics": "",
     "estimate": "catalog layout",
@@ -35,6 +35,7 @@ EDGES: dict[str, str] = {
     "recipe": "diagnostics rules",
     "render": "",
     "rules": "",
+    "selection": "catalog diagnostics facts planner recipe rules",
     "sharders": "catalog layout render",
     "simulate": "catalog estimate layout planner rules",
     "verify": "catalog facts methods planner recipe sharders",

@@ -12,12 +12,12 @@ from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Given, with_model
 from recipec.planner.fit import fit
 from recipec.planner.planner import contexts
-from recipec.planner.shortlist import Miss, Shortlist, ordered
-from recipec.planner.trial import ANY_ROOM, Room, Trial, first_to_fit, tried, tried_by_planning
 from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.rules.model import OPEN_LICENCES
+from recipec.selection.shortlist import Miss, Shortlist, ordered
+from recipec.selection.trial import ANY_ROOM, Room, Trial, first_to_fit, tried, tried_by_planning
 
 _SHOWN = 4
 _LONGEST, _SHORTEST = 131_072, 1_024  # tokens

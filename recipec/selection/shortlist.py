@@ -10,9 +10,9 @@ from recipec.catalog.models import Model
 from recipec.facts.consistency import against_model
 from recipec.facts.families import is_of
 from recipec.facts.model import MASKED
-from recipec.planner.terms import Terms
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import ModelRow, model_order
+from recipec.selection.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from recipec.catalog.models import Model
 from recipec.facts import Given
 from recipec.facts.model import MASKED
 from recipec.facts.selection import RunnerUp
-from recipec.planner.shortlist import Miss, Shortlist
-from recipec.planner.trial import Room, tried, tried_by_planning
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import model_base_bits, model_memory_share
+from recipec.selection.shortlist import Miss, Shortlist
+from recipec.selection.trial import Room, tried, tried_by_planning
 
 _BEFORE, _AFTER, _LEFT_OUT = 2, 1, 2
 _TOLD = ("model_licences", "model_purposes", "model_context", "model_max_params_billion")

@@ -8,16 +8,16 @@ from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Report
 from recipec.facts import Facts, Given, with_model
 from recipec.facts.selection import Selection
-from recipec.planner.no_model import no_model
 from recipec.planner.planner import contexts
-from recipec.planner.runners_up import runners_up
-from recipec.planner.shortlist import Shortlist, shortlist
-from recipec.planner.terms import Terms, terms_of
-from recipec.planner.trial import ANY_ROOM, Room, Trial, first_to_fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules import RULES
 from recipec.rules.core import Decision
 from recipec.rules.model import model_order
+from recipec.selection.no_model import no_model
+from recipec.selection.runners_up import runners_up
+from recipec.selection.shortlist import Shortlist, shortlist
+from recipec.selection.terms import Terms, terms_of
+from recipec.selection.trial import ANY_ROOM, Room, Trial, first_to_fit
 
 _INPUTS = ("task", "priority", "new_domain", "first_time", "examples", "gpu", "gpus", "vram_gib", "gpu_is_cpu")
 _FIXABLE = {  # recipe key -> the decision that it fixes, for those that a plan depends on
