@@ -165,6 +165,8 @@ def _swift(row: Row) -> Case:
 
 
 def _torchtune(row: Row) -> Case:
+    if "optimizer_in_bwd" in row["notes"]:
+        raise Unmodelled("optimizer: a step in the backward pass")
     work = Work(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] != "full" else None,

@@ -61,10 +61,15 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
 
 
 def _offload(layout: Layout, step: Step, link: Link) -> float:
-    """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
+    """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them.
+
+    Paged states come to the device for the step and go back, as when none of them finds room there.
+    """
+    sizes, path = step.fixed.sizes, step.fixed.path
+    if path.paged_optimizer:
+        return 2 * path.optimizer * sizes.trainable / path.state_shards / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
     if layout.offload == "none":
         return 0.0
-    sizes, path = step.fixed.sizes, step.fixed.path
     shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS

@@ -130,3 +130,13 @@ def test_a_published_run():
     work = Work(seq_len_tokens=4096, head="inplace", full_weights="bf16", foreach=True, fused_kernels=True)
     rate = step_time(MISTRAL_7B, layout("full", 4), work, A100, NVLINK).tokens_per_second_per_gpu
     assert rate == pytest.approx(3420, rel=0.1)
+
+
+def test_paged_states_cross_the_bus_both_ways():
+    plain, paged = (
+        step_time(LLAMA_8B, layout("full", optimizer=name), Work(), A100, NVLINK)
+        for name in ("adamw-8bit", "paged-adamw-8bit")
+    )
+    states = 2 * (1 + 4 / 256) * LLAMA_8B.params  # one byte each, and an fp32 number for 256 of them
+    assert plain.terms["offload"] == 0
+    assert paged.terms["offload"] == pytest.approx(2 * states / (32e9 * 0.75))
