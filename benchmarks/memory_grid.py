@@ -33,7 +33,7 @@ MODELS = {  # name -> what it adds
     "Qwen/Qwen3-30B-A3B": "mixture of 128 experts",
 }
 METHODS = {"full": ("full", "none"), "lora": ("lora", "none"), "qlora": ("lora", "nf4")}
-RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64))
+RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64), ("hsdp", 32))
 TRAINERS = ("sft", "dpo")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
@@ -68,13 +68,13 @@ class Case:
     @property
     def layout(self) -> Layout:
         adaptation, quantization = METHODS[self.method]
-        sharded = self.strategy == "fsdp"
+        meshes = {"fsdp": Mesh(shard=self.ranks), "hsdp": Mesh(replicate=self.ranks // 8, shard=8)}
         return Layout(
             adaptation=adaptation,
             quantization=quantization,
             precision="bf16",
             strategy=self.strategy,
-            mesh=Mesh(shard=self.ranks) if sharded else Mesh(replicate=self.ranks),
+            mesh=meshes.get(self.strategy, Mesh(replicate=self.ranks)),
             offload="none",
             micro_batch=self.rows,
             accumulation=self.accumulation,
