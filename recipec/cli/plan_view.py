@@ -42,6 +42,8 @@ def _billion(row: Document) -> str:
 def stage_text(stage: Document) -> str:
     """One stage: the plan in five lines, memory by term, time, cost and machine, and the alternatives."""
     values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
+    origins = {decision["id"]: decision["origin"] for decision in stage["decisions"]}
+    values["network_assumed"] = origins.get("network_gbps") == "default"
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
     figures = [_memory(stage["memory"]), [*_time_and_cost(stage), *_machine(stage)]]
     parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
@@ -74,7 +76,10 @@ def _trained(choice: Document, values: Document) -> str:
 
 def _nodes(choice: Document, values: Document) -> str:
     nodes = -(-choice["world_size"] // values["gpus_per_node"])
-    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them" if nodes > 1 else ""
+    if nodes == 1:
+        return ""
+    assumed = " (assumed)" * values["network_assumed"]
+    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them{assumed}"
 
 
 def _mesh(mesh: Document) -> str:

@@ -16,6 +16,10 @@ def sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
     data = loaded.recipe.data
     rows, tokens, longest, how = _measured(samples)
     origin = "data" if samples else "default"
+    if longest is not None and (data.tokens_per_example or 0) > longest:
+        longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
+    else:
+        how_long = how
     return [
         stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=origin),
         stated(
@@ -26,7 +30,7 @@ def sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
             absent=how,
             origin=origin,
         ),
-        known("tokens_p99", longest, how, origin=origin),
+        known("tokens_p99", longest, how_long, "tokens_per_example", origin=origin),
     ]
 
 

@@ -18,7 +18,7 @@ from recipec.planner.meshes import STRATEGIES
 
 GIB = 2**30
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-MOST_HOST_BYTES = 4 * 1024 * GIB  # eight-GPU nodes of the large clouds have 1 to 2 TiB, DGX H100 2; read 2026-11
+MOST_HOST_BYTES = 2 * 1024 * GIB  # eight-GPU nodes of the large clouds have 1 to 2 TiB, DGX H100 2; read 2026-11
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
@@ -89,9 +89,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     layout = with_batch(layout, micro_batch, bounds.global_batch)
     memory = step_memory(shape, layout, work)
     over = memory.peak_allocated_bytes - room
-    host_needed = memory.host_bytes * min(layout.mesh.world_size, bounds.link.gpus_per_node)
-    if work.objective == "pretrain":  # random weights are not read from a file that ranks share
-        host_needed = max(host_needed, host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes)
+    host_needed = 0
+    if layout.offload != "none" or work.objective == "pretrain":  # random weights are not read from a shared file
+        host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
     obstacle = _host_obstacle(host_needed, bounds.host_bytes)
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
     return Candidate(layout, memory, time, over, host_needed, obstacle)

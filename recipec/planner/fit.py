@@ -40,10 +40,18 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         tried += found[-1][1]
     for effort in range(EFFORTS):
         for ledger, group in found:
-            chosen = best([candidate for candidate in group if _effort(candidate.layout) <= effort])
+            chosen = _best_with(effort, group)
             if chosen is not None:
                 return Fit(chosen, ledger, tried, bad)
     return Fit(None, None, tried, bad)
+
+
+def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
+    """The best with no more than `effort`; where there is one, states in CPU memory may still be clearly faster."""
+    fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
+    if not fitting:
+        return None
+    return best([*fitting, *(candidate for candidate in group if candidate.layout.offload != "none")])
 
 
 def _effort(layout: Layout) -> int:

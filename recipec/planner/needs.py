@@ -20,9 +20,11 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     shape, work = facts.model.architecture, work_of(ledger)
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens)
     merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
+    per_node = facts.gpus_per_node
+    host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
     return Needs(
         storage=_with_merged(storage) if merged else storage,
-        host=_on_cpu(chosen) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, facts.gpus_per_node),
+        host=host,
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=chosen.time.terms["communication"] / chosen.time.seconds_per_step,
     )
@@ -34,8 +36,8 @@ def _with_merged(storage: Storage) -> Storage:
     return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
 
 
-def _on_cpu(chosen: Candidate) -> HostMemory:
+def _on_cpu(chosen: Candidate, per_node: int) -> HostMemory:
     """The CPU is the device: its memory holds the training itself."""
-    peak, ranks = chosen.memory.peak_reserved_bytes, chosen.layout.mesh.world_size
+    peak, ranks = chosen.memory.peak_reserved_bytes, min(chosen.layout.mesh.world_size, per_node)
     because = f"{ranks} x {PROCESS_BYTES / GIB:.0f} GiB of process and {peak / GIB:.1f} GiB of training"
     return HostMemory(ranks * (PROCESS_BYTES + peak), PROCESS_BYTES + peak, because)

@@ -27,7 +27,8 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
     if now is None:
         return None
     needs = card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
-    for change, changed in chain(more_gpus(context), more_nodes(context)):
+    same = rung == (chosen.layout.adaptation, chosen.layout.quantization)  # without offload: a network would undo it
+    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found):
             return NextBetter(family_of(now[0]), needs, change, family_of(found[0]))

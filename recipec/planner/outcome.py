@@ -171,7 +171,7 @@ def _strategy(strategy: str, peak: str) -> str:
 def _offload(offload: str, peak: str, host_bytes: int) -> str:
     if offload == "none":
         return f"fits without: {peak}"
-    return f"only with states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
+    return f"states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
 
 
 def _world(world_size: int, gpus: int) -> str:

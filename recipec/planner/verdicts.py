@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.planner.choose import GIB, Candidate, best, seconds_per_sequence
+from recipec.planner.choose import GIB, TIE, Candidate, best, seconds_per_sequence
 from recipec.planner.fit import Fit
 from recipec.planner.plan import Rejected
 from recipec.planner.settle import Context
@@ -46,6 +46,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
         reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
+    elif ratio < 1 / (1 + TIE):
+        reason = f"fits, {1 / ratio:.1f}x faster, and cannot be built yet"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
     return Rejected(candidate.family, candidate.layout, reason, peak, seconds * ratio)
@@ -72,9 +74,17 @@ def known_to_fail(loaded: LoadedRecipe, bad: Sequence[BadCombination]) -> Diagno
     """Every layout that the recipe allows is known to fail."""
     label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
     if not bad:
-        return Diagnostic(
-            "E0405", "no strategy is left", (label,), ("let recipec decide train.strategy or train.offload",)
-        )
+        return _nothing_left(loaded, label)
     rows = list({row.id: row for row in bad}.values())
     help = tuple(f"{row.id}: {row.instead}" for row in rows)
     return Diagnostic("E0405", rows[0].title, (label,), help, tuple(f"{row.why} ({row.citation})" for row in rows))
+
+
+def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
+    """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
+    keys = ("strategy", "offload", "tensor_parallel", "context_parallel", "expert_parallel", "micro_batch_size")
+    fixed = [key for key in keys if loaded.is_set("train", key)]
+    labels = tuple(Label(loaded.place("train", key), "fixed here") for key in fixed) or (label,)
+    names = " or ".join(f"train.{key}" for key in fixed or ("strategy",))
+    help = (f"let recipec decide {names}; parallel sizes must divide the GPUs",)
+    return Diagnostic("E0405", "no arrangement of the GPUs is left", labels, help)

@@ -15,7 +15,7 @@ def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
     """A global batch is a whole number of micro batches on every GPU."""
     gpus = written.get(*_GPUS) or 1
     for table in (("train",), *(("train", stage) for stage in STAGES)):
-        total, micro = _setting(written, table, "global_batch_size"), _setting(written, table, "micro_batch_size")
+        total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
         if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):
             continue
         size, part = written.get(*total), written.get(*micro)
@@ -23,7 +23,7 @@ def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
             yield _indivisible(written, total, micro, gpus)
 
 
-def _setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
+def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
     """Return where a stage's value is set: in its own table, else in [train]."""
     return next((path for path in ((*table, key), ("train", key)) if written.get(*path) is not None), None)
 

@@ -20,6 +20,7 @@ from recipec.recipe.check_data import (
 from recipec.recipe.check_launch import reserved_variables, secrets
 from recipec.recipe.check_model import idle_model_keys
 from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
+from recipec.recipe.check_schedule import no_room_to_decay
 from recipec.recipe.exclusive import ADAPTED, EXCLUSIVE
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.written import Written
@@ -196,6 +197,7 @@ CHECKS: tuple[Check, ...] = (
     fractions_too_large,
     bad_columns,
     indivisible_batches,
+    no_room_to_decay,
     decided_arguments,
     unusable_arguments,
     secrets,

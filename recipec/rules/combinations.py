@@ -177,6 +177,14 @@ COMBINATIONS = (
         lambda f: f.precision == "fp16" and f.model_type.startswith("gemma3"),
         refused=False,
     ),
+    BadCombination(
+        "BAD-029",
+        "sharding on a CPU",
+        "FSDP and DeepSpeed shard between GPUs; accelerate runs plain DDP on a CPU instead, without a word",
+        "accelerate 1.15 state.py (MULTI_CPU; run)",
+        'strategy = "single" or "ddp" on a CPU',
+        lambda f: f.gpu_is_cpu and f.strategy not in ("single", "ddp"),
+    ),
 )
 
 

@@ -81,8 +81,9 @@ PARALLEL = (
     ),
     BadCombination(
         "BAD-027",
-        "tensor parallelism under DeepSpeed",
-        "DeepSpeed's AutoTP trains on a wrong loss with TRL, whose loss multiplies by the local part of lm_head alone",
+        "layers shared between ranks without FSDP",
+        "only FSDP's meshes have these dimensions; DeepSpeed's AutoTP trains on a wrong loss with TRL, whose loss "
+        "multiplies by the local part of lm_head alone",
         "run: loss 5.367 instead of 5.947 on the pinned stack",
         'strategy = "fsdp" or "hsdp"',
         lambda f: max(f.tensor, f.context, f.expert) > 1 and f.strategy not in _FSDP,

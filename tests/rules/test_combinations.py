@@ -66,6 +66,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"precision": "fp16", "model_type": "gemma3_text", "gpu_bf16": False},
         [{"precision": "bf16"}, {"precision": "fp32"}, {"model_type": "gemma2"}],
     ),
+    "BAD-029": ({"gpu_is_cpu": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"gpu_is_cpu": False}]),
 }
 
 
