@@ -34,7 +34,8 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage) for stage in job.stages],
     }
-    ids = tuple(id for stage in job.stages for id in stage.ids("strategy", "stage"))
+    several = ("nodes",) * (first.nodes > 1)
+    ids = tuple(id for stage in job.stages for id in stage.ids(*several, "strategy", "stage"))
     template, own = _several_machines(first) if first.nodes > 1 else _one_machine(first)
     return [Artifact("launch/local.sh", ids, template, names | own, executable=True)]
 

@@ -12,6 +12,7 @@ from recipec.catalog.models import Model, model, model_names
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.exclusive import AUTO
 from recipec.rules.core import Decision
 
 WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False
@@ -53,7 +54,7 @@ def _local(loaded: LoadedRecipe, name: str, key: str, report: Report) -> Model |
 
 
 def _unknown(loaded: LoadedRecipe, key: str, name: str) -> Diagnostic:
-    close = nearest(name, model_names())
+    close = nearest(name, (*model_names(), AUTO)) or ["see `recipec list models`"]
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",

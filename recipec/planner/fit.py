@@ -26,7 +26,7 @@ class Fit:
     chosen: Candidate | None
     ledger: Ledger | None
     tried: Sequence[Candidate]  # in order of preference, the chosen one among them
-    bad: Sequence[BadCombination]  # why layouts were left out before they were estimated
+    bad: Sequence[BadCombination]  # why layouts of the preferred adaptation were left out before they were estimated
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
@@ -36,7 +36,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
-        found.append((ledger, _candidates(context, ledger, loaded, bad)))
+        found.append((ledger, _candidates(context, ledger, loaded, bad if not found else [])))
         tried += found[-1][1]
     for effort in range(EFFORTS):
         for ledger, group in found:

@@ -83,7 +83,8 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 
 def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    help = ("fewer epochs or examples, a smaller model or LoRA take less; `recipec plan` shows where time goes",)
+    smaller = "a smaller model" if loaded.recipe.goal.task == "pretrain" else "a smaller model or LoRA"
+    help = (f"fewer epochs or examples, {smaller} take less; `recipec plan` shows where time goes",)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), help))
 
 
