@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.published import Case, Row, Unmodelled, architecture, fused, number
+from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Layout, Mesh
 
@@ -132,10 +133,11 @@ def _litgpt(row: Row) -> Case:
     work = Work(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), names, dropout=True) if parts else None,
-        head="chunked",
+        head="chunked-fp32",
         full_weights="bf16",
         adapters="bf16",
         autocast=False,
+        placed_features=_placed(shape, parts),
         double_quant="double" in row["quant"],
         saves_4bit_inputs=True,
         foreach="Paged" not in row["optimizer"],
@@ -143,6 +145,13 @@ def _litgpt(row: Row) -> Case:
         fsdp=1,
     )
     return Case(shape, layout(row, "fsdp", "paged-adamw-8bit" if "8bit" in row["optimizer"] else "adamw"), work)
+
+
+def _placed(shape: Architecture, parts: list[str]) -> int:
+    """LitGPT's LoRAQKVLinear makes one output for the adapted ones of query, key and value, and copies it into place."""
+    sizes = {"query": shape.query_size, "key": shape.kv_size, "value": shape.kv_size}
+    adapted = [sizes[part] for part in parts if part in sizes]
+    return sum(adapted) if len(adapted) < len(sizes) else 0
 
 
 def _swift(row: Row) -> Case:

@@ -70,8 +70,9 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     """Fused attention keeps q, k, v, its output and one fp32 number per head."""
     q, modules = architecture.query_size, architecture.modules
     kv = q if path.repeated_kv else architecture.kv_size
-    kept = path.compute * (2 * q + 2 * kv) + 4 * architecture.num_heads
-    if len(modules.qkv) == 1:  # values are a view: the whole projection stays, and rotated queries and keys with it
+    kept = path.compute * (2 * q + 2 * kv + path.placed_features) + 4 * architecture.num_heads
+    expanded = kv > architecture.kv_size
+    if len(modules.qkv) == 1 and not expanded:  # values are a view: the projection stays beside rotated queries, keys
         kept += path.compute * (q + architecture.kv_size)
     inputs = _inputs(architecture.hidden_size, modules.qkv, lora, path)
     if _adapted((modules.output,), lora):

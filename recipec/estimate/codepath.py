@@ -44,6 +44,7 @@ class CodePath:
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
     saves_frozen_inputs: bool
     fused_norms: bool
+    placed_features: int
     repeated_kv: bool
     reentrant: bool
     holds_inputs: bool  # FSDP1's hooks on frozen units hold each layer's recomputed input and its gradient to the end
@@ -75,6 +76,7 @@ def code_path(layout: Layout, work: Work) -> CodePath:
         adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
         saves_frozen_inputs=work.saves_4bit_inputs and layout.quantization == "nf4",
         fused_norms=work.fused_kernels and full,
+        placed_features=work.placed_features,
         repeated_kv=work.repeated_kv,
         reentrant=work.reentrant and not full,
         holds_inputs=work.fsdp == 1 and layout.strategy in SHARDS_WEIGHTS and not full,

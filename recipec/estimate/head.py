@@ -5,7 +5,10 @@ hf            transformers' own loss: fp32 copy of the logits, their log-softmax
 hf-fp32-copy  the same with the bf16 logits still alive (older transformers), 14 bytes per logit.
 inplace       a fused cross-entropy on full fp32 logits, gradient written over them: 8 bytes per logit.
 fused         linear and cross-entropy in one kernel (Liger): token chunks, no logits.
-chunked       cross-entropy over chunks of tokens on full logits: the logits and their gradient.
+chunked       cross-entropy in fp32 on an eighth of the tokens at a time (torchtune): the logits and the fp32
+              log-softmax of all of them, and the two fp32 gradients of one chunk.
+chunked-fp32  the same on 128 tokens at a time, with the logits in fp32 (LitGPT: Lightning Fabric casts what a module
+              returns, and the training loop holds it until the next step).
 """
 
 from __future__ import annotations
@@ -19,7 +22,14 @@ from recipec.estimate.work import Work
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT and DPO trainers
-_BYTES_PER_LOGIT = {"hf": (10, 12), "hf-fp32-copy": (12, 14), "inplace": (6, 8), "chunked": (4, 6)}
+_BYTES_PER_LOGIT = {
+    "hf": (10, 12),
+    "hf-fp32-copy": (12, 14),
+    "inplace": (6, 8),
+    "chunked": (6, 7),
+    "chunked-fp32": (8, 8),
+}
+LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,8 @@ def head_bytes(work: Work, tokens: int, architecture: Architecture, sizes: Sizes
     if work.head in _BYTES_PER_LOGIT:
         forward, backward = (per_logit * vocabulary * tokens for per_logit in _BYTES_PER_LOGIT[work.head])
         saved = path.compute * hidden if trains else 0
-        return Head(forward + saved, backward + saved, forward, saved, trains)
+        chunk = 8 * vocabulary * min(tokens, LITGPT_TOKEN_CHUNK) if work.head == "chunked-fp32" else 0
+        return Head(forward + saved, backward + saved + chunk, forward, saved, trains)
     if work.head != "trl":
         return _liger(tokens, architecture, trains, path)
     return _trl(tokens, architecture, trains, path)

@@ -27,7 +27,7 @@ class Work:
     objective: str = "sft"  # sft | dpo | continue-pretrain | pretrain
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
-    head: str = "trl"  # trl | hf | hf-fp32-copy | inplace | fused | chunked: see recipec/estimate/head.py
+    head: str = "trl"  # trl | hf | hf-fp32-copy | inplace | fused | chunked | chunked-fp32: see recipec/estimate/head.py
     reference: str = "none"  # none | adapter-off | model
     padded: bool = False  # the batch carries an attention mask
     foreach: bool = False  # the multi-tensor optimizer, which makes temporaries; ours is the fused one
@@ -39,6 +39,7 @@ class Work:
     reentrant: bool = False  # older checkpointing, which keeps the recomputed layer's output
     fused_kernels: bool = False  # hand-fused LoRA kernels that share the adapter's input and keep no copy
     saves_4bit_inputs: bool = False  # bitsandbytes before 0.43.2 kept the input of every 4-bit product
+    placed_features: int = 0  # outputs of adapters on parts of a fused projection: index_copy keeps what it places
     repeated_kv: bool = False  # attention code that expands keys and values to all query heads
     sync_each_batch: bool = False  # FSDP2 accumulation: False keeps whole gradients on every rank (Trainer's default)
     fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype

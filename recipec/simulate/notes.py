@@ -18,6 +18,7 @@ _FOREIGN = (
     "reentrant",
     "fused_kernels",
     "saves_4bit_inputs",
+    "placed_features",
     "repeated_kv",
     "fsdp",
 )
