@@ -148,7 +148,7 @@ def _litgpt(row: Row) -> Case:
 
 
 def _placed(shape: Architecture, parts: list[str]) -> int:
-    """LitGPT's LoRAQKVLinear makes one output for the adapted ones of query, key and value, and copies it into place."""
+    """LitGPT's LoRAQKVLinear makes one output for those of query, key and value that it adapts, and copies it."""
     sizes = {"query": shape.query_size, "key": shape.kv_size, "value": shape.kv_size}
     adapted = [sizes[part] for part in parts if part in sizes]
     return sum(adapted) if len(adapted) < len(sizes) else 0

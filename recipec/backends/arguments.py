@@ -97,10 +97,8 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         yield Arg("disable_dropout", not dropout, stage.ids("lora_dropout" if stage.lora else "adaptation"))
     else:
         yield from _supervised_rows(stage)
-    if has_template_file(stage) and stage.plan.stage.starts_from is None:
-        template = Raw('str(BUNDLE / "chat_template.jinja")')
-        if not stage.method.preference:
-            yield Arg("chat_template_path", template, stage.ids("template"))
+    if has_template_file(stage) and stage.plan.stage.starts_from is None and not stage.method.preference:
+        yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
     yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from recipec import __version__
@@ -124,9 +125,9 @@ def needs_tokenizer(stage: StageJob) -> bool:
     """Whether train.py loads the tokenizer itself; otherwise the trainer takes the model's."""
     if stage.plan.stage.starts_from is not None:
         return False
-    own_template = has_template_file(stage) and stage.method.preference
     model = stage.job.loaded.recipe.model
-    return stage.method.random_weights or own_template or bool(model.revision) or bool(model.trust_remote_code)
+    pinned = bool(model.revision) or bool(model.trust_remote_code)
+    return stage.method.random_weights or _brings_template(stage) or pinned
 
 
 def _trainer(stage: StageJob, patience: int) -> Call:
@@ -138,9 +139,7 @@ def _trainer(stage: StageJob, patience: int) -> Call:
         Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
     ]
     if needs_tokenizer(stage):
-        args.append(
-            Arg("processing_class", from_hub(stage, "AutoTokenizer", Raw("MODEL")), stage.ids("template", "model"))
-        )
+        args.append(Arg("processing_class", _tokenizer(stage), stage.ids("template", "model")))
     if stage.lora:
         args.append(Arg("peft_config", Raw("lora_config()"), stage.ids("adaptation")))
     if stage.nf4:
@@ -148,6 +147,19 @@ def _trainer(stage: StageJob, patience: int) -> Call:
     stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", patience)])
     args.append(Arg("callbacks", [stop], stage.ids("early_stopping_patience")))
     return Call(stage.method.trainer, args)
+
+
+def _tokenizer(stage: StageJob) -> Call:
+    """The model's tokenizer; preference trainers have no argument for a chat template, so it carries the bundle's."""
+    call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
+    if not _brings_template(stage):
+        return call
+    template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
+    return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+
+
+def _brings_template(stage: StageJob) -> bool:
+    return has_template_file(stage) and stage.method.preference
 
 
 def lora_config(stage: StageJob) -> Call:

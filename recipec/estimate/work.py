@@ -27,7 +27,7 @@ class Work:
     objective: str = "sft"  # sft | dpo | continue-pretrain | pretrain
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
-    head: str = "trl"  # trl | hf | hf-fp32-copy | inplace | fused | chunked | chunked-fp32: see recipec/estimate/head.py
+    head: str = "trl"  # trl, or that of another code: see recipec/estimate/head.py
     reference: str = "none"  # none | adapter-off | model
     padded: bool = False  # the batch carries an attention mask
     foreach: bool = False  # the multi-tensor optimizer, which makes temporaries; ours is the fused one

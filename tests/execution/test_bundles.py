@@ -12,7 +12,8 @@ from recipec.verify import verify_bundle
 
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
-# What the shipped recipes do not show: that a run learns and resumes, and two further architectures.
+# What the shipped recipes do not show: that a run learns and resumes, two further architectures, and DPO on a model
+# without a chat template.
 CASES = dict.fromkeys(("sft-lora", "fsdp", "dpo"), "learn") | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "from-scratch"), "run"
 )
