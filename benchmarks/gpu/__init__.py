@@ -1,0 +1,1 @@
+"""Emitted bundles on a real GPU: predicted beside measured. `python -m benchmarks.gpu --help`."""
