@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if not argument.startswith("--")]
     scores, skipped = score(rows(names[0] if names else "published_memory.csv"))
     target = None if names else RESULTS / "memory_accuracy.md"
-    more = [*_too_low(scores), *_verdicts(rows("published_oom.csv"))]
+    more = [*_too_low(scores), *_reserved_band(scores), *_verdicts(rows("published_oom.csv"))]
     publish("Accuracy of the memory estimate", scores, skipped, arguments, target, more)
     return 0
 
@@ -53,6 +53,19 @@ def _too_low(scores: list[Score]) -> list[str]:
     low = Counter(score.source for score in found if score.error < -0.05)
     where = ", ".join(f"{count} of {source}" for source, count in low.most_common()) or "none"
     return [f"Allocated, predicted more than 5 % too low: {low.total()} of {len(found)} runs ({where}).", ""]
+
+
+def _reserved_band(scores: list[Score]) -> list[str]:
+    """Between which multiples of the prediction nine of ten runs reserved memory."""
+    ratios = sorted(score.measured / score.predicted for score in scores if score.kind == "reserved")
+    if not ratios:
+        return []
+    low, high = (ratios[round(share * (len(ratios) - 1))] for share in (0.05, 0.95))
+    return [
+        f"Reserved, nine of ten runs: {low:.2f} to {high:.2f} times the prediction. The runs above it met rows of growing "
+        "length in random order; a bundle starts with its longest batch and sets expandable_segments.",
+        "",
+    ]
 
 
 def _verdicts(failed: Iterable[Row]) -> list[str]:
