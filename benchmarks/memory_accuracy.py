@@ -62,8 +62,8 @@ def _reserved_band(scores: list[Score]) -> list[str]:
         return []
     low, high = (ratios[round(share * (len(ratios) - 1))] for share in (0.05, 0.95))
     return [
-        f"Reserved, nine of ten runs: {low:.2f} to {high:.2f} times the prediction. The source's rows vary in length and "
-        "come in random order, without expandable_segments, which a bundle sets.",
+        f"Reserved, nine of ten runs: {low:.2f} to {high:.2f} times the prediction. The source's rows vary in length "
+        "and come in random order, without expandable_segments, which a bundle sets.",
         "",
     ]
 
