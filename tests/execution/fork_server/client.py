@@ -1,0 +1,18 @@
+"""Stands before the real Python on PATH: sends scripts to the fork-server, leaves everything else to the real one."""
+
+import json
+import os
+import socket
+import sys
+
+REAL, SOCKET = "{real}", "{socket}"
+
+arguments = sys.argv[1:]
+if not arguments or arguments[0].startswith("-"):
+    os.execv(REAL, [REAL, *arguments])
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect(SOCKET)
+    request = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+    socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+    code = server.recv(1)
+sys.exit(code[0] if code else 137)  # no code: it was killed

@@ -1,0 +1,98 @@
+"""Holds the training stack imported, and forks a process for each script that `python` of this folder sends.
+
+    python server.py SOCKET
+
+Every script of a bundle imports torch, transformers, datasets, PEFT and TRL: eight seconds, four times a bundle. The
+fork has the script's own arguments, folder, environment and output, and its exit code; imports are what it shares.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+
+_LARGEST_REQUEST = 1 << 20
+
+
+def serve(address: str) -> None:
+    """Import, then fork at every connection until this process is ended."""
+    import datasets  # noqa: F401
+    import peft  # noqa: F401
+    import tensorboard  # noqa: F401
+    import trl
+
+    for name in ("SFTTrainer", "SFTConfig", "DPOTrainer", "DPOConfig"):  # lazily imported
+        getattr(trl, name)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks: they answer their clients
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        while True:
+            client, _ = listening.accept()
+            if os.fork() == 0:
+                _answer(client)
+            client.close()
+
+
+def _answer(client: socket.socket) -> None:
+    """Run the script of one request, tell its exit code, and end."""
+    message, descriptors, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
+    request = json.loads(message)
+    for descriptor, own in zip(descriptors, (0, 1, 2), strict=True):
+        os.dup2(descriptor, own)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    threading.Thread(target=_end_with, args=(client,), daemon=True).start()
+    code = _run(*request["arguments"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    client.sendall(bytes([code]))
+    os._exit(code)
+
+
+def _end_with(client: socket.socket) -> None:
+    """The client never writes again: an end of its stream is its death."""
+    client.recv(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _run(script: str, *arguments: str) -> int:
+    """The exit code of a script, started as Python starts it."""
+    try:
+        _read_environment()
+        sys.argv = [script, *arguments]
+        sys.path[0] = str(Path(script).resolve().parent)
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _read_environment() -> None:
+    """What was read from the environment when the libraries were imported is read again."""
+    tempfile.tempdir = None
+    for name in ("huggingface_hub.constants", "datasets.config"):
+        importlib.reload(sys.modules[name])
+    for folder in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        sys.path.insert(1, folder)
+    importlib.import_module("sitecustomize")
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,181 @@
+"""Every kind of bundle, run on this machine's CPU: `python tests/execution/matrix.py [PART OF A NAME]`.
+
+Runs the cells that matrix.csv does not have (all whose name contains the argument, anew, where one is given), a row at
+a time, so that it can be stopped and continued; then writes matrix.md. A cell takes 10 to 90 seconds on two cores.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fork_server.start import fork_server, forking
+
+from recipec.bundle.build import write_bundle
+from recipec.catalog.stack import stack
+from recipec.compiler import compile_recipe
+from recipec.verify import verify_bundle
+from recipec.verify.report import VerifyReport
+
+HERE = Path(__file__).parent
+TABLE, SUMMARY = HERE / "matrix.csv", HERE / "matrix.md"
+COLUMNS = ("cell", "level", "result", "checks", "loss", "seconds", "date")
+MODELS = {  # one model of each type of transformers that recipec knows
+    "llama": "meta-llama/Llama-3.2-1B",
+    "mistral": "mistralai/Mistral-7B-v0.3",
+    "mixtral": "mistralai/Mixtral-8x7B-v0.1",
+    "qwen2": "Qwen/Qwen2.5-0.5B-Instruct",
+    "qwen3": "Qwen/Qwen3-1.7B",
+    "qwen3_moe": "Qwen/Qwen3-30B-A3B",
+    "gemma": "google/gemma-2b",
+    "gemma2": "google/gemma-2-2b",
+    "gemma3_text": "google/gemma-3-1b-pt",
+    "phi3": "microsoft/Phi-3-mini-4k-instruct",
+    "olmo2": "allenai/OLMo-2-1124-7B",
+    "olmo3": "allenai/Olmo-3-1025-7B",
+    "granite": "ibm-granite/granite-3.1-2b-base",
+    "smollm3": "HuggingFaceTB/SmolLM3-3B-Base",
+    "gpt_neox": "EleutherAI/pythia-160m",
+    "gpt_oss": "openai/gpt-oss-20b",
+}
+TASKS = {
+    "sft": 'task = "instruct"\ntrain = "data/chat.jsonl"',
+    "dpo": 'task = "align"\npreferences = "data/pairs.jsonl"',
+    "continue-pretrain": 'task = "continue-pretrain"\ntrain = "data/text.jsonl"',
+    "pretrain": 'task = "pretrain"\ntrain = "data/text.jsonl"',
+    "sft-dpo": 'task = "align"\ntrain = "data/chat.jsonl"\npreferences = "data/pairs.jsonl"',
+}
+STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
+ADAPTATIONS = ("full", "lora", "qlora")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One recipe of the matrix and how far it is verified."""
+
+    name: str
+    recipe: str
+    level: str = "run"
+
+
+def cells() -> Iterator[Cell]:
+    """Every model type, every method with every strategy and adaptation, and every recipe of the folder."""
+    for kind, adaptation in product(MODELS, ("full", "lora")):
+        yield Cell(f"{kind} {adaptation}", _recipe("sft", MODELS[kind], adaptation, "single"))
+    for task, strategy, adaptation in product(TASKS, STRATEGIES, ADAPTATIONS):
+        if task != "pretrain" or adaptation == "full":
+            name = f"{task} {strategy} {adaptation}"
+            yield Cell(name, _recipe(task, "Qwen/Qwen2.5-0.5B-Instruct", adaptation, strategy))
+    for path in sorted((HERE / "recipes").glob("*.toml")):
+        yield Cell(f"recipes/{path.name}", path.read_text(encoding="utf-8"), "learn")
+
+
+def _recipe(task: str, model: str, adaptation: str, strategy: str) -> str:
+    goal, _, data = TASKS[task].partition("\n")
+    gpus = 1 if strategy == "single" else 4
+    nodes = "nodes = 2\nnetwork_gbps = 200" if strategy == "hsdp" else ""
+    return f"""\
+[recipe]
+name = "cell"
+[goal]
+{goal}
+[model]
+name = "{model}"
+[data]
+{data}
+max_length = 256
+[hardware]
+gpu = "b200"
+gpus_per_node = {gpus}
+{nodes}
+[train]
+adaptation = "{adaptation}"
+strategy = "{strategy}"
+global_batch_size = 32
+"""
+
+
+def main(arguments: list[str]) -> None:
+    """Continue the table and write its summary."""
+    known = read()
+    wanted = [cell for cell in cells() if (arguments[0] in cell.name if arguments else cell.name not in known)]
+    with TemporaryDirectory(prefix="recipec-matrix-") as folder, fork_server(Path(folder)), forking(Path(folder)):
+        for cell in wanted:
+            known[cell.name] = _run(cell)
+            print(*known[cell.name].values(), sep=" | ", flush=True)
+            _write(known)
+    SUMMARY.write_text("\n".join([*report(known), ""]), encoding="utf-8")
+
+
+def read() -> dict[str, dict[str, str]]:
+    """The rows that exist, by cell."""
+    if not TABLE.exists():
+        return {}
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return {row["cell"]: row for row in csv.DictReader(file)}
+
+
+def _write(known: dict[str, dict[str, str]]) -> None:
+    order = {cell.name: place for place, cell in enumerate(cells())}
+    rows = sorted((row for name, row in known.items() if name in order), key=lambda row: order[row["cell"]])
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _run(cell: Cell) -> dict[str, str]:
+    """Compile, build and verify one cell."""
+    started = time.monotonic()
+    with TemporaryDirectory(prefix="recipec-cell-") as name:
+        folder = Path(name)
+        (folder / "data").symlink_to(HERE / "recipes" / "data")
+        recipe = folder / "recipe.toml"
+        recipe.write_text(cell.recipe, encoding="utf-8")
+        done = compile_recipe(recipe)
+        if done.lock is None:
+            row = {"result": f"refused: {_reason(done.diagnostics)}", "checks": "", "loss": ""}
+        else:
+            write_bundle(folder / "out", done.files, done.plan_json, done.lock)
+            row = _outcome(verify_bundle(folder / "out", cell.level))
+    seconds = f"{time.monotonic() - started:.0f}"
+    return {"cell": cell.name, "level": cell.level, **row, "seconds": seconds, "date": date.today().isoformat()}
+
+
+def _reason(diagnostics) -> str:
+    error = next(found for found in diagnostics if found.code.startswith("E"))
+    return f"{error.code} {error.title}"
+
+
+def _outcome(report: VerifyReport) -> dict[str, str]:
+    failed = [check.name for check in report.checks if not check.ok] + [row.what for row in report.not_run]
+    losses = [check.detail.split(" in ")[0] for check in report.checks if check.name.endswith("losses are finite")]
+    result = "passed" if report.ok else f"FAILED: {'; '.join(failed)}"
+    return {"result": result, "checks": str(len(report.checks)), "loss": ", ".join(losses)}
+
+
+def report(known: dict[str, dict[str, str]]) -> Iterator[str]:
+    """The table as people read it."""
+    results = Counter(row["result"].partition(":")[0] for row in known.values())
+    yield "# Every kind of bundle, run"
+    yield ""
+    yield f"{len(known)} cells: {', '.join(f'{count} {result}' for result, count in sorted(results.items()))}."
+    yield "Stand-ins of a few hundred thousand parameters on a CPU, two processes for a distributed plan (HSDP: four)."
+    yield f"Stack: {', '.join(f'{name} {version}' for name, version in stack().items())}."
+    yield ""
+    yield "| cell | level | result | checks | loss | seconds |"
+    yield "|---|---|---|---|---|---|"
+    for row in known.values():
+        yield "| " + " | ".join(row[column] for column in COLUMNS[:-1]) + " |"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
