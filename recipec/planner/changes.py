@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipec.catalog.gpus import gpu, gpu_names
-from recipec.catalog.models import model, model_names
+from recipec.catalog.models import models
 from recipec.planner.settle import Context, settle
 from recipec.rules.core import Decision, Wish
 
@@ -78,8 +78,7 @@ def shorter(context: Context) -> Changes:
 def smaller_model(context: Context) -> Changes:
     """The next smaller models of the same family."""
     facts = context.facts
-    known = [found for found in map(model, model_names()) if found is not None]
-    family = [other for other in known if other.family == facts.model.family and other.kind == facts.model.kind]
+    family = [other for other in models() if other.family == facts.model.family and other.kind == facts.model.kind]
     for other in sorted(family, key=lambda other: -other.architecture.params):
         if other.architecture.params < facts.model.architecture.params:
             given = _given(facts.decisions, params=other.architecture.params)

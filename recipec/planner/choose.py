@@ -9,7 +9,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import device_overhead_bytes, reserved_factor, usable_bytes
 from recipec.estimate.links import Link
-from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
+from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
@@ -85,9 +85,7 @@ def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: 
 
 def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
     room = planned_bytes(bounds.memory_gib, layout.mesh.world_size)
-    micro_batch = bounds.micro_batch or _micro_batch(layout, shape, work, bounds.global_batch, room)
-    layout = with_batch(layout, micro_batch, bounds.global_batch)
-    memory = step_memory(shape, layout, work)
+    layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     host_needed = 0
     if layout.offload != "none" or work.objective == "pretrain":  # random weights are not read from a shared file
@@ -105,14 +103,25 @@ def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
     return f"{needed}, it has {host_bytes / GIB:,.0f}" if host_bytes is not None else f"{needed}: state host_memory_gib"
 
 
-def _micro_batch(layout: Layout, shape: Architecture, work: Work, global_batch: int, room_bytes: int) -> int:
-    """The largest power of two that fits and gives every rank a whole share of the global batch; at least 1."""
-    share = max(1, global_batch // layout.mesh.data_parallel)
-    if largest_micro_batch(shape, layout, work, room_bytes) >= share:
-        return share  # the whole share at once: no gradients are kept between micro steps
-    fits = largest_micro_batch(shape, replace(layout, accumulation=2), work, room_bytes)
-    sizes = [size for size in (2**power for power in range(13)) if size <= min(fits, share) and share % size == 0]
-    return max(sizes, default=1)
+def _with_largest_batch(
+    layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
+) -> tuple[Layout, MemoryEstimate]:
+    """The layout with the largest micro batch that fits, or else with the smallest, and its memory."""
+    for size in _micro_batches(layout, bounds):
+        split = with_batch(layout, size, bounds.global_batch)
+        memory = step_memory(shape, split, work)
+        if memory.peak_allocated_bytes <= room_bytes:
+            break
+    return split, memory
+
+
+def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else a rank's whole share of the global batch, then the powers of two that divide it."""
+    if bounds.micro_batch is not None:
+        return [bounds.micro_batch]
+    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
+    powers = (2**power for power in range(share.bit_length() - 1, -1, -1))
+    return [share, *(size for size in powers if size < share and share % size == 0)]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
