@@ -34,10 +34,8 @@ class _Picked:
     room: Room  # what it fits in
 
 
-def choose_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
-    """The facts with the model that the recipe names or, for `auto`, the selected one; None with E0408 without one."""
-    if given.model is not None:
-        return with_model(loaded, given, given.model)
+def select_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
+    """The facts with the selected model; None with E0408 without one."""
     terms = terms_of(loaded, given)
     found, room = shortlist(models(), terms, loaded), _room(loaded, terms)
     picked = _pick(loaded, given, found, room)
