@@ -30,7 +30,7 @@ class Facts:
     tensor: int = 1
     context: int = 1
     expert: int = 1
-    tensor_divides: bool = True  # heads and features divide by the ranks
+    tensor_divides: bool = True  # heads and key heads divide by the ranks
     context_divides: bool = True  # the length divides by twice the ranks
     experts: int = 0
     model_type: str = "llama"  # as config.json says
