@@ -94,7 +94,6 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "launches": launches,
         "selection": _selection(job),
         "machines": job.last.because(job.last.nodes, "world_size"),
-        "last_machine": job.last.because(job.last.nodes - 1, "world_size"),
         "needs": needs(job),
         "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
         "model": job.stages[0].traced("model", job.facts.model.name),
