@@ -124,7 +124,7 @@ def _fewer(job: Job) -> int:
     """A smaller number of processes that still runs as planned, with two or more; 0 where there is none."""
     if any(stage.sharder.copies_shards for stage in job.stages):
         return 0  # the groups of shards must divide the processes
-    per_node = min(job.last.value("world_size"), job.facts.gpus_per_node)
+    per_node = min(job.last.value("world_size"), job.facts.machines.gpus_per_node)
     return per_node // 2 if per_node >= 4 else 0
 
 

@@ -20,7 +20,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     shape, work = facts.model.architecture, work_of(ledger)
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens)
     merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
-    per_node = facts.gpus_per_node
+    per_node = facts.machines.gpus_per_node
     host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
     return Needs(
         storage=_with_merged(storage) if merged else storage,

@@ -42,7 +42,7 @@ KEYS = {  # recipe keys that fix a part of the layout
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, batch split and checkpointing, in that order."""
-    layout, memory = chosen.layout, chosen.memory
+    layout, memory, machines = chosen.layout, chosen.memory, facts.machines
     peak = f"{memory.peak_reserved_bytes / GIB:.1f} GiB of {facts.gpu.name}'s {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
     share = (
@@ -58,13 +58,13 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
         (
             "offload",
             layout.offload,
-            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, facts.gpus_per_node)),
+            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, machines.gpus_per_node)),
             ("strategy", "gpu", "params"),
         ),
         (
             "world_size",
             layout.mesh.world_size,
-            _world(layout.mesh.world_size, facts.gpus),
+            _world(layout.mesh.world_size, machines.gpus),
             ("gpus", "global_batch_size"),
         ),
         (

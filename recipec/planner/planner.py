@@ -86,9 +86,10 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * chosen.time.seconds_per_step
     others = rejected(chosen, found.tried, seconds)
     price = facts.decisions["gpu_price"]
-    idle = facts.gpus - chosen.layout.mesh.world_size
-    basis = price.because + (f"; {idle} of {facts.gpus} GPUs idle, and paid" if idle else "")
-    cost = run_cost(seconds, facts.gpus, price.value, basis)
+    gpus = facts.machines.gpus
+    idle = gpus - chosen.layout.mesh.world_size
+    basis = price.because + (f"; {idle} of {gpus} GPUs idle, and paid" if idle else "")
+    cost = run_cost(seconds, gpus, price.value, basis)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")

@@ -104,7 +104,7 @@ def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:
 
 
 def _because(given: Given, room: Room, picked: _Picked) -> str:
-    model, machine = picked.trial.model, f"{given.gpus} x {given.gpu.name}"
+    model, machine = picked.trial.model, f"{given.machines.gpus} x {given.gpu.name}"
     size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary} of {given.gpu.memory_gib:g}"
     unread = " (widely published, not looked up)" if "licence" in model.unverified else ""
     end = f"{size} per device, licence {model.licence}{unread}"

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, compiled, good, with_key
 
+from recipec.layout import Machines
 from recipec.planner import StagePlan
 from recipec.planner.choose import TIE
-from recipec.planner.meshes import Machines, meshes
+from recipec.planner.meshes import meshes
 
 
 def on_nodes(model: str, nodes: int, **changes: Any) -> Tables:
