@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
+
 
 @dataclass(frozen=True, slots=True)
 class Machines:

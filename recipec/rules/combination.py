@@ -37,6 +37,11 @@ class Facts:
     eval_every: float = 0.05
     save_every: float = 0.05
 
+    @property
+    def fsdp(self) -> bool:
+        """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
+        return self.strategy in ("fsdp", "hsdp")
+
 
 @dataclass(frozen=True, slots=True)
 class BadCombination:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recipec.rules.combination import BadCombination
 
-_FSDP = ("fsdp", "hsdp")
 # Model types of the catalog whose tensor plan splits by columns and rows alone: transformers 5.23 configuration classes
 TENSOR_PLANS = frozenset(
     (
@@ -87,6 +86,6 @@ PARALLEL = (
         "multiplies by the local part of lm_head alone",
         "run: loss 5.367 instead of 5.947 on the pinned stack",
         'strategy = "fsdp" or "hsdp"',
-        lambda f: max(f.tensor, f.context, f.expert) > 1 and f.strategy not in _FSDP,
+        lambda f: max(f.tensor, f.context, f.expert) > 1 and not f.fsdp,
     ),
 )
