@@ -99,6 +99,16 @@ def test_spread_layers_are_planned_and_not_built(tmp_path: Path) -> None:
     assert [d.code for d in compiled(tmp_path, recipe).diagnostics if d.code.startswith("E")] == ["E0410"]
 
 
+def test_a_faster_layout_that_cannot_be_built_is_named(tmp_path: Path) -> None:
+    """Eight long sequences feed 8 of 64 GPUs, unless ranks share them."""
+    rows = {"data__max_length": 16384, "data__tokens_per_example": 3000, "train__packing": False}
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 8, train__global_batch_size=8, **rows))
+    assert stage.layout.mesh.world_size == 8
+    (faster,) = [other for other in stage.rejected if other.layout.mesh.ranks_per_layer > 1]
+    assert faster.seconds is not None and faster.seconds * (1 + TIE) < stage.seconds
+    assert faster.reason == f"fits, {stage.seconds / faster.seconds:.1f}x faster, and cannot be built yet"
+
+
 def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:
     recipe = on_nodes("meta-llama/Llama-3.1-8B", 4, train__strategy="hsdp", train__global_batch_size=64)
     files = {file.path: file.text for file in good(tmp_path, recipe).files}
