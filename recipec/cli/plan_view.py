@@ -55,7 +55,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     return [
         _row("trains", _trained(choice, values)),
         _row("on", f"{machine}, {SHARDERS[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
-        _row("batch", f"{choice['global_batch_size']} sequences = {_split(choice)}, up to {_length(values)}"),
+        _row("batch", f"{plural(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
     ]

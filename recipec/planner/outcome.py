@@ -64,7 +64,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
         (
             "world_size",
             layout.mesh.world_size,
-            _world(layout.mesh.world_size, machines.gpus),
+            _world(layout.mesh.world_size, machines.gpus, target),
             ("gpus", "global_batch_size"),
         ),
         (
@@ -175,10 +175,12 @@ def _offload(offload: str, peak: str, host_bytes: int) -> str:
     return f"states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
 
 
-def _world(world_size: int, gpus: int) -> str:
+def _world(world_size: int, gpus: int, sequences: int) -> str:
     if world_size == gpus:
         return f"all {gpus} device{'s' * (gpus > 1)}"
-    return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+    if sequences < gpus:
+        return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+    return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"
 
 
 def _checkpointing(on: bool) -> str:

@@ -21,6 +21,7 @@ from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
+from recipec.rules.words import devices
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
@@ -88,7 +89,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     price = facts.decisions["gpu_price"]
     gpus = facts.machines.gpus
     idle = gpus - chosen.layout.mesh.world_size
-    basis = price.because + (f"; {idle} of {gpus} GPUs idle, and paid" if idle else "")
+    noun = devices(facts.decisions["gpu_is_cpu"].value)
+    basis = price.because + (f"; {idle} of {gpus} {noun} idle, and paid" if idle else "")
     cost = run_cost(seconds, gpus, price.value, basis)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)

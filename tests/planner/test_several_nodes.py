@@ -109,6 +109,14 @@ def test_a_faster_layout_that_cannot_be_built_is_named(tmp_path: Path) -> None:
     assert faster.reason == f"fits, {stage.seconds / faster.seconds:.1f}x faster, and cannot be built yet"
 
 
+def test_nodes_behind_a_slow_network_are_left_idle_and_why(tmp_path: Path) -> None:
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 2, hardware__network_gbps=10))
+    assert stage.layout.mesh.world_size == 8 and stage.layout.global_batch >= 16
+    assert stage.decisions["world_size"].because == (
+        "8 of 16 devices: no layout that fits on more of them is clearly faster"
+    )
+
+
 def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:
     recipe = on_nodes("meta-llama/Llama-3.1-8B", 4, train__strategy="hsdp", train__global_batch_size=64)
     files = {file.path: file.text for file in good(tmp_path, recipe).files}
