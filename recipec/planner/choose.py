@@ -39,6 +39,7 @@ class Bounds:
 class Candidate:
     """A layout with its estimates; `over_bytes` is 0 when it fits."""
 
+    stage: str
     layout: Layout
     memory: MemoryEstimate
     time: TimeEstimate | None
@@ -52,12 +53,15 @@ class Candidate:
 
     @property
     def family(self) -> str:
-        return family_of(self.layout)
+        return family_of(self.stage, self.layout)
 
 
-def family_of(layout: Layout) -> str:
+_ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "full pretraining"}
+
+
+def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    name = {"full": "full fine-tuning", "lora": "LoRA"}[layout.adaptation]
+    name = {"full": _ALL_WEIGHTS.get(stage, "full fine-tuning"), "lora": "LoRA"}[layout.adaptation]
     name = "QLoRA" if layout.quantization == "nf4" else name
     offload = " with CPU offload" if layout.offload == "cpu" else ""
     return f"{name}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
@@ -93,7 +97,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
     obstacle = _host_obstacle(host_needed, bounds.host_bytes)
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
-    return Candidate(layout, memory, time, over, host_needed, obstacle)
+    return Candidate(work.objective, layout, memory, time, over, host_needed, obstacle)
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
