@@ -167,10 +167,13 @@ def _machine(stage: Document) -> list[str]:
         _row("disk", f"{gib(disk['total_bytes'])}: {', '.join(f'{name} {gib(size)}' for name, size in parts.items())}"),
         _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per GPU for the data loader"),
     ]
-    waits = (
-        f"{100 * stage['time']['waiting_share']:.0f} % of a step waits for communication that computation does not hide"
-    )
-    return lines + [_row("links", waits)] * (stage["choice"]["world_size"] > 1)
+    return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
+
+
+def _links(time: Document) -> list[str]:
+    share = f"{100 * time['waiting_share']:.0f} %"
+    waits = f"{share} of a step waits for communication that computation does not hide"
+    return [_row("links", "; ".join([waits, *time["shorter_waits"]]))]
 
 
 def _rejected(stage: Document) -> list[str]:

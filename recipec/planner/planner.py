@@ -9,6 +9,7 @@ from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
+from recipec.planner.bounds import bounds_of
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
@@ -18,6 +19,7 @@ from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
 from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
+from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
@@ -108,6 +110,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
+        shorter_waits=shorter_waits(facts, chosen, found.tried, bounds_of(context, ledger, loaded)),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried),
