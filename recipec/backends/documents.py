@@ -145,7 +145,9 @@ def _stage(stage: StageJob) -> Any:
 
 
 def _memory(plan: StagePlan, gpu: Gpu) -> str:
-    return f"{plan.memory.peak_reserved_bytes / GIB:.1f} GiB reserved of {gpu.memory_gib:g} GiB per device"
+    sizes = (plan.memory.peak_allocated_bytes, plan.memory.peak_reserved_bytes, plan.memory.peak_device_bytes)
+    allocated, reserved, device = (f"{size / GIB:.1f}" for size in sizes)
+    return f"{allocated} GiB allocated at the peak, {reserved} reserved, {device} of the device's {gpu.memory_gib:g}"
 
 
 def _terms(plan: StagePlan) -> str:

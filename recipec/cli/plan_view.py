@@ -117,14 +117,17 @@ def _kernels(choice: Document) -> str:
 
 
 def _memory(memory: Document) -> list[str]:
+    """The three totals: allocated by tensors, reserved by the allocator, and of the device with what is outside it."""
     peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
-    head = f"{gib(peak)} of {gib(usable)} usable per GPU at the peak ({memory['peak_stage'].replace('_', ' ')})"
+    stage = memory["peak_stage"].replace("_", " ")
+    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per GPU"
     named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
     rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
-    device = f"    {gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])} with what its "
-    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, f"{device}driver and caches take"]
+    device = f"{gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])}"
+    totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {device} with its driver's"
+    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, totals]
 
 
 def _bar(size: int, usable: int) -> str:

@@ -43,7 +43,7 @@ KEYS = {  # recipe keys that fix a part of the layout
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, batch split and checkpointing, in that order."""
     layout, memory, machines = chosen.layout, chosen.memory, facts.machines
-    peak = f"{memory.peak_reserved_bytes / GIB:.1f} GiB of {facts.gpu.name}'s {facts.gpu.memory_gib:g}"
+    peak = f"{memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
     share = (
         f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {layout.mesh.data_parallel}"
