@@ -70,12 +70,13 @@ def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist
     selection = Selection(model.name, size, because, len(found.acceptable), len(models()), others)
     facts = with_model(loaded, given, model)
     asked = {id: decision for id, decision in terms.decisions.items() if decision.value is not None}
-    decisions = {**asked, **facts.decisions, "model": _decision(model, because, (*asked, *_fixed(loaded, facts)))}
+    basis = (*asked, *_fixed(loaded, facts))
+    decisions = {**asked, **facts.decisions, "model": _decision(model, because, basis)}
     alternatives = Decision(
         "model_runners_up",
         [other.model for other in others],
         "; ".join(f"{other.model}: {other.reason}" for other in others) or "no other model is acceptable",
-        inputs=("model", *asked),
+        inputs=("model", *basis),
         origin="planner",
         source="plans of the same recipe with these models",
         key="model.name",
