@@ -22,7 +22,7 @@ from recipec.recipe import LoadedRecipe, load_recipe
 from recipec.recipe.shipped import shipped_recipes_folder
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
-from recipec.selection.select import choose_model
+from recipec.selection import choose_model
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,22 @@
-"""How one stage lies on the hardware: the vocabulary that the planner, the estimates and the back ends share."""
+"""The hardware and how one stage lies on it: the vocabulary that all but the language and the catalog share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """The devices of a recipe: so many in each of so many nodes."""
+
+    nodes: int
+    gpus_per_node: int
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
 
 
 @dataclass(frozen=True, slots=True)

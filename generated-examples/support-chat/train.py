@@ -43,7 +43,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=17,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=4,  # 4 needs 17.2 GiB of rtx-4090's 23.64
+        per_device_train_batch_size=4,  # 4 needs 17.8 GiB of the device's 23.64
         gradient_accumulation_steps=8,  # 32 sequences = 4 x 8 x 1
         per_device_eval_batch_size=4,
         learning_rate=2e-4,

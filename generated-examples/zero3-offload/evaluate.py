@@ -72,8 +72,7 @@ def baseline(question: str) -> dict[str, float]:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training, and its tokenizer with the chat template of the training."""
     source = BASE if when == "before" else str(TRAINED)
-    loader = AutoModelForCausalLM
-    model = loader.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         source,
         dtype=torch.bfloat16,
         device_map="auto",

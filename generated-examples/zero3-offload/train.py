@@ -42,7 +42,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,  # 16 needs 20.7 GiB of rtx-4090's 23.64
+        per_device_train_batch_size=16,  # 16 needs 22.0 GiB of the device's 23.64
         gradient_accumulation_steps=1,  # 64 sequences = 16 x 1 x 4
         per_device_eval_batch_size=16,
         learning_rate=2e-5,

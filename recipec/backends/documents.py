@@ -94,7 +94,6 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "launches": launches,
         "selection": _selection(job),
         "machines": job.last.because(job.last.nodes, "world_size"),
-        "last_machine": job.last.because(job.last.nodes - 1, "world_size"),
         "needs": needs(job),
         "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
         "model": job.stages[0].traced("model", job.facts.model.name),
@@ -125,7 +124,7 @@ def _fewer(job: Job) -> int:
     """A smaller number of processes that still runs as planned, with two or more; 0 where there is none."""
     if any(stage.sharder.copies_shards for stage in job.stages):
         return 0  # the groups of shards must divide the processes
-    per_node = min(job.last.value("world_size"), job.facts.gpus_per_node)
+    per_node = min(job.last.value("world_size"), job.facts.machines.gpus_per_node)
     return per_node // 2 if per_node >= 4 else 0
 
 
@@ -146,7 +145,9 @@ def _stage(stage: StageJob) -> Any:
 
 
 def _memory(plan: StagePlan, gpu: Gpu) -> str:
-    return f"{plan.memory.peak_reserved_bytes / GIB:.1f} GiB reserved of {gpu.memory_gib:g} GiB per device"
+    sizes = (plan.memory.peak_allocated_bytes, plan.memory.peak_reserved_bytes, plan.memory.peak_device_bytes)
+    allocated, reserved, device = (f"{size / GIB:.1f}" for size in sizes)
+    return f"{allocated} GiB allocated at the peak, {reserved} reserved, {device} of the device's {gpu.memory_gib:g}"
 
 
 def _terms(plan: StagePlan) -> str:

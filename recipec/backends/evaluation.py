@@ -80,7 +80,8 @@ def _load_model(job: Job) -> Call:
         args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
-    return Call("loader.from_pretrained", args)
+    loader = code(stage, "loader" if stage.lora else "AutoModelForCausalLM", "adaptation")
+    return Call(f"{loader}.from_pretrained", args)
 
 
 def _dtype(stage: StageJob) -> Raw:

@@ -87,7 +87,7 @@ class StageJob:
     @property
     def nodes(self) -> int:
         """Machines that the stage runs on."""
-        return -(-self.plan.layout.mesh.world_size // self.job.facts.gpus_per_node)
+        return -(-self.plan.layout.mesh.world_size // self.job.facts.machines.gpus_per_node)
 
     @property
     def run(self) -> Run:

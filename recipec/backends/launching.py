@@ -27,6 +27,7 @@ def launch_artifacts(job: Job) -> list[Artifact]:
         "gated": first.because(bool(job.facts.model.gated), "model"),
         "gated_message": f"{job.facts.model.name} is gated: accept its licence on the hub and set HF_TOKEN",
         "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
+        "single_gpu": first.because(not first.on_cpu and first.value("world_size") == 1, "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
         "processes": first.because(-(-first.value("world_size") // first.nodes), "world_size"),
@@ -41,10 +42,7 @@ def launch_artifacts(job: Job) -> list[Artifact]:
 
 
 def _one_machine(stage: StageJob) -> tuple[str, dict[str, Any]]:
-    return "launch/local.sh.j2", {
-        "single_gpu": stage.because(not stage.on_cpu and stage.value("world_size") == 1, "world_size"),
-        "distributed": stage.because(bool(stage.sharder.config), "strategy"),
-    }
+    return "launch/local.sh.j2", {"distributed": stage.because(bool(stage.sharder.config), "strategy")}
 
 
 def _several_machines(stage: StageJob) -> tuple[str, dict[str, Any]]:

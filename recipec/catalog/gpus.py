@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def gpu(name: str) -> Gpu | None:
     Case, blanks, hyphens and the maker's name do not matter: "RTX 4090", "rtx4090".
     """
     wanted = _plain(name)
-    for entry in (*entries_with(_FOLDER, wanted), *entries_with(_FOLDER, _ANY)):
+    for entry in chain(entries_with(_FOLDER, wanted), entries_with(_FOLDER, _ANY)):
         if wanted.replace("-", "") in [called.replace("-", "") for called in _called(entry)]:
             lists = {key: tuple(entry.get(key, ())) for key in ("aliases", "unverified")}
             return Gpu(**{**entry, **lists})

@@ -14,9 +14,12 @@ _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?b?")
 
 
 def entries_with(folder: Path, key: str) -> Iterator[dict[str, Any]]:
-    """The parsed files of `folder` whose text has `key` as the end of a quoted string, whatever the case."""
+    """The parsed files of `folder` whose text has `key` as the end of a quoted string, whatever the case.
+
+    A file is called after the name in it, so the files that `key` speaks of come first.
+    """
     ending = f'{key.lower()}"'
-    for path in sorted(folder.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml"), key=lambda path: (path.stem not in key.lower(), path.name)):
         text = path.read_text(encoding="utf-8")
         if ending in text.lower():
             yield tomllib.loads(text)

@@ -33,11 +33,11 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
     """Compile a recipe and write its bundle; edits of an earlier bundle in OUT are kept."""
     compilation = compiled(recipe, format)
     assert compilation.lock is not None
-    before = plan_if_any(out)
+    plan, before = compilation.plan_json, plan_if_any(out)
     result = write_bundle(
         out,
         compilation.files,
-        compilation.plan_json,
+        plan,
         compilation.lock,
         conflict=conflict,
         force=force,
@@ -45,7 +45,7 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         check=check,
     )
     written = not (check or dry_run) and was_written(result, conflict)
-    document = build_document(recipe, out, compilation.plan_json, before, result, written=written)
+    document = build_document(recipe, out, plan, before, result, written=written)
     if format == "json":
         print_json(document)
     elif document["changes"]:

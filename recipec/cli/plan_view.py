@@ -55,7 +55,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     return [
         _row("trains", _trained(choice, values)),
         _row("on", f"{machine}, {SHARDERS[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
-        _row("batch", f"{choice['global_batch_size']} sequences = {_split(choice)}, up to {_length(values)}"),
+        _row("batch", f"{plural(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
     ]
@@ -117,14 +117,17 @@ def _kernels(choice: Document) -> str:
 
 
 def _memory(memory: Document) -> list[str]:
+    """The three totals: allocated by tensors, reserved by the allocator, and of the device with what is outside it."""
     peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
-    head = f"{gib(peak)} of {gib(usable)} usable per GPU at the peak ({memory['peak_stage'].replace('_', ' ')})"
+    stage = memory["peak_stage"].replace("_", " ")
+    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per GPU"
     named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
     rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
-    device = f"    {gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])} with what its "
-    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, f"{device}driver and caches take"]
+    device = f"{gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])}"
+    totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {device} with its driver's"
+    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, totals]
 
 
 def _bar(size: int, usable: int) -> str:
@@ -167,10 +170,13 @@ def _machine(stage: Document) -> list[str]:
         _row("disk", f"{gib(disk['total_bytes'])}: {', '.join(f'{name} {gib(size)}' for name, size in parts.items())}"),
         _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per GPU for the data loader"),
     ]
-    waits = (
-        f"{100 * stage['time']['waiting_share']:.0f} % of a step waits for communication that computation does not hide"
-    )
-    return lines + [_row("links", waits)] * (stage["choice"]["world_size"] > 1)
+    return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
+
+
+def _links(time: Document) -> list[str]:
+    share = f"{100 * time['waiting_share']:.0f} %"
+    waits = f"{share} of a step waits for communication that computation does not hide"
+    return [_row("links", "; ".join([waits, *time["shorter_waits"]]))]
 
 
 def _rejected(stage: Document) -> list[str]:

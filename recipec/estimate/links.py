@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from recipec.layout import ASSUMED_NETWORK_GBPS
+
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
 ACHIEVED = {"nvlink": 0.77, "infinity-fabric": 0.65, "pcie": 0.4, "network": 0.8}
 PCIE_GB_S = 32.0  # PCIe 4.0 x16, one direction
 PCIE_ACHIEVED = 0.75  # pinned copies to and from the host
 # Seconds per collective and per hop of its ring, the model that NCCL itself chooses algorithms by: src/graph/tuning.cc,
-# base latency of Ring/Simple and its hardware latencies for NVLink, PCI and network. Read 2026-11.
+# base latency of Ring/Simple and its hardware latencies for NVLink, PCI and network. The same in NCCL 2.18.1 (d97a32fa)
+# and in 5067397c of 2026-06; before 2.18 the network's was 9.6 us (01afd20a of 2020). Read 2026-11. NCCL has none for
+# Infinity Fabric: taken as NVLink's.
 COLLECTIVE_SECONDS = 8.4e-6
 HOP_SECONDS = {"nvlink": 3.4e-6, "infinity-fabric": 3.4e-6, "pcie": 5.7e-6, "network": 14.0e-6}
 
@@ -27,8 +31,8 @@ class Link:
 
     kind: str  # nvlink | infinity-fabric | pcie
     gb_s: float  # per GPU and direction, peak
-    gpus_per_node: int = 8
-    network_gb_s: float = 12.5  # per node and direction
+    gpus_per_node: int
+    network_gb_s: float  # per node and direction
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class Group:
     stride: int = 1
 
 
-def link_of(gpu: _Gpu, kind: str = "auto", gpus_per_node: int = 8, network_gbps: float = 100.0) -> Link:
+def link_of(gpu: _Gpu, kind: str = "auto", gpus_per_node: int = 8, network_gbps: float = ASSUMED_NETWORK_GBPS) -> Link:
     """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
     chosen = gpu.link if kind == "auto" else kind
     rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S

@@ -18,6 +18,7 @@ from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
+from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.exclusive import AUTO
 from recipec.rules.core import Decision
@@ -31,17 +32,11 @@ class Given:
 
     model: Model | None
     gpu: Gpu
-    gpus_per_node: int
-    nodes: int
+    machines: Machines
     goal: tuple[Decision, ...]
     hardware: tuple[Decision, ...]
     data: Mapping[str, DataFacts]
     template_text: str | None
-
-    @property
-    def gpus(self) -> int:
-        """All devices of all nodes."""
-        return self.gpus_per_node * self.nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +45,11 @@ class Facts:
 
     model: Model
     gpu: Gpu
-    gpus_per_node: int
-    nodes: int
+    machines: Machines
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # "train", "preferences": what the recipe's sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
     selection: Selection | None = None  # how the model was chosen; None where the recipe names it
-
-    @property
-    def gpus(self) -> int:
-        """All devices of all nodes."""
-        return self.gpus_per_node * self.nodes
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
@@ -72,16 +61,15 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
         return None
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
-    machines = hardware.gpus_per_node or 1, hardware.nodes or 1
-    return Given(model, gpu, *machines, tuple(_goal(loaded)), tuple(priced), data, template)
+    machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template)
 
 
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     """What is given, with `model` as the one to start from."""
     facts = [*given.goal, *model_facts(loaded, model), *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    machines = given.gpu, given.gpus_per_node, given.nodes
-    return Facts(model, *machines, decisions, given.data, given.template_text)
+    return Facts(model, given.gpu, given.machines, decisions, given.data, given.template_text)
 
 
 def _model(loaded: LoadedRecipe, report: Report) -> Model | None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
+from recipec.layout import ASSUMED_NETWORK_GBPS
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
-ASSUMED_NETWORK_GBPS = 100.0  # one common adapter for each machine
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
 
 

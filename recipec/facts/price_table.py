@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from datetime import date
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from recipec.catalog.lookup import nearest
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
+from recipec.recipe.schema_limits import MOST_USD_PER_GPU_HOUR
 from recipec.recipe.source import read
 from recipec.recipe.wording import shown
 
@@ -89,6 +89,6 @@ def _value(path: str, key: str, value: Any, place: Place) -> Iterator[Diagnostic
     expected, types = _TYPES[key]
     if not isinstance(value, types) or isinstance(value, bool):
         yield Diagnostic("E0202", f"`{path}` is {shown(value)}", (Label(place, f"expected {expected}"),))
-    elif key == "usd_per_hour" and not (isfinite(value) and value > 0):
-        label = Label(place, "must be more than 0 and finite")
+    elif key == "usd_per_hour" and not 0 < value <= MOST_USD_PER_GPU_HOUR:
+        label = Label(place, f"must be more than 0 and at most {MOST_USD_PER_GPU_HOUR:,}")
         yield Diagnostic("E0205", f"`{path}` is {shown(value, bare=True)}", (label,))

@@ -18,7 +18,7 @@ from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import LoraShape, Work
-from recipec.layout import Layout, Mesh
+from recipec.layout import ASSUMED_NETWORK_GBPS, Layout, Mesh
 
 GB = 1e9
 RANK = 16  # the books' own
@@ -133,7 +133,7 @@ def adapter_percent(size: str) -> float:
     return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
 
 
-def speed(job: Job, card: str, network_gbps: float = 100.0) -> TimeEstimate:
+def speed(job: Job, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> TimeEstimate:
     """Time of a step on nodes of eight cards."""
     link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network_gbps)
     return step_time(job.architecture, job.layout, job.work, gpu(card), link)

@@ -31,7 +31,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
 def _link(facts: Facts, kind: str) -> Link:
     network = facts.decisions.get("network_gbps")
     rate = () if network is None else (network.value,)
-    return link_of(facts.gpu, kind, facts.gpus_per_node, *rate)
+    return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
 
 
 def _typical(work: Work, value: Mapping[str, Decision]) -> Work:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from recipec.catalog.gpus import gpu, gpu_names
-from recipec.catalog.models import model, model_names
+from recipec.catalog.models import models
+from recipec.layout import Machines
 from recipec.planner.settle import Context, settle
 from recipec.rules.core import Decision, Wish
 
@@ -32,27 +33,27 @@ def unpinned(context: Context) -> Changes:
 
 def more_gpus(context: Context) -> Changes:
     """A fuller node."""
+    now = context.facts.machines
     for count in GPUS_OF_A_NODE:
-        if count > context.facts.gpus_per_node:
-            yield f"gpus_per_node = {count}", _on(context, count, context.facts.nodes)
+        if count > now.gpus_per_node:
+            yield f"gpus_per_node = {count}", _on(context, Machines(now.nodes, count))
 
 
 def more_nodes(context: Context) -> Changes:
     """More nodes of eight GPUs."""
-    most = GPUS_OF_A_NODE[-1]
+    now, most = context.facts.machines, GPUS_OF_A_NODE[-1]
     for count in NODES:
-        if count > context.facts.nodes:
+        if count > now.nodes:
             text = f"nodes = {count}"
-            if context.facts.gpus_per_node < most:
+            if now.gpus_per_node < most:
                 text = f"gpus_per_node = {most} and {text}"
-            yield text, _on(context, max(context.facts.gpus_per_node, most), count)
+            yield text, _on(context, Machines(count, most))
 
 
-def _on(context: Context, gpus_per_node: int, nodes: int) -> Context:
-    facts, gpus = context.facts, gpus_per_node * nodes
-    counts = {"gpus_per_node": gpus_per_node, "nodes": nodes, "gpus": gpus}
-    given = _given(facts.decisions, **counts, total_vram_gib=gpus * facts.gpu.memory_gib)
-    return replace(context, facts=replace(facts, gpus_per_node=gpus_per_node, nodes=nodes, decisions=given))
+def _on(context: Context, machines: Machines) -> Context:
+    facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gib
+    given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gib=total)
+    return replace(context, facts=replace(facts, machines=machines, decisions=given))
 
 
 def larger_gpu(context: Context) -> Changes:
@@ -61,7 +62,7 @@ def larger_gpu(context: Context) -> Changes:
     known = [card for card in map(gpu, gpu_names()) if card is not None]
     for card in sorted(known, key=lambda card: card.memory_gib):
         if card.memory_gib > facts.gpu.memory_gib:
-            total = card.memory_gib * facts.gpus
+            total = card.memory_gib * facts.machines.gpus
             given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, gpu_bf16=card.bf16)
             yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
 
@@ -78,8 +79,7 @@ def shorter(context: Context) -> Changes:
 def smaller_model(context: Context) -> Changes:
     """The next smaller models of the same family."""
     facts = context.facts
-    known = [found for found in map(model, model_names()) if found is not None]
-    family = [other for other in known if other.family == facts.model.family and other.kind == facts.model.kind]
+    family = [other for other in models() if other.family == facts.model.family and other.kind == facts.model.kind]
     for other in sorted(family, key=lambda other: -other.architecture.params):
         if other.architecture.params < facts.model.architecture.params:
             given = _given(facts.decisions, params=other.architecture.params)

@@ -9,7 +9,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import device_overhead_bytes, reserved_factor, usable_bytes
 from recipec.estimate.links import Link
-from recipec.estimate.memory import MemoryEstimate, largest_micro_batch, step_memory
+from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
@@ -18,7 +18,8 @@ from recipec.planner.meshes import STRATEGIES
 
 GIB = 2**30
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-MOST_HOST_BYTES = 2 * 1024 * GIB  # eight-GPU nodes of the large clouds have 1 to 2 TiB, DGX H100 2; read 2026-11
+# Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.
+MOST_HOST_BYTES = 2 * 1024 * GIB
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
@@ -38,6 +39,7 @@ class Bounds:
 class Candidate:
     """A layout with its estimates; `over_bytes` is 0 when it fits."""
 
+    stage: str
     layout: Layout
     memory: MemoryEstimate
     time: TimeEstimate | None
@@ -51,12 +53,15 @@ class Candidate:
 
     @property
     def family(self) -> str:
-        return family_of(self.layout)
+        return family_of(self.stage, self.layout)
 
 
-def family_of(layout: Layout) -> str:
+_ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "full pretraining"}
+
+
+def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    name = {"full": "full fine-tuning", "lora": "LoRA"}[layout.adaptation]
+    name = {"full": _ALL_WEIGHTS.get(stage, "full fine-tuning"), "lora": "LoRA"}[layout.adaptation]
     name = "QLoRA" if layout.quantization == "nf4" else name
     offload = " with CPU offload" if layout.offload == "cpu" else ""
     return f"{name}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
@@ -85,16 +90,14 @@ def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: 
 
 def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
     room = planned_bytes(bounds.memory_gib, layout.mesh.world_size)
-    micro_batch = bounds.micro_batch or _micro_batch(layout, shape, work, bounds.global_batch, room)
-    layout = with_batch(layout, micro_batch, bounds.global_batch)
-    memory = step_memory(shape, layout, work)
+    layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     host_needed = 0
     if layout.offload != "none" or work.objective == "pretrain":  # random weights are not read from a shared file
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
     obstacle = _host_obstacle(host_needed, bounds.host_bytes)
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
-    return Candidate(layout, memory, time, over, host_needed, obstacle)
+    return Candidate(work.objective, layout, memory, time, over, host_needed, obstacle)
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
@@ -105,14 +108,25 @@ def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
     return f"{needed}, it has {host_bytes / GIB:,.0f}" if host_bytes is not None else f"{needed}: state host_memory_gib"
 
 
-def _micro_batch(layout: Layout, shape: Architecture, work: Work, global_batch: int, room_bytes: int) -> int:
-    """The largest power of two that fits and gives every rank a whole share of the global batch; at least 1."""
-    share = max(1, global_batch // layout.mesh.data_parallel)
-    if largest_micro_batch(shape, layout, work, room_bytes) >= share:
-        return share  # the whole share at once: no gradients are kept between micro steps
-    fits = largest_micro_batch(shape, replace(layout, accumulation=2), work, room_bytes)
-    sizes = [size for size in (2**power for power in range(13)) if size <= min(fits, share) and share % size == 0]
-    return max(sizes, default=1)
+def _with_largest_batch(
+    layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
+) -> tuple[Layout, MemoryEstimate]:
+    """The layout with the largest micro batch that fits, or else with the smallest, and its memory."""
+    for size in _micro_batches(layout, bounds):
+        split = with_batch(layout, size, bounds.global_batch)
+        memory = step_memory(shape, split, work)
+        if memory.peak_allocated_bytes <= room_bytes:
+            break
+    return split, memory
+
+
+def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else a rank's whole share of the global batch, then the powers of two that divide it."""
+    if bounds.micro_batch is not None:
+        return [bounds.micro_batch]
+    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
+    powers = (2**power for power in range(share.bit_length() - 1, -1, -1))
+    return [share, *(size for size in powers if size < share and share % size == 0)]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:

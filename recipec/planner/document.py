@@ -60,6 +60,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "bound_by": plan.time.bound_by,
             "mfu": _short(plan.time.mfu),
             "waiting_share": _short(plan.needs.waiting_share),
+            "shorter_waits": list(plan.shorter_waits),
             "band": list(plan.time.band),
         },
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import log
 
-from recipec.catalog.models import model, model_names
+from recipec.catalog.models import models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import StagePlan
 from recipec.recipe import LoadedRecipe
@@ -44,5 +44,5 @@ def _count(tokens: float) -> str:
 
 def _base_model(name: str, params: int) -> str:
     """The base model of the catalog with this name, else the one nearest in size."""
-    known = [found for found in map(model, model_names()) if found is not None and found.kind == "base"]
+    known = [model for model in models() if model.kind == "base"]
     return min(known, key=lambda other: (other.name != name, abs(log(other.architecture.params / params)))).name

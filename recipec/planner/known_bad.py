@@ -54,5 +54,5 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
 
 
 def _divides(shape: Architecture, ranks: int) -> bool:
-    """Whether every rank gets the same number of heads and features."""
-    return all(size % ranks == 0 for size in (shape.num_heads, shape.num_kv_heads, shape.intermediate_size))
+    """Whether every rank gets whole heads."""
+    return shape.num_heads % ranks == 0 and shape.num_kv_heads % ranks == 0

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from recipec.layout import Layout
-from recipec.planner.meshes import Machines, meshes
+from recipec.layout import Layout, Machines
+from recipec.planner.meshes import meshes
 from recipec.rules.core import Ledger
 
 OFFLOADING = ("zero1", "zero2", "zero3")  # strategies that can hold optimizer states in CPU memory

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from recipec.layout import Mesh
+from recipec.layout import Machines, Mesh
 
 STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")  # simplest first
 MOST_CONTEXT_RANKS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Machines:
-    """The devices of a recipe."""
-
-    nodes: int
-    gpus_per_node: int
-
-    @property
-    def gpus(self) -> int:
-        return self.nodes * self.gpus_per_node
-
-    def world_sizes(self) -> list[int]:
-        """Whole nodes in equal parts of the cluster, then equal parts of one node; the largest first."""
-        whole = [self.gpus_per_node * count for count in _divisors(self.nodes)]
-        return [*whole, *(count for count in _divisors(self.gpus_per_node) if count < self.gpus_per_node)]
 
 
 def meshes(machines: Machines, sequences: int, wishes: Mapping[str, Any]) -> Iterator[tuple[str, Mesh]]:
@@ -41,8 +23,12 @@ def meshes(machines: Machines, sequences: int, wishes: Mapping[str, Any]) -> Ite
 
 
 def _sizes(machines: Machines, sequences: int) -> list[int]:
-    """All equal parts, and where the batch is the limit on one node, one device for each sequence."""
-    sizes = machines.world_sizes()
+    """Whole nodes in equal parts of the cluster, then equal parts of one node; the largest first.
+
+    Where the batch is the limit on one node, also one device for each sequence.
+    """
+    nodes = [machines.gpus_per_node * count for count in _divisors(machines.nodes)]
+    sizes = [*nodes, *_divisors(machines.gpus_per_node)[1:]]
     if machines.nodes > 1 or sequences >= machines.gpus or sequences in sizes:
         return sizes
     return sorted([*sizes, max(sequences, 1)], reverse=True)

@@ -9,24 +9,24 @@ from recipec.facts import Facts
 from recipec.planner.choose import GIB, Candidate
 from recipec.planner.plan import Needs
 from recipec.planner.settle import work_of
+from recipec.planner.waiting import waiting_share
 from recipec.rules.core import Ledger
 
 
 def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     """The needs of the chosen layout; the ledger is settled, checkpoints included."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    assert chosen.time is not None
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger)
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens)
     merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
-    per_node = facts.gpus_per_node
+    per_node = facts.machines.gpus_per_node
     host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
     return Needs(
         storage=_with_merged(storage) if merged else storage,
         host=host,
         loader_cores_per_gpu=value["dataloader_workers"],
-        waiting_share=chosen.time.terms["communication"] / chosen.time.seconds_per_step,
+        waiting_share=waiting_share(chosen),
     )
 
 

@@ -26,13 +26,13 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
     now = _least(context, rung)
     if now is None:
         return None
-    needs = card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     same = rung == (chosen.layout.adaptation, chosen.layout.quantization)  # without offload: a network would undo it
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found):
-            return NextBetter(family_of(now[0]), needs, change, family_of(found[0]))
-    return NextBetter(family_of(now[0]), needs, None, None)
+            return NextBetter(family, needs, change, family_of(context.stage.name, found[0]))
+    return NextBetter(family, needs, None, None)
 
 
 def _next_rung(context: Context, layout: Layout) -> Rung | None:

@@ -19,9 +19,9 @@ WATCH = {
     "offload": "tokens_per_second: offloading trades speed for memory",
     "world_size": "samples_per_second: grows with the ranks",
     "shards": "tokens_per_second: near the prediction; larger groups of shards save memory and cost network",
-    "tensor_parallel": "tokens_per_second: every layer waits for its all-reduces",
-    "context_parallel": "tokens_per_second: every attention waits for the other keys and values",
-    "expert_parallel": "tokens_per_second: every token waits for its way to its experts and back",
+    "tensor_parallel": "tokens_per_second: with more than one, every layer waits for its all-reduces",
+    "context_parallel": "tokens_per_second: with more than one, every attention waits for the other keys and values",
+    "expert_parallel": "tokens_per_second: with more than one, every token waits for its way to its experts and back",
 }
 
 MEMORY_INPUTS = (
@@ -42,8 +42,8 @@ KEYS = {  # recipe keys that fix a part of the layout
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, batch split and checkpointing, in that order."""
-    layout, memory = chosen.layout, chosen.memory
-    peak = f"{memory.peak_reserved_bytes / GIB:.1f} GiB of {facts.gpu.name}'s {facts.gpu.memory_gib:g}"
+    layout, memory, machines = chosen.layout, chosen.memory, facts.machines
+    peak = f"{memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
     share = (
         f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {layout.mesh.data_parallel}"
@@ -58,13 +58,13 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
         (
             "offload",
             layout.offload,
-            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, facts.gpus_per_node)),
+            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, machines.gpus_per_node)),
             ("strategy", "gpu", "params"),
         ),
         (
             "world_size",
             layout.mesh.world_size,
-            _world(layout.mesh.world_size, facts.gpus),
+            _world(layout.mesh.world_size, machines.gpus, target),
             ("gpus", "global_batch_size"),
         ),
         (
@@ -91,21 +91,22 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
 
 
 def _mesh(ledger: Ledger, mesh: Mesh) -> list[tuple[str, Any, str, tuple[str, ...]]]:
-    """Groups of shards where there are several, and ranks that share a layer where any do or the recipe says so."""
+    """Groups of shards where there are several, and how many ranks share a layer: one where none do."""
     inputs = ("world_size", "strategy", "params", "max_length", "global_batch_size")
     rows: list[tuple[str, Any, str, tuple[str, ...]]] = []
     if mesh.replicate > 1 and mesh.shard > 1:
         rows.append(("shards", mesh.shard, f"{mesh.replicate} copies of {mesh.shard} shards each", inputs))
     for name, ranks in (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert)):
-        if ranks > 1 or f"train.{name}_parallel" in ledger.wishes:
-            rows.append((f"{name}_parallel", ranks, _SHARED[name].format(ranks), inputs))
+        whole, shared = _SHARED[name]
+        because = f"{ranks} ranks share {shared}" if ranks > 1 else f"no rank shares {whole} with another"
+        rows.append((f"{name}_parallel", ranks, because, inputs))
     return rows
 
 
-_SHARED = {
-    "tensor": "{} ranks share each matrix product, so each gathers and recomputes a part of a layer",
-    "context": "{} ranks share each sequence, so each keeps a part of its activations",
-    "expert": "{} ranks share the experts, so each gathers a part of them",
+_SHARED = {  # what each rank has whole, and what it means to share it
+    "tensor": ("a matrix product", "each matrix product, so each gathers and recomputes a part of a layer"),
+    "context": ("a sequence", "each sequence, so each keeps a part of its activations"),
+    "expert": ("the experts of a layer", "the experts, so each gathers a part of them"),
 }
 
 
@@ -174,10 +175,12 @@ def _offload(offload: str, peak: str, host_bytes: int) -> str:
     return f"states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
 
 
-def _world(world_size: int, gpus: int) -> str:
+def _world(world_size: int, gpus: int, sequences: int) -> str:
     if world_size == gpus:
         return f"all {gpus} device{'s' * (gpus > 1)}"
-    return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+    if sequences < gpus:
+        return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+    return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"
 
 
 def _checkpointing(on: bool) -> str:

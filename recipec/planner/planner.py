@@ -9,6 +9,7 @@ from recipec.diagnostics.model import Report
 from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
+from recipec.planner.bounds import bounds_of
 from recipec.planner.choose import GIB, Candidate, planned_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
@@ -18,9 +19,11 @@ from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
 from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
+from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
+from recipec.rules.words import devices
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
@@ -86,9 +89,11 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * chosen.time.seconds_per_step
     others = rejected(chosen, found.tried, seconds)
     price = facts.decisions["gpu_price"]
-    idle = facts.gpus - chosen.layout.mesh.world_size
-    basis = price.because + (f"; {idle} of {facts.gpus} GPUs idle, and paid" if idle else "")
-    cost = run_cost(seconds, facts.gpus, price.value, basis)
+    gpus = facts.machines.gpus
+    idle = gpus - chosen.layout.mesh.world_size
+    noun = devices(facts.decisions["gpu_is_cpu"].value)
+    basis = price.because + (f"; {idle} of {gpus} {noun} idle, and paid" if idle else "")
+    cost = run_cost(seconds, gpus, price.value, basis)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")
@@ -105,6 +110,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
+        shorter_waits=shorter_waits(facts, chosen, found.tried, bounds_of(context, ledger, loaded)),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried),

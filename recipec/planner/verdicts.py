@@ -38,7 +38,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
-        over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB, {candidate.over_bytes / GIB:.1f} over"
+        over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB allocated, {candidate.over_bytes / GIB:.1f} over"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
         return Rejected(candidate.family, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
@@ -59,9 +59,9 @@ def _adaptation(candidate: Candidate) -> str:
 
 def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
-    gpu, stage = context.facts.gpu, context.stage.name
+    gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
-    label = Label(loaded.place("hardware", key, part="value"), f"{context.facts.gpus} x {gpu.memory_gib:g} GiB")
+    label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:g} GiB")
     closest = sorted(found.tried, key=lambda candidate: candidate.over_bytes)[:3]
     notes = tuple(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
     help = tuple(ways_out(context, loaded)) or (

@@ -27,4 +27,4 @@ def ways_out(context: Context, loaded: LoadedRecipe) -> list[str]:
 
 def _summary(chosen: Candidate) -> str:
     host = f" and {chosen.host_bytes / GIB:.0f} GiB of CPU memory" if chosen.layout.offload != "none" else ""
-    return f"{chosen.family} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB per device{host}"
+    return f"{chosen.family} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB allocated per device{host}"

@@ -13,11 +13,11 @@ _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
 _SURROGATES = "\ud800-\udfff"  # in file names: bytes that are not UTF-8
 
 _REASONS = {
-    re.compile(f"[{PRIVATE_USE}]"): "private-use characters mean something else in each program",
-    re.compile(f"[{_CONTROLS}\t\n]"): "control characters break the files that this text is written into",
-    re.compile(f"[{_INVISIBLE}]"): "invisible line and direction marks make text read as what it is not",
-    re.compile(f"[{_NONCHARACTERS}]"): "noncharacters are not text",
-    re.compile(f"[{_SURROGATES}]"): "bytes that are not UTF-8 are not text",
+    f"[{PRIVATE_USE}]": "private-use characters mean something else in each program",
+    f"[{_CONTROLS}\t\n]": "control characters break the files that this text is written into",
+    f"[{_INVISIBLE}]": "invisible line and direction marks make text read as what it is not",
+    f"[{_NONCHARACTERS}]": "noncharacters are not text",
+    f"[{_SURROGATES}]": "bytes that are not UTF-8 are not text",
 }
 _IN_STRINGS = re.compile(f"[{_CONTROLS}{_INVISIBLE}{PRIVATE_USE}{_NONCHARACTERS}{_SURROGATES}]")
 _IN_NAMES = re.compile(f"[\t\n{_CONTROLS}{_INVISIBLE}{PRIVATE_USE}{_NONCHARACTERS}{_SURROGATES}]")
@@ -35,7 +35,7 @@ def forbidden_in_name(name: str) -> str | None:
 
 def why_forbidden(character: str) -> str:
     """Return what is wrong with a forbidden character."""
-    return next(reason for pattern, reason in _REASONS.items() if pattern.match(character))
+    return next(reason for pattern, reason in _REASONS.items() if re.match(pattern, character))
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

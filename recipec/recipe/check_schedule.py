@@ -8,9 +8,9 @@ from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.check_batch import setting
 from recipec.recipe.exclusive import STAGES
 from recipec.recipe.written import Written
+from recipec.rules.schedule import DECAY_SHARE
 
 DECAYS = "warmup-stable-decay"
-DECAY_SHARE = 0.1  # of the steps: rule SCHED-004
 
 
 def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ Status = Annotated[
     Literal["experimental", "staging", "production", "archived"],
     Meanings("a try", "a candidate under test", "in use", "kept, no longer used"),
 ]
+MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
 _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
 
@@ -27,7 +28,7 @@ class Budget(Section):
 
     max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key("Hours", "The longest run, in hours.", 12)
     max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200)
-    price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000)] | None = key(
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
         "Price", "What one GPU costs for an hour, in US dollars.", 2.5
     )
     prices: Line | None = key(

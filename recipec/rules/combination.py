@@ -30,12 +30,17 @@ class Facts:
     tensor: int = 1
     context: int = 1
     expert: int = 1
-    tensor_divides: bool = True  # heads and features divide by the ranks
+    tensor_divides: bool = True  # heads and key heads divide by the ranks
     context_divides: bool = True  # the length divides by twice the ranks
     experts: int = 0
     model_type: str = "llama"  # as config.json says
     eval_every: float = 0.05
     save_every: float = 0.05
+
+    @property
+    def fsdp(self) -> bool:
+        """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
+        return self.strategy in ("fsdp", "hsdp")
 
 
 @dataclass(frozen=True, slots=True)

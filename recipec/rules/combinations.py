@@ -6,7 +6,6 @@ from recipec.rules.combination import BadCombination, Facts
 from recipec.rules.combinations_parallel import PARALLEL
 
 _ZERO = ("zero1", "zero2", "zero3")
-_FSDP = ("fsdp", "hsdp")
 _BNB = ("adamw-8bit", "paged-adamw-8bit")
 
 
@@ -40,7 +39,7 @@ COMBINATIONS = (
         "with a bf16 storage the forward pass is wrong",
         "accelerate 1.15 fsdp_utils, accelerate #3983 and #3987; bitsandbytes #1945",
         'strategy = "ddp" with the 4-bit base, or LoRA on an unquantised base under FSDP',
-        lambda f: f.quantization == "nf4" and f.strategy in _FSDP,
+        lambda f: f.quantization == "nf4" and f.fsdp,
     ),
     BadCombination(
         "BAD-004",
@@ -48,7 +47,7 @@ COMBINATIONS = (
         "bitsandbytes kernels read the address of a sharded tensor as if it were the whole: illegal memory access",
         "bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
         'optimizer = "adamw"; FSDP already shards its states',
-        lambda f: f.optimizer in _BNB and f.strategy in _FSDP,
+        lambda f: f.optimizer in _BNB and f.fsdp,
     ),
     BadCombination(
         "BAD-005",
@@ -65,7 +64,7 @@ COMBINATIONS = (
         "training steps run, and the first checkpoint hangs",
         "ms-swift #9313",
         'strategy = "zero2" or "zero3", or no modules_to_save',
-        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.strategy in _FSDP,
+        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.fsdp,
     ),
     BadCombination(
         "BAD-007",

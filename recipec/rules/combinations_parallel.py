@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recipec.rules.combination import BadCombination
 
-_FSDP = ("fsdp", "hsdp")
 # Model types of the catalog whose tensor plan splits by columns and rows alone: transformers 5.23 configuration classes
 TENSOR_PLANS = frozenset(
     (
@@ -18,9 +17,9 @@ PARALLEL = (
     BadCombination(
         "BAD-019",
         "tensor parallelism that the model does not divide by",
-        "every rank must get the same number of heads, key heads and features, or the plan is refused at load",
-        "transformers 5.23 distributed/tensor_parallel.py (validate_param)",
-        "a tensor_parallel that divides num_attention_heads, num_key_value_heads and intermediate_size",
+        "a rank must get whole heads and key heads: a part of one cannot be reshaped in the attention's forward pass",
+        "run on transformers 5.23: RuntimeError in LlamaAttention.forward; features may divide unevenly",
+        "a tensor_parallel that divides num_attention_heads and num_key_value_heads",
         lambda f: f.tensor > 1 and not f.tensor_divides,
     ),
     BadCombination(
@@ -51,7 +50,8 @@ PARALLEL = (
         "BAD-023",
         "context parallelism of a length that does not divide",
         "each rank takes two pieces of a sequence, one from each end, so the length must divide by twice the ranks",
-        "torch 2.13 context_parallel load balancing; accelerate 1.15 documentation",
+        "torch 2.13 distributed/tensor/experimental/_context_parallel/_load_balancer.py (_HeadTailLoadBalancer: "
+        "AssertionError)",
         "a max_length that is a multiple of 2 x context_parallel",
         lambda f: f.context > 1 and not f.context_divides,
     ),
@@ -59,7 +59,7 @@ PARALLEL = (
         "BAD-024",
         "context parallelism without PyTorch's fused attention",
         "only scaled_dot_product_attention is replaced by its ring",
-        "accelerate 1.15 context parallel guide",
+        "transformers 5.23 Trainer._prepare_context_parallel_inputs (ValueError)",
         'attention = "sdpa"',
         lambda f: f.context > 1 and f.attention != "sdpa",
     ),
@@ -86,6 +86,6 @@ PARALLEL = (
         "multiplies by the local part of lm_head alone",
         "run: loss 5.367 instead of 5.947 on the pinned stack",
         'strategy = "fsdp" or "hsdp"',
-        lambda f: max(f.tensor, f.context, f.expert) > 1 and f.strategy not in _FSDP,
+        lambda f: max(f.tensor, f.context, f.expert) > 1 and not f.fsdp,
     ),
 )

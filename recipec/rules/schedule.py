@@ -84,6 +84,9 @@ def epochs(stage: str, adaptation: str, examples: int) -> Choice:
     return Choice(passes, f"{passes} over {examples:,} examples ({size}) with {adaptation}", accepts=(1, most))
 
 
+DECAY_SHARE = 0.1  # of the steps: MiniCPM (arXiv 2404.06395, 2024)
+
+
 @rule(
     "SCHED-004",
     decides="decay_share",
@@ -96,4 +99,4 @@ def decay_share() -> Choice:
     001 names the schedule and no length. MiniCPM, which introduced it, found that about 10 % of the tokens suffice for
     the decay. The pinned stack counts the decay in steps and not as a share, so train.py computes them.
     """
-    return Choice(0.1, "the last 0.1 of the steps, as MiniCPM")
+    return Choice(DECAY_SHARE, f"the last {DECAY_SHARE:g} of the steps, as MiniCPM")

@@ -18,6 +18,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def devices(gpu_is_cpu: bool) -> str:
+    """What a recipe's devices are called: GPUs, but for the CPU."""
+    return "devices" if gpu_is_cpu else "GPUs"
+
+
 def data_size(examples: int) -> str:
     """Name the row of rule book 001 "Data size for instruction tuning?" that a number of training rows falls into.
 

@@ -1,1 +1,16 @@
 """Which model, where the recipe leaves it open: acceptable ones in order, each one tried by planning it."""
+
+from __future__ import annotations
+
+from recipec.diagnostics.model import Report
+from recipec.facts import Facts, Given, with_model
+from recipec.recipe import LoadedRecipe
+
+
+def choose_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
+    """The facts with the model that the recipe names or, for `auto`, the selected one; None with E0408 without one."""
+    if given.model is not None:
+        return with_model(loaded, given, given.model)
+    from recipec.selection.select import select_model
+
+    return select_model(loaded, given, report)

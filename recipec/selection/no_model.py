@@ -54,7 +54,7 @@ def _limit(loaded: LoadedRecipe, given: Given, found: Shortlist) -> Label:
     if plan is not None and budget.max_cost_usd is not None:
         return Label(loaded.place("budget", "max_cost_usd"), "the smallest model cannot be shown to take less")
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
-    return Label(loaded.place("hardware", key), f"{given.gpus} x {given.gpu.memory_gib:g} GiB")
+    return Label(loaded.place("hardware", key), f"{given.machines.gpus} x {given.gpu.memory_gib:g} GiB")
 
 
 def _left_out(found: Shortlist) -> tuple[str, ...]:

@@ -34,10 +34,8 @@ class _Picked:
     room: Room  # what it fits in
 
 
-def choose_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
-    """The facts with the model that the recipe names or, for `auto`, the selected one; None with E0408 without one."""
-    if given.model is not None:
-        return with_model(loaded, given, given.model)
+def select_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
+    """The facts with the selected model; None with E0408 without one."""
     terms = terms_of(loaded, given)
     found, room = shortlist(models(), terms, loaded), _room(loaded, terms)
     picked = _pick(loaded, given, found, room)
@@ -72,12 +70,13 @@ def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist
     selection = Selection(model.name, size, because, len(found.acceptable), len(models()), others)
     facts = with_model(loaded, given, model)
     asked = {id: decision for id, decision in terms.decisions.items() if decision.value is not None}
-    decisions = {**asked, **facts.decisions, "model": _decision(model, because, (*asked, *_fixed(loaded, facts)))}
+    basis = (*asked, *_fixed(loaded, facts))
+    decisions = {**asked, **facts.decisions, "model": _decision(model, because, basis)}
     alternatives = Decision(
         "model_runners_up",
         [other.model for other in others],
         "; ".join(f"{other.model}: {other.reason}" for other in others) or "no other model is acceptable",
-        inputs=("model", *asked),
+        inputs=("model", *basis),
         origin="planner",
         source="plans of the same recipe with these models",
         key="model.name",
@@ -106,10 +105,10 @@ def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:
 
 
 def _because(given: Given, room: Room, picked: _Picked) -> str:
-    model, machine = picked.trial.model, f"{given.gpus} x {given.gpu.name}"
-    size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary} of {given.gpu.memory_gib:g}"
+    model, machine = picked.trial.model, f"{given.machines.gpus} x {given.gpu.name}"
+    size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary}'s {given.gpu.memory_gib:g}"
     unread = " (widely published, not looked up)" if "licence" in model.unverified else ""
-    end = f"{size} per device, licence {model.licence}{unread}"
+    end = f"{size}, licence {model.licence}{unread}"
     if picked.room != room:
         return f"none of {len(picked.group)} acceptable {model.kind} models fits {room}: the smallest, {end}"
     acceptable = f"{len(picked.group)} acceptable {model.kind} models"

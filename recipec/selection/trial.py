@@ -55,9 +55,9 @@ class Trial:
 
     @property
     def summary(self) -> str:
-        """How it fits: "LoRA 18.3 GiB"."""
+        """How it fits: "LoRA 18.3 GiB of the device"."""
         assert self.peak is not None
-        return f"{_adaptation(self.peak)} {self.peak.memory.peak_allocated_bytes / GIB:.1f} GiB"
+        return f"{_adaptation(self.peak)} {self.peak.memory.peak_device_bytes / GIB:.1f} GiB of the device"
 
 
 def first_to_fit(loaded: LoadedRecipe, given: Given, models: Iterable[Model], room: Room) -> Trial | None:
@@ -147,7 +147,7 @@ def _obstacle(found: Fit) -> str:
         return found.bad[0].title if found.bad else "no strategy is left"
     closest = min(found.tried, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
     peak, over = closest.memory.peak_allocated_bytes / GIB, closest.over_bytes / GIB
-    return closest.obstacle or f"{_adaptation(closest)} {peak:.1f} GiB, {over:.1f} over"
+    return closest.obstacle or f"{_adaptation(closest)} {peak:.1f} GiB allocated, {over:.1f} over"
 
 
 def _adaptation(candidate: Candidate) -> str:

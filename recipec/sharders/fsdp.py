@@ -33,8 +33,6 @@ def _hybrid_files(run: Run) -> dict[str, Mapping[str, Any]]:
     groups = {
         "parallelism_config_dp_replicate_size": Leaf(mesh.replicate, run.ids("shards"), "copies of the model"),
         "parallelism_config_dp_shard_size": Leaf(mesh.shard, run.ids("shards"), "neighbouring ranks that share one"),
-        "parallelism_config_tp_size": 1,
-        "parallelism_config_cp_size": 1,
     }
     return {path: file | {"parallelism_config": groups} for path, file in _files(run).items()}
 

@@ -56,7 +56,7 @@ def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[st
         f"{name} is {facts.get(name)}, not {value}" for name, value in expected.items() if facts.get(name) != value
     ]
     sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
-    if stage.choice["strategy"] in ("fsdp", "hsdp", "zero3") and not int(sharded):
+    if SHARDERS[stage.choice["strategy"]].shards_parameters and not int(sharded):
         problems.append(f"none of {total} parameters is sharded")
     counts = ("trainable_tensors", "trained_tokens", "rows")
     problems += [f"{name} is {facts.get(name)}" for name in counts if not facts.get(name)]

@@ -100,7 +100,7 @@ def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
 
 def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
     """Whether a sharded training had finished its work: facts told, peak printed, weights saved."""
-    fsdp = any(stage.choice["strategy"] in ("fsdp", "hsdp") for stage in launch.sandbox.bundle.stages)
+    fsdp = any(SHARDERS[stage.choice["strategy"]].fact == "fsdp" for stage in launch.sandbox.bundle.stages)
     text = outcome.text()
     return fsdp and outcome.code is not None and "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)
 

@@ -91,6 +91,14 @@ def test_a_decision_answers_to_its_names(run, out, key, target):
     assert "`train.learning_rate` in the recipe, set at recipe.toml:17" in text
 
 
+@pytest.mark.parametrize("kind", ["tensor", "context", "expert"])
+def test_a_key_that_is_not_set_has_its_answer(run, out, kind):
+    decision = ask(run, "recipe.toml", f"train.{kind}_parallel")["decisions"][0]
+
+    assert (decision["value"], decision["where"]) == (1, "")
+    assert decision["because"].startswith("no rank shares ")
+
+
 def test_a_fact_says_what_it_leads_to(run, out):
     assert "sft.learning_rate" in ask(run, "out", "examples")["decisions"][0]["leads_to"]
 

@@ -27,7 +27,7 @@ EDGES: dict[str, str] = {
     "dataset": "",
     "diagnostics": "",
     "estimate": "catalog layout",
-    "facts": "catalog dataset diagnostics recipe rules",
+    "facts": "catalog dataset diagnostics layout recipe rules",
     "figures": "catalog estimate layout rules",
     "layout": "",
     "methods": "",

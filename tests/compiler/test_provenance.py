@@ -73,6 +73,9 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.weight_decay": (0.05,),
 }  # fmt: skip
 
+# Plans with another value are not built: tests/planner/test_several_nodes.py
+NOT_BUILT = {"train.tensor_parallel", "train.context_parallel", "train.expert_parallel"}
+
 # Lines that no single decision is behind, and why.
 EXCEPTIONS = {
     "PLAN = ": "the digest of the whole plan: everything is behind it",
@@ -100,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_overridable_key_is_flipped(folder: Path) -> None:
     settled = [decision for name in BASES for decision in _found(_base(folder, name)).values()]
-    assert {thing.key for thing in (*RULES.values(), *settled)} - {""} == FLIPS.keys()
+    assert {thing.key for thing in (*RULES.values(), *settled)} - {""} == FLIPS.keys() | NOT_BUILT
 
 
 @pytest.mark.parametrize("key", FLIPS)

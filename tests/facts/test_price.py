@@ -83,6 +83,7 @@ FAULTS = {
     "another key": ("[h100]\nusd_per_hour = 2\neur_per_hour = 2\n", "E0203"),
     "nothing": ("[h100]\nusd_per_hour = 0\n", "E0205"),
     "negative": ("[h100]\nusd_per_hour = -1.5\n", "E0205"),
+    "too much": ("[h100]\nusd_per_hour = 1e300\n", "E0205"),
     "infinite": ("[h100]\nusd_per_hour = inf\n", "E0205"),
     "not a number": ("[h100]\nusd_per_hour = nan\n", "E0205"),
     "unknown": ("[h1000]\nusd_per_hour = 2\n", "E0302"),
@@ -100,6 +101,11 @@ def test_a_faulty_table_is_refused_where_it_is_wrong(tmp_path: Path, case: str) 
     found = compiled(tmp_path, with_key(LORA, "budget", {"prices": NAMED, "price_per_gpu_hour": 2}))
     assert codes(found) == [code]
     assert found.diagnostics[0].labels[0].place.file.endswith(NAMED)
+
+
+def test_a_price_in_the_recipe_has_the_same_bound(tmp_path: Path) -> None:
+    assert codes(compiled(tmp_path, with_key(LORA, "budget", {"price_per_gpu_hour": 10_000}))) == []
+    assert codes(compiled(tmp_path, with_key(LORA, "budget", {"price_per_gpu_hour": 1e300}))) == ["E0205"]
 
 
 @pytest.mark.parametrize(("name", "code"), [("nope.toml", "E0001"), (".", "E0002")])

@@ -77,6 +77,22 @@ def test_warned(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("base", "gpus", "batch", "title"),
+    [
+        (LORA, 4, 2, "2 of 4 GPUs are idle"),
+        (LORA, 4, 3, "1 of 4 GPUs is idle"),
+        (BASES["cpu"], 2, 1, "1 of 2 devices is idle"),
+    ],
+)
+def test_idle_devices_are_counted(tmp_path: Path, base: Keys, gpus: int, batch: int, title: str) -> None:
+    recipe = _with(base, {"hardware.gpus_per_node": gpus, "train.global_batch_size": batch})
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert title in [finding.title for finding in found.diagnostics]
+    assert found.plan and found.plan.stages[0].decisions["world_size"].because.endswith("no sequences for the others")
+    assert f"{title.replace(' is', '').replace(' are', '')}, and paid" in found.plan.stages[0].cost_because
+
+
+@pytest.mark.parametrize(
     ("policy", "code"),
     [({"licences": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licences": ["apache-2.0"]}, "")],
 )

@@ -166,11 +166,11 @@ def test_the_decision_has_its_reason_and_its_runners_up(tmp_path: Path) -> None:
     assert compilation.plan is not None
     found = compilation.plan.stages[0].decisions["model"]
     assert (found.origin, found.rule, found.key) == ("planner", "MODEL-007", "model.name")
-    assert "8.19B parameters, LoRA 18." in found.because
+    assert "8.19B parameters, LoRA 20." in found.because
     assert {"model_kinds", "model_licences", "model_context", "gpu"} <= set(found.inputs)
     reasons = {other.model: other.reason for other in _selection(compilation).runners_up}
     assert 3 <= len(reasons) <= 5
-    assert reasons["Qwen/Qwen3-14B"].startswith("LoRA 29.4 GiB, 8.8 over; ")
+    assert reasons["Qwen/Qwen3-14B"].startswith("LoRA 29.4 GiB allocated, 8.8 over; ")
     assert reasons["meta-llama/Llama-3.1-8B-Instruct"].startswith("Llama 3.1 Community License, gated; ")
 
 

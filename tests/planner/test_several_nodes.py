@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, compiled, good, with_key
 
+from recipec.layout import Machines
 from recipec.planner import StagePlan
 from recipec.planner.choose import TIE
-from recipec.planner.meshes import Machines, meshes
+from recipec.planner.meshes import meshes
 
 
 def on_nodes(model: str, nodes: int, **changes: Any) -> Tables:
@@ -96,6 +97,24 @@ def test_spread_layers_are_planned_and_not_built(tmp_path: Path) -> None:
     recipe = on_nodes("meta-llama/Llama-3.1-8B", 1, train__tensor_parallel=2)
     assert planned(tmp_path, recipe).layout.mesh.tensor == 2
     assert [d.code for d in compiled(tmp_path, recipe).diagnostics if d.code.startswith("E")] == ["E0410"]
+
+
+def test_a_faster_layout_that_cannot_be_built_is_named(tmp_path: Path) -> None:
+    """Eight long sequences feed 8 of 64 GPUs, unless ranks share them."""
+    rows = {"data__max_length": 16384, "data__tokens_per_example": 3000, "train__packing": False}
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 8, train__global_batch_size=8, **rows))
+    assert stage.layout.mesh.world_size == 8
+    (faster,) = [other for other in stage.rejected if other.layout.mesh.ranks_per_layer > 1]
+    assert faster.seconds is not None and faster.seconds * (1 + TIE) < stage.seconds
+    assert faster.reason == f"fits, {stage.seconds / faster.seconds:.1f}x faster, and cannot be built yet"
+
+
+def test_nodes_behind_a_slow_network_are_left_idle_and_why(tmp_path: Path) -> None:
+    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 2, hardware__network_gbps=10))
+    assert stage.layout.mesh.world_size == 8 and stage.layout.global_batch >= 16
+    assert stage.decisions["world_size"].because == (
+        "8 of 16 devices: no layout that fits on more of them is clearly faster"
+    )
 
 
 def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:

@@ -52,3 +52,14 @@ def test_a_plan_fits_its_own_estimate(tmp_path: Path, name: str) -> None:
         assert stage.layout.mesh.world_size <= stage.decisions["gpus"].value
         assert stage.layout.global_batch == stage.decisions["global_batch_size"].value
         assert stage.steps >= 1 and stage.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("pretrain", "pretraining"), ("domain-text", "full pretraining"), ("full-finetune", "full fine-tuning")],
+)
+def test_training_all_weights_is_called_what_it_is(name: str, words: str) -> None:
+    plan = compile_recipe(RECIPES / f"{name}.toml", only_plan=True).plan
+    assert plan
+    said = [f"{other.family}: {other.reason}" for other in plan.stages[0].rejected]
+    assert said and all(line.startswith(f"{words}, ") or line.endswith(f"the rules prefer {words}") for line in said)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("trl")
+torch = pytest.importorskip("torch")
 
 
 def test_bad_001_a_quantised_model_without_adapters_is_refused():
@@ -48,6 +49,33 @@ def test_bad_017_saving_must_be_a_multiple_of_evaluation(tmp_path, save_steps, w
         return
     with pytest.raises(ValueError, match="multiple"):
         TrainingArguments(output_dir=str(tmp_path), save_steps=save_steps, **fixed)
+
+
+@pytest.mark.parametrize(("length", "works"), [(64, True), (60, False)])
+def test_bad_023_each_rank_takes_two_pieces_of_a_sequence(length, works):
+    from torch.distributed.tensor.experimental._context_parallel._load_balancer import _HeadTailLoadBalancer
+
+    balancer = _HeadTailLoadBalancer(length, 4, "cpu")
+    if works:
+        assert balancer._generate_indices().numel() == length
+        return
+    with pytest.raises(AssertionError):
+        balancer._generate_indices()
+
+
+@pytest.mark.parametrize(("attention", "works"), [("sdpa", True), ("eager", False), ("flash_attention_2", False)])
+def test_bad_024_context_parallelism_takes_pytorchs_attention_alone(attention, works):
+    from transformers import Trainer
+
+    parallel = SimpleNamespace(cp_enabled=True, cp_backend="torch")
+    trainer = SimpleNamespace(accelerator=SimpleNamespace(parallelism_config=parallel, maybe_context_parallel=dict))
+    model = SimpleNamespace(config=SimpleNamespace(_attn_implementation=attention))
+    inputs = {"input_ids": torch.zeros(1, 8, dtype=torch.long), "labels": torch.zeros(1, 8, dtype=torch.long)}
+    if works:
+        assert "shift_labels" in Trainer._prepare_context_parallel_inputs(trainer, model, inputs)[1]
+        return
+    with pytest.raises(ValueError, match="SDPA"):
+        Trainer._prepare_context_parallel_inputs(trainer, model, inputs)
 
 
 def test_ckpt_001_a_multiple_may_still_miss_after_rounding():

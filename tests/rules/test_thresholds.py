@@ -1,4 +1,4 @@
-"""Every threshold of a single decision below, at and above, and the choices where the books are silent."""
+"""Fine-tuning: every threshold of a single decision below, at and above, and the choices where the books are silent."""
 
 from __future__ import annotations
 
@@ -50,28 +50,6 @@ def test_learning_rate_by_data_size():
     assert over(optimizer.learning_rate, 3, SIZES, "dpo", "lora", "none", SEVEN) == [5e-6] * 6
 
 
-@pytest.mark.parametrize(
-    ("params", "rate", "accepts"),
-    [
-        (125_000_000, 6e-4, (1e-4, 1e-3)),
-        (299_999_999, 6e-4, (1e-4, 1e-3)),
-        (300_000_000, 3e-4, (1e-4, 3e-4)),
-        (19_999_999_999, 3e-4, (1e-4, 3e-4)),
-        (20_000_000_000, 1.5e-4, (1e-4, 3e-4)),
-        (99_999_999_999, 1.5e-4, (1e-4, 3e-4)),
-        (100_000_000_000, 8e-5, (6e-5, 3e-4)),
-    ],
-)
-def test_learning_rate_of_pretraining_by_the_size_of_the_model(params, rate, accepts):
-    choice = optimizer.learning_rate("pretrain", "full", "none", 10**7, params)
-    assert (choice.value, choice.accepts) == (rate, accepts)
-
-
-def test_pretraining_forgets_old_gradients_sooner():
-    assert over(optimizer.adam_beta2, 0, ("sft", "dpo", "continue-pretrain", "pretrain")) == [0.999] * 3 + [0.95]
-    assert over(optimizer.weight_decay, 0, ("sft", "continue-pretrain", "pretrain")) == [0.01, 0.1, 0.1]
-
-
 def test_a_4_bit_base_narrows_the_accepted_learning_rate():
     assert optimizer.learning_rate("sft", "lora", "none", 5_000, SEVEN).accepts == (1e-4, 5e-4)
     assert optimizer.learning_rate("sft", "lora", "nf4", 5_000, SEVEN).accepts == (1e-4, 3e-4)
@@ -81,47 +59,22 @@ def test_epochs_by_data_size():
     assert over(schedule.epochs, 2, SIZES, "sft", "lora") == [5, 3, 3, 2, 2, 1]
     assert over(schedule.epochs, 2, SIZES, "sft", "full") == [3, 3, 3, 2, 2, 1]
     assert over(schedule.epochs, 2, SIZES, "dpo", "lora") == [3, 2, 2, 1, 1, 1]
-    assert over(schedule.epochs, 2, SIZES, "continue-pretrain", "full") == [1] * 6
-    assert over(schedule.epochs, 2, SIZES, "pretrain", "full") == [1] * 6
 
 
 def test_ten_epochs_are_never_accepted_silently():
-    for stage in ("sft", "dpo", "continue-pretrain"):
+    for stage in ("sft", "dpo"):
         assert all(schedule.epochs(stage, "lora", n).accepts[1] < 10 for n in SIZES)
 
 
 def test_warmup_by_stage_and_data_size():
     assert over(schedule.warmup, 1, SIZES, "sft") == [0.1] + [0.03] * 5
-    assert over(schedule.warmup, 0, ("dpo", "continue-pretrain", "pretrain"), 999) == [0.1, 0.03, 0.01]
+    assert schedule.warmup("dpo", 999).value == 0.1
 
 
 def test_global_batch_size():
     rest = (SEVEN, 2_048, 500)
-    sizes = (99_999, 100_000, 100_001)
-    assert over(batch.global_batch_size, 2, sizes, "continue-pretrain", "lora", *rest) == [128, 512, 512]
     assert over(batch.global_batch_size, 0, ("sft", "dpo"), "lora", 5_000, *rest) == [32, 32]
     assert over(batch.global_batch_size, 0, ("sft", "dpo"), "full", 5_000, *rest) == [64, 32]
-
-
-@pytest.mark.parametrize(
-    ("params", "length", "texts", "sequences"),
-    [
-        (999_999_999, 4_096, 10**9, 128),  # 0.5M tokens
-        (1_000_000_000, 4_096, 10**9, 256),  # 1M
-        (4_999_999_999, 4_096, 10**9, 256),
-        (5_000_000_000, 4_096, 10**9, 1_024),  # 4M
-        (99_999_999_999, 4_096, 10**9, 1_024),
-        (100_000_000_000, 4_096, 10**9, 4_096),  # 16M
-        (5_000_000_000, 8_192, 10**9, 512),
-        (5_000_000_000, 3_000, 10**9, 1_024),  # down to a power of two
-        (5_000_000_000, 4_096, 1_000_000, 128),  # 1B tokens in 1,000 steps: 1M each
-        (5_000_000_000, 4_096, 10, 32),  # never fewer
-    ],
-)
-def test_global_batch_of_pretraining_in_tokens(params, length, texts, sequences):
-    choice = batch.global_batch_size("pretrain", "full", texts, params, length, 1_000)
-    assert choice.value == sequences
-    assert choice.accepts[0] <= min(sequences, 512) and choice.accepts[1] >= 4_096
 
 
 def test_lora_rank_under_at_and_over_16_gb():
@@ -138,7 +91,6 @@ def test_lora_rank_by_difficulty():
     assert lora_rank_for("sft", False, 100_000) == 16
     assert lora_rank_for("sft", False, 100_001) == 32
     assert lora_rank_for("sft", True, 100_001) == 64
-    assert lora_rank_for("continue-pretrain", False, 5_000) == 64
     assert lora_rank_for("dpo", False, 5_000) == 16
 
 
@@ -149,7 +101,6 @@ def test_lora_alpha_is_twice_the_rank_within_the_range():
 
 def test_lora_dropout():
     assert over(lora.lora_dropout, 1, (999, 1_000, 1_001), "sft") == [0.1, 0.05, 0.05]
-    assert lora.lora_dropout("continue-pretrain", 999).value == 0.0
 
 
 def test_lora_targets_spare_experts_and_router():
@@ -175,11 +126,8 @@ def test_precision_by_hardware():
 
 def test_checkpointing_is_required_above_7b_and_under_16_gb():
     seven = 7_000_000_000
-    assert over(memory.checkpointing_required, 0, (seven - 1, seven, seven + 1), None, 80, False) == [
-        False,
-        False,
-        True,
-    ]
+    sizes = (seven - 1, seven, seven + 1)
+    assert over(memory.checkpointing_required, 0, sizes, None, 80, False) == [False, False, True]
     assert over(memory.checkpointing_required, 2, (15.9, 16, 16.1), seven, None, False) == [True, False, False]
     assert memory.checkpointing_required(seven, "memory", 80, False).value is True
     assert memory.checkpointing_required(seven, None, 8, True).value is False
@@ -202,10 +150,6 @@ def test_kernels():
         ("sft", 600, 700, None, 1_024),
         ("sft", 600, None, 1_024, 1_024),
         ("dpo", None, 3_000, 131_072, 4_096),
-        ("continue-pretrain", 600, 9_000, 131_072, 2_048),
-        ("continue-pretrain", None, None, 1_024, 1_024),
-        ("pretrain", 600, 9_000, 131_072, 4_096),
-        ("pretrain", None, None, 2_048, 2_048),
     ],
 )
 def test_max_length(stage, mean, p99, context, expected):
@@ -221,8 +165,6 @@ def test_max_length(stage, mean, p99, context, expected):
         ("sft", "eager", False, "none"),
         ("sft", "flash_attention_2", True, "bfd"),
         ("dpo", "flash_attention_2", False, "none"),
-        ("continue-pretrain", "sdpa", True, "wrapped"),
-        ("pretrain", "sdpa", True, "wrapped"),
     ],
 )
 def test_packing(stage, attention, packs, strategy):
@@ -231,19 +173,13 @@ def test_packing(stage, attention, packs, strategy):
 
 
 def test_overflow_and_the_limit_of_dropped_rows():
-    assert over(data.overflow, 0, ("sft", "dpo", "continue-pretrain", "pretrain")) == ["drop", "drop", "split", "split"]
+    assert over(data.overflow, 0, ("sft", "dpo")) == ["drop", "drop"]
     assert data.dropped_rows_limit().value == 0.05
 
 
 def test_loss_on_the_answers_only():
     formats = ("text", "chat", "instruction", "prompt-completion", "preference")
-    assert over(data.loss_on, 0, formats, "plain", False) == [
-        "all",
-        "assistant",
-        "completion",
-        "completion",
-        "completion",
-    ]
+    assert over(data.loss_on, 0, formats, "plain", False) == ["all", "assistant", *["completion"] * 3]
 
 
 def test_conversations_without_a_mask_become_rows():
@@ -266,7 +202,6 @@ def test_preparation_always_removes_duplicates_and_leaks():
 def test_given_files_replace_the_fractions():
     for rule in (evaluation.eval_fraction, evaluation.test_fraction):
         assert over(rule, 0, (False, True), "sft", 5_000) == [0.1, 0.0]
-        assert over(rule, 2, (99_999, 100_000, 999_999, 1_000_000), False, "pretrain") == [0.1, 0.01, 0.01, 0.001]
         assert over(rule, 2, (99_999, 10**7), False, "sft") == [0.1, 0.1]
 
 

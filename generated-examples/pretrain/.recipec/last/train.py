@@ -49,7 +49,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=2,  # 2 needs 67.9 GiB of a100-80gb's 79.14
+        per_device_train_batch_size=2,  # 2 needs 69.2 GiB of the device's 79.14
         gradient_accumulation_steps=16,  # 256 sequences = 2 x 16 x 8
         per_device_eval_batch_size=2,
         learning_rate=3e-4,

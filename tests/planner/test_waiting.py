@@ -1,0 +1,43 @@
+"""A plan that mostly waits for the network says what would shorten it, and planning it so comes to the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.planner import StagePlan
+from recipec.planner.waiting import MOSTLY
+
+
+def planned(folder: Path, nodes: int, network_gbps: int) -> StagePlan:
+    """Full fine-tuning of a 32B model on nodes of eight H100."""
+    recipe: Tables = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-32B")
+    recipe = with_key(recipe, "train", {"adaptation": "full", "global_batch_size": 256})
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": nodes, "network_gbps": network_gbps}
+    plan = compiled(folder, with_key(recipe, "hardware", hardware), only_plan=True).plan
+    assert plan
+    return plan.stages[0]
+
+
+def test_what_is_advised_comes_true(tmp_path: Path) -> None:
+    now = planned(tmp_path, 4, 100)
+    assert now.needs.waiting_share > MOSTLY
+    network, fewer = now.shorter_waits
+    rate, faster = re.fullmatch(r"network_gbps = (\d+) takes (\S+)x the time", network).groups()
+    nodes, slower, cheaper = re.fullmatch(r"nodes = (\d) takes (\S+)x the time at (\S+)x the cost", fewer).groups()
+
+    quick, small = planned(tmp_path, 4, int(rate)), planned(tmp_path, int(nodes), 100)
+
+    assert quick.needs.waiting_share <= MOSTLY < now.needs.waiting_share
+    assert quick.seconds <= now.seconds * float(faster) * 1.05
+    assert small.seconds == pytest.approx(now.seconds * float(slower), rel=0.05)
+    assert small.cost_usd == pytest.approx(now.cost_usd * float(cheaper), rel=0.05)
+
+
+@pytest.mark.parametrize(("nodes", "network_gbps"), [(1, 100), (4, 3200)])
+def test_nothing_is_advised_where_little_waits(tmp_path: Path, nodes: int, network_gbps: int) -> None:
+    stage = planned(tmp_path, nodes, network_gbps)
+    assert (stage.shorter_waits, stage.needs.waiting_share <= MOSTLY) == ((), True)
