@@ -184,6 +184,14 @@ COMBINATIONS = (
         'strategy = "single" or "ddp" on a CPU',
         lambda f: f.gpu_is_cpu and f.strategy not in ("single", "ddp"),
     ),
+    BadCombination(
+        "BAD-030",
+        "4-bit base on a CPU",
+        "a CPU with AVX512-BF16 packs the 4-bit weights at the first evaluation, and no gradient passes them after it",
+        "bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward; run: the gradient is None, a bias raises)",
+        'adaptation = "lora" on a CPU',
+        lambda f: f.gpu_is_cpu and f.quantization == "nf4",
+    ),
 )
 
 

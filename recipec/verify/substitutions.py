@@ -151,6 +151,12 @@ def _attention(given: Situation) -> Change | None:
     return Change(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
 
 
+def _four_bit(given: Situation) -> Change | None:
+    if "nf4" not in given.chosen("quantization"):
+        return None
+    return Change("4-bit products of the GPU", "bitsandbytes' plain ones", {"four-bit-kernel": True})
+
+
 def _optimizer(given: Situation) -> Change | None:
     special = sorted({name for name in given.given("optim") if "8bit" in name or "paged" in name})
     if not special:
@@ -215,6 +221,7 @@ TABLE = (
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),
     Row("attention", "the flash kernel", _attention),
+    Row("4-bit layers", "the GPU's kernels and their rounding", _four_bit),
     Row("optimizer", "8-bit rounding and paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),
     Row("data loading", "loader processes and pinned memory", _loader),

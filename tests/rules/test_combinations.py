@@ -67,6 +67,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"precision": "bf16"}, {"precision": "fp32"}, {"model_type": "gemma2"}],
     ),
     "BAD-029": ({"gpu_is_cpu": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"gpu_is_cpu": False}]),
+    "BAD-030": ({"gpu_is_cpu": True, "quantization": "nf4"}, [{"quantization": "none"}, {"gpu_is_cpu": False}]),
 }
 
 

@@ -46,6 +46,16 @@ pathlib.Path("rows.jsonl").write_text(json.dumps({"text": "hello"}) + "\\n")
 from datasets import load_dataset
 print(load_dataset("org/rows", None, split="train[:10%]", revision=None)[0])
 """
+FOUR_BIT = """
+import torch
+from bitsandbytes.nn import Linear4bit
+layer = Linear4bit(64, 64, bias=False, compute_dtype=torch.bfloat16, quant_type="nf4").to("cpu")
+with torch.no_grad():
+    layer.eval()(torch.ones(1, 64, dtype=torch.bfloat16))
+given = torch.ones(1, 64, dtype=torch.bfloat16, requires_grad=True)
+layer.train()(given).sum().backward()
+print("reached", given.grad is not None)
+"""
 DISK = "import shutil\nprint(shutil.disk_usage('.').free >= 2**60)"
 MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
 CPU = {"arguments": {"use_cpu": True}}
@@ -93,6 +103,14 @@ def test_a_patch_changes_what_the_library_does(tmp_path: Path, name: str) -> Non
         assert without in stock.stdout, stock.stderr
     patched = run(script, patches, tmp_path)
     assert expected in patched.stdout, patched.stderr
+
+
+def test_a_gradient_passes_a_4_bit_layer_after_an_evaluation(tmp_path: Path) -> None:
+    """Without the row it does not where the CPU has AVX512-BF16; elsewhere it does anyway."""
+    from bitsandbytes.functional import has_avx512bf16
+
+    assert f"reached {not has_avx512bf16()}" in run(FOUR_BIT, {}, tmp_path).stdout
+    assert "reached True" in run(FOUR_BIT, {"four-bit-kernel": True}, tmp_path).stdout
 
 
 def test_recipec_cannot_be_imported(tmp_path: Path) -> None:

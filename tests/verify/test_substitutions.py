@@ -38,7 +38,7 @@ CASES = {
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),
-    "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer"}),
+    "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer", "4-bit layers"}),
     "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters"}),
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
     "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),

@@ -26,7 +26,17 @@ def hub_data(module, files):
     module.load_dataset = load_dataset
 
 
+def four_bit_kernel(module, value):
+    """4-bit layers keep one weight format.
+
+    Where the CPU has AVX512-BF16, bitsandbytes 0.50 packs them at the first evaluation and leaves them so: the
+    training that follows is cut from the graph, and a layer with a bias raises.
+    """
+    module.has_avx512bf16 = lambda: False
+
+
 PATCHES = {
+    "four-bit-kernel": ("bitsandbytes.nn.modules", four_bit_kernel),
     "attention": ("transformers.modeling_utils", attention),
     "hub-data": ("datasets.load", hub_data),
 }
