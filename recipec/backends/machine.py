@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
 from recipec.estimate.storage import PROCESS_BYTES
-from recipec.facts.model import is_path
 from recipec.render.traced import Traced
 
 GIB = 2**30
@@ -43,8 +42,9 @@ def _memory(job: Job) -> list[str]:
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = 0 if is_path(job.facts.model.name) else found[0].hub_cache_bytes / GIB
+    model = found[0].hub_cache_bytes / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
-    parts = f"model {model:.1f}, prepared data {rows:.1f}, checkpoints and results {outputs:.1f}"
+    parts = f"prepared data {rows:.1f}, checkpoints and results {outputs:.1f}"
+    parts = f"model {model:.1f}, {parts}" if model else parts
     return f"Disk: {model + rows + outputs:.1f} GiB (predicted: {parts})"

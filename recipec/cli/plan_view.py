@@ -166,8 +166,9 @@ def _machine(stage: Document) -> list[str]:
         "tokenised data": disk["dataset_cache_bytes"],
     }
     cores = plural(host["loader_cores_per_gpu"], "core")
+    named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
     lines = [
-        _row("disk", f"{gib(disk['total_bytes'])}: {', '.join(f'{name} {gib(size)}' for name, size in parts.items())}"),
+        _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
         _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per GPU for the data loader"),
     ]
     return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)

@@ -26,7 +26,7 @@ def value_text(value: Any) -> str:
 
 def gib(size_bytes: int) -> str:
     """A size: "20.9 GiB"."""
-    return f"{size_bytes / GIB:.1f} GiB"
+    return f"{size_bytes / GIB:,.1f} GiB"
 
 
 def duration(seconds: float) -> str:

@@ -18,5 +18,5 @@ def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: s
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
     if usd_per_gpu_hour is None:
-        return Cost(hours, None, f"{hours:.1f} GPU hours; {basis}")
-    return Cost(hours, hours * usd_per_gpu_hour, f"{hours:.1f} GPU hours at ${usd_per_gpu_hour:g} ({basis})")
+        return Cost(hours, None, f"{hours:,.1f} GPU hours; {basis}")
+    return Cost(hours, hours * usd_per_gpu_hour, f"{hours:,.1f} GPU hours at ${usd_per_gpu_hour:g} ({basis})")

@@ -40,13 +40,18 @@ class HostMemory:
 
 
 def run_storage(
-    architecture: Architecture, layout: Layout, work: Work, keep_checkpoints: int, dataset_tokens: int
+    architecture: Architecture,
+    layout: Layout,
+    work: Work,
+    keep_checkpoints: int,
+    dataset_tokens: int,
+    downloaded: bool = True,
 ) -> Storage:
-    """Disk that a run needs; the hub cache holds the published bf16 weights."""
+    """Disk that a run needs; where a model is `downloaded`, the hub cache holds its published bf16 weights."""
     export = export_bytes(architecture, layout, work)
     checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
     kept = checkpoint * (keep_checkpoints + 1)
-    data, hub = dataset_tokens * TOKEN_BYTES, 2 * architecture.params
+    data, hub = dataset_tokens * TOKEN_BYTES, 2 * architecture.params if downloaded else 0
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
 
 

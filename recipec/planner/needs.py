@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
 from recipec.facts import Facts
+from recipec.facts.model import is_path
 from recipec.planner.choose import GIB, Candidate
 from recipec.planner.plan import Needs
 from recipec.planner.settle import work_of
@@ -18,21 +19,21 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger)
-    storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens)
+    downloaded = work.objective != "pretrain" and not is_path(facts.model.name)  # neither random weights nor a folder
+    storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
     host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
     return Needs(
-        storage=_with_merged(storage) if merged else storage,
+        storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=host,
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),
     )
 
 
-def _with_merged(storage: Storage) -> Storage:
-    """The next stage starts from the merged model, which lies beside the adapter and is as large as the base."""
-    merged = storage.hub_cache_bytes
+def _with_merged(storage: Storage, merged: int) -> Storage:
+    """The next stage starts from the merged model, which lies beside the adapter and is as large as the bf16 base."""
     return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
 
 

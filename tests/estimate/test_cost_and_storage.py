@@ -40,6 +40,11 @@ def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
     assert two.hub_cache_bytes == 2 * LLAMA_8B.params
 
 
+def test_what_is_not_downloaded_takes_no_disk():
+    disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded=False)
+    assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 9 * 10**6)
+
+
 def test_offload_asks_for_host_memory():
     shape = layout("full", 1, 8, "zero3")
     plain, moved = (host_memory(LLAMA_8B, replace(shape, offload=o), FULL, 8) for o in ("none", "cpu"))

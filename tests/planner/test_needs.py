@@ -27,6 +27,10 @@ def test_disk_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     assert disk["dataset_cache_bytes"] == 5_000 * 400 * 9
 
 
+def test_a_model_of_random_weights_is_not_downloaded(tmp_path: Path) -> None:
+    assert stages(tmp_path, "pretrain")[0]["storage"]["hub_cache_bytes"] == 0
+
+
 def test_more_checkpoints_take_more_disk(tmp_path: Path) -> None:
     five = good(tmp_path, with_key(BASES["lora-ddp"], "train.keep_checkpoints", 5)).plan
     assert five
