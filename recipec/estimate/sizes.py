@@ -67,7 +67,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None) -> Iterator[tu
     if lora is None:
         yield 1 if architecture.tie_embeddings else 2, 1, architecture.vocab_size, hidden
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
-        yield sparse, 1, moe.count if moe else 0, hidden  # the router
+        if moe:
+            yield sparse, 1, moe.count, hidden  # the router
 
 
 def _cast(architecture: Architecture) -> int:

@@ -73,12 +73,15 @@ def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
 def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> float:
     """Adafactor: two fp32 tensors of the largest parameter, with copies of a 16-bit parameter and its gradient four.
 
-    The multi-tensor AdamW holds a copy of what it trains, the multi-tensor SGD one of the gradients where it decays.
+    The multi-tensor AdamW holds a copy of what it trains; so does the multi-tensor SGD for a decay. Where FSDP shards,
+    SGD takes one parameter after the other (torch 2.13 `optim/optimizer.py`: no foreach for DTensors).
     """
     if layout.optimizer == "adafactor":
         return FP32_BYTES * sizes.largest * (2.0 if path.trained == FP32_BYTES else 4.0)
-    copies = work.decays and not layout.fsdp if layout.optimizer == "sgd" else work.foreach
-    return sizes.trainable * max(path.trained, path.master) / path.state_shards if copies else 0.0
+    if not (work.decays if layout.optimizer == "sgd" else work.foreach):
+        return 0.0
+    copied = sizes.largest if layout.optimizer == "sgd" and layout.fsdp else sizes.trainable
+    return copied * max(path.trained, path.master) / path.state_shards
 
 
 def _offloaded(states: States, layout: Layout) -> States:

@@ -94,7 +94,7 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     | adamw | 8 | always, where it fits |
     | adamw-8bit | 2 | all weights are trained and memory is short |
     | paged-adamw, paged-adamw-8bit | 8 or 2, on the host if need be | memory is short in some steps only |
-    | adafactor | about 0.01 | all weights are trained and the states do not fit; T5 (1910.10683) was trained with it |
+    | adafactor | under 0.01 | all weights are trained and the states do not fit; T5 (1910.10683) was trained with it |
     | lion, lion-8bit | 4 or 1 | batches are large; its paper sees larger gains with larger ones |
     | sgd | 0 | nothing else fits: AdaLomo (2310.10195) finds it worse than AdamW, and its rate takes a sweep |
 

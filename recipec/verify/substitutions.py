@@ -104,7 +104,8 @@ def _steps(given: Situation) -> Change:
 def _hyperparameters(given: Situation) -> Change | None:
     if not given.learns:
         return None
-    values = learning_values(given.bundle.last.choice["adaptation"])
+    choice = given.bundle.last.choice
+    values = learning_values(choice["adaptation"], choice["optimizer"])
     return Change("the plan's", ", ".join(f"{name} {value}" for name, value in values.items()), {"arguments": values})
 
 

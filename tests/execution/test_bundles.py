@@ -12,15 +12,15 @@ from recipec.verify import verify_bundle
 
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
-# What the shipped recipes do not show: that a run learns and resumes, two further architectures, and DPO on a model
-# without a chat template.
+# What the shipped recipes do not show: that a run learns and resumes, two further architectures, DPO on a model
+# without a chat template, and another optimizer.
 CASES = dict.fromkeys(("sft-lora", "fsdp", "dpo"), "learn") | dict.fromkeys(
-    ("zero2", "zero3", "hsdp", "from-scratch"), "run"
+    ("zero2", "zero3", "hsdp", "from-scratch", "adafactor"), "run"
 )
 MATRIX = dict.fromkeys(
     (
         *("qlora", "full-ddp", "sft-dpo", "pretrain", "zero1", "zero3", "hsdp"),
-        *("from-scratch", "from-scratch-fsdp"),
+        *("from-scratch", "from-scratch-fsdp", "adafactor", "lion", "lion-8bit", "paged-adamw", "sgd"),
     ),
     "learn",
 )
