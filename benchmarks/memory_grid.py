@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
 from statistics import median
@@ -35,6 +35,8 @@ MODELS = {  # name -> what it adds
 METHODS = {"full": ("full", "none"), "lora": ("lora", "none"), "qlora": ("lora", "nf4")}
 RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64), ("hsdp", 32))
 TRAINERS = ("sft", "dpo")
+OPTIMIZERS = ("adafactor", "lion", "sgd")  # beside AdamW: full fine-tuning of two models, on one device and with DDP
+OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
 STAGES = ("forward", "forward_end", "reference", "loss", "layer_backward", "end_of_backward", "optimizer_step")
@@ -56,6 +58,7 @@ class Case:
     packed: bool
     accumulation: int
     dropout: bool
+    optimizer: str = "adamw"
 
     @property
     def id(self) -> str:
@@ -63,7 +66,9 @@ class Case:
         rows = "packed" if self.packed else "padded"
         run = f"{self.method} {self.strategy}-{self.ranks} {self.trainer}"
         dropout = " dropout" if self.dropout else ""
-        return f"{self.model} {run} {kept} {self.length}x{self.rows} {rows} accumulate-{self.accumulation}{dropout}"
+        optimizer = f" {self.optimizer}" if self.optimizer != "adamw" else ""
+        batch = f"{self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}"
 
     @property
     def layout(self) -> Layout:
@@ -81,7 +86,7 @@ class Case:
             checkpointing=self.checkpointing,
             attention="flash_attention_2" if self.packed else "sdpa",
             packing=self.packed,
-            optimizer="adamw",
+            optimizer=self.optimizer,
         )
 
     @property
@@ -112,6 +117,8 @@ class Case:
 def cases() -> list[Case]:
     """Every model, method, strategy and trainer; the other choices by a hash, which also orders them."""
     rows = [_case(*choice) for choice in product(MODELS, METHODS, RANKS, TRAINERS)]
+    others = product(OPTIMIZER_MODELS, RANKS[:2], OPTIMIZERS)
+    rows += [replace(_case(name, "full", ranks, "sft"), optimizer=other) for name, ranks, other in others]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -202,8 +209,8 @@ def report(known: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 def _groups(errors: Mapping[Case, float]) -> dict[str, list[float]]:
     groups: dict[str, list[float]] = {"all": []}
     for case, value in errors.items():
-        strategy = f"{case.strategy}-{case.ranks}"
-        for name in ("all", case.model, case.method, strategy, case.trainer, f"{case.method}, {case.strategy}"):
+        parts = (f"{case.strategy}-{case.ranks}", case.trainer, case.optimizer, f"{case.method}, {case.strategy}")
+        for name in ("all", case.model, case.method, *parts):
             groups.setdefault(name, []).append(value)
     return groups
 

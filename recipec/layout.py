@@ -59,7 +59,7 @@ class Layout:
     checkpointing: bool
     attention: str  # sdpa | flash_attention_2 | eager
     packing: bool
-    optimizer: str  # adamw | adamw-8bit | paged-adamw-8bit
+    optimizer: str  # adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, lion, lion-8bit or sgd
 
     @property
     def fsdp(self) -> bool:

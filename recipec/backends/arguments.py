@@ -12,7 +12,16 @@ from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
 
-OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_8bit", "paged-adamw-8bit": "paged_adamw_8bit"}
+OPTIMIZERS = {  # transformers 5.23 OptimizerNames
+    "adamw": "adamw_torch_fused",
+    "adamw-8bit": "adamw_8bit",
+    "paged-adamw": "paged_adamw_32bit",
+    "paged-adamw-8bit": "paged_adamw_8bit",
+    "adafactor": "adafactor",
+    "lion": "lion_32bit",
+    "lion-8bit": "lion_8bit",
+    "sgd": "sgd",
+}
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
 MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
@@ -46,9 +55,11 @@ def _optimizer(stage: StageJob) -> Iterator[Arg]:
     warmup = stage.arg("warmup_steps", "warmup")
     yield Arg(warmup.name, warmup.value, warmup.decisions, "below 1: a share of all steps")
     yield stage.arg("optim", "optimizer", OPTIMIZERS[stage.value("optimizer")])
-    yield Arg("adam_beta1", 0.9)
-    yield stage.arg("adam_beta2", "adam_beta2")
-    yield Arg("adam_epsilon", 1e-8)
+    if "adam_beta2" in stage.plan.decisions:
+        yield Arg("adam_beta1", 0.9)
+        yield stage.arg("adam_beta2", "adam_beta2")
+    if "adamw" in stage.value("optimizer"):
+        yield Arg("adam_epsilon", 1e-8)
     yield stage.arg("weight_decay", "weight_decay")
     yield stage.arg("max_grad_norm", "max_grad_norm")
 

@@ -17,6 +17,7 @@ from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.words import counted
 
 GIB = 2**30
@@ -75,7 +76,7 @@ def _requirements(job: Job) -> list[Raw]:
 
 
 def _uses_bitsandbytes(stage: StageJob) -> bool:
-    return stage.nf4 or "8bit" in stage.value("optimizer")
+    return stage.nf4 or stage.value("optimizer") in BITSANDBYTES
 
 
 def _trackers(stage: StageJob) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.estimate.optimizers import state_bytes
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -20,7 +21,6 @@ DEEPSPEED = frozenset({"zero1", "zero2", "zero3"})
 NF4_BYTES = 0.5 + 1 / 64  # 4 bits and one absmax byte per block of 64 (bitsandbytes)
 NF4_DOUBLE_QUANT_BYTES = NF4_BYTES + 4 / (64 * 256)  # the absmax bytes' own fp32 scale per 256 blocks
 NF4_SINGLE_QUANT_BYTES = 0.5 + 4 / 64  # fp32 absmax per block
-ADAM_8BIT_BYTES = 2 * (1 + 4 / 256)  # two states of one byte and an fp32 absmax per block of 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def code_path(layout: Layout, work: Work) -> CodePath:
         master=master,
         gradient=2 if layout.strategy in DEEPSPEED else trained,
         step_gradient=4 if master else 0,
-        optimizer=_optimizer_bytes(layout, max(trained, master)),
+        optimizer=state_bytes(layout.optimizer, max(trained, master)),
         paged_optimizer=layout.optimizer.startswith("paged"),
         weight_shards=shard if layout.strategy in SHARDS_WEIGHTS else 1,
         gradient_shards=shard if layout.strategy in SHARDS_GRADIENTS else 1,
@@ -97,11 +97,6 @@ def _quantized_bytes(layout: Layout, work: Work) -> float:
     if layout.quantization != "nf4":
         return 0.0
     return NF4_DOUBLE_QUANT_BYTES if work.double_quant else NF4_SINGLE_QUANT_BYTES
-
-
-def _optimizer_bytes(layout: Layout, master_bytes: int) -> float:
-    """AdamW: two states of the trained weights' type."""
-    return ADAM_8BIT_BYTES if "8bit" in layout.optimizer else 2.0 * master_bytes
 
 
 def _adapter_copy(layout: Layout, work: Work, trained: int, low: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
@@ -22,6 +23,8 @@ class Sizes:
     head: int  # the output matrix where it is not the embedding itself
     largest_linear: int
     cast_by_layers: int  # trained parameters that autocast copies: no norms, biases, fused experts
+    largest: int  # the largest trained parameter; all experts of a layer are one
+    factors: int  # rows and columns of the trained matrices, and what is no matrix
 
 
 def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
@@ -31,9 +34,11 @@ def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
     adapters = per_layer * architecture.num_layers + _dense_difference(architecture, lora)
     layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
     embedding = architecture.vocab_size * architecture.hidden_size
+    trainable = architecture.params if lora is None else adapters
+    matrices = tuple(_matrices(architecture, lora))
     return Sizes(
         params=architecture.params,
-        trainable=architecture.params if lora is None else adapters,
+        trainable=trainable,
         adapters=adapters,
         linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
         layer=architecture.layer_params + per_layer,
@@ -42,7 +47,28 @@ def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
         head=0 if architecture.tie_embeddings else embedding,
         largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
         cast_by_layers=_cast(architecture) if lora is None else adapters,
+        largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
+        factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )
+
+
+def _matrices(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int, int, int]]:
+    """Trained parameters of two dimensions and more: how many, matrices in each, rows and columns."""
+    moe, hidden = architecture.moe, architecture.hidden_size
+    dense = moe.dense_layers if moe else 0
+    sparse = architecture.num_layers - dense
+    linear = [(sparse, *shape) for shape in architecture.linear_shapes()]
+    linear += [(dense, *shape) for shape in architecture.linear_shapes(dense=True)]
+    for layers, name, inputs, outputs in linear:
+        if lora is None:
+            yield layers, 1, outputs, inputs
+        elif lora.targets == ALL_LINEAR or name in lora.targets:
+            yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
+    if lora is None:
+        yield 1 if architecture.tie_embeddings else 2, 1, architecture.vocab_size, hidden
+        yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
+        if moe:
+            yield sparse, 1, moe.count, hidden  # the router
 
 
 def _cast(architecture: Architecture) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from recipec.estimate.codepath import DEEPSPEED, CodePath
+from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.work import Work
 from recipec.layout import Layout
@@ -32,12 +33,12 @@ def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
         "weights": weights,
         "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
-        "optimizer_states": _optimizer(sizes, path, full) / path.state_shards,
+        "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
         "reference_model": weights if work.reference == "model" else 0.0,
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards
-    temporaries = sizes.trainable * max(path.trained, path.master) / path.state_shards if work.foreach else 0.0
+    temporaries = _temporaries(layout, work, sizes, path)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
     return _paged(_offloaded(resident, layout), path)
@@ -58,11 +59,29 @@ def _frozen(sizes: Sizes, path: CodePath, work: Work) -> float:
     return sizes.linear * path.quantized / (path.weight_shards if work.fsdp == 1 else 1) + rest
 
 
-def _optimizer(sizes: Sizes, path: CodePath, full: bool) -> float:
-    """Two states per trained parameter; the 8-bit optimizers keep embeddings in fp32 (transformers does this)."""
-    if full and path.optimizer < 4:
-        return (sizes.trainable - sizes.embedding) * path.optimizer + sizes.embedding * 8
-    return sizes.trainable * path.optimizer
+def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
+    """Of all ranks. Adafactor keeps fp32 factors; the 8-bit optimizers keep embeddings in fp32 (transformers' Trainer),
+    but not under DeepSpeed, which hands them flat partitions."""
+    if layout.optimizer == "adafactor":
+        return FP32_BYTES * float(sizes.factors)
+    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adaptation == "full" else 0
+    if layout.strategy in DEEPSPEED:
+        whole = 0
+    return (sizes.trainable - whole) * path.optimizer + whole * STATES[layout.optimizer] * FP32_BYTES
+
+
+def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> float:
+    """Adafactor: two fp32 tensors of the largest parameter, with copies of a 16-bit parameter and its gradient four.
+
+    The multi-tensor AdamW holds a copy of what it trains; so does the multi-tensor SGD for a decay. Where FSDP shards,
+    SGD takes one parameter after the other (torch 2.13 `optim/optimizer.py`: no foreach for DTensors).
+    """
+    if layout.optimizer == "adafactor":
+        return FP32_BYTES * sizes.largest * (2.0 if path.trained == FP32_BYTES else 4.0)
+    if not (work.decays if layout.optimizer == "sgd" else work.foreach):
+        return 0.0
+    copied = sizes.largest if layout.optimizer == "sgd" and layout.fsdp else sizes.trainable
+    return copied * max(path.trained, path.master) / path.state_shards
 
 
 def _offloaded(states: States, layout: Layout) -> States:

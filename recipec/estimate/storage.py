@@ -8,6 +8,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
+from recipec.estimate.states import optimizer_states
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -64,8 +65,8 @@ def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
 
 def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> int:
     """Optimizer states of all ranks, and DeepSpeed's fp32 masters."""
-    path = code_path(layout, work)
-    return round(sizes(architecture, work.lora).trainable * (path.optimizer + path.master))
+    count, path = sizes(architecture, work.lora), code_path(layout, work)
+    return round(optimizer_states(layout, count, path) + count.trainable * path.master)
 
 
 def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:

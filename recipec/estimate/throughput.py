@@ -22,6 +22,9 @@ from recipec.layout import Layout
 # ZeRO-Offload, Ren et al. 2021, table 4).
 HOST_ADAM_SECONDS = 0.28e-9
 FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per operation
+# Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
+# (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
+ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
 BAND = (0.96, 1.36)  # measured / predicted step time, p10 to p90 of 129 published runs; benchmarks/results
 
 
@@ -80,10 +83,18 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
 
 
 def _optimizer(work: Work, layout: Layout, step: Step, gpu: Card) -> float:
-    """AdamW on the device: weights, gradient and states are read, weights and states written back."""
+    """On the device: weights, gradient and states are read, weights and states written back, in one or more passes."""
     if layout.offload != "none":
         return 0.0
     path = step.fixed.path
     per_param = 2 * max(path.trained, path.master) + path.gradient + 2 * path.optimizer
     moved = step.fixed.sizes.trainable / path.state_shards * per_param
-    return moved * (FOREACH_PASSES if work.foreach else 1.0) / (gpu.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9)
+    return moved * _passes(work, layout) / (gpu.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9)
+
+
+def _passes(work: Work, layout: Layout) -> float:
+    if layout.optimizer == "adafactor":
+        return ADAFACTOR_PASSES
+    if layout.optimizer == "sgd":
+        return DECAYING_SGD_PASSES if work.decays else 1.0
+    return FOREACH_PASSES if work.foreach else 1.0

@@ -30,7 +30,8 @@ class Work:
     head: str = "trl"  # trl, or that of another code: see recipec/estimate/head.py
     reference: str = "none"  # none | adapter-off | model
     padded: bool = False  # the batch carries an attention mask
-    foreach: bool = False  # the multi-tensor optimizer, which makes temporaries; ours is the fused one
+    foreach: bool = False  # the multi-tensor AdamW, which makes temporaries; ours is the fused one
+    decays: bool = True  # a weight decay: the multi-tensor SGD makes a copy of the gradients for it
     full_weights: str = "fp32"  # dtype that full fine-tuning trains outside DeepSpeed: fp32 | bf16
     autocast: bool = True  # False: the weights' own dtype is the compute dtype ("pure bf16")
     adapters: str = "auto"  # fp32 | bf16; auto: fp32, bf16 on a quantised base and under DeepSpeed

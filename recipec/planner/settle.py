@@ -28,6 +28,7 @@ from recipec.rules import (
 )
 from recipec.rules import precision as precisions
 from recipec.rules.core import Decision, Ledger, Wish
+from recipec.rules.optimizers import WITHOUT_BETAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +123,15 @@ def _data(ledger: Ledger, context: Context) -> None:
 def _learning(ledger: Ledger) -> None:
     given = ledger.decisions
     stage, adaptation, examples, params = (given[id] for id in ("stage", "adaptation", "examples", "params"))
-    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples, params)
+    named = given["optimizer"]
+    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples, params, named)
     if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
         ledger.decide(schedule.decay_share)
     ledger.decide(schedule.warmup, stage, examples)
     ledger.decide(schedule.epochs, stage, adaptation, examples)
-    ledger.decide(optimizer.adam_beta2, stage)
-    ledger.decide(optimizer.weight_decay, stage)
+    if named.value not in WITHOUT_BETAS:
+        ledger.decide(optimizer.adam_beta2, stage, named)
+    ledger.decide(optimizer.weight_decay, stage, named)
     ledger.decide(optimizer.max_grad_norm)
     size = (given["max_length"], given["tokens_per_example"])
     ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
@@ -211,5 +214,6 @@ def work_of(ledger: Ledger) -> Work:
         lora=lora_shape,
         reference=reference,
         padded=not value["packing"],
+        decays=value["weight_decay"] > 0,
         sync_each_batch=True,
     )

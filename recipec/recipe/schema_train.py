@@ -42,8 +42,18 @@ AttentionKernel = Annotated[
     Meanings("decided", "PyTorch's fused kernels", "the flash-attn package", "plain matrix products"),
 ]
 Optimizer = Annotated[
-    Literal["auto", "adamw", "adamw-8bit", "paged-adamw-8bit"],
-    Meanings("decided", "AdamW, fused", "states in 8 bits", "8-bit states that spill to host memory"),
+    Literal["auto", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "adafactor", "lion", "lion-8bit", "sgd"],
+    Meanings(
+        "decided",
+        "AdamW, fused",
+        "its states in 8 bits",
+        "fp32 states that spill to host memory",
+        "8-bit states that spill to host memory",
+        "second moments as rows and columns, no first ones",
+        "one state, and steps of one size for all parameters",
+        "its state in 8 bits",
+        "no state: a step along the gradient",
+    ),
 ]
 Schedule = Annotated[
     Literal["cosine", "linear", "constant", "warmup-stable-decay"],
@@ -71,7 +81,7 @@ class Learning(Section):
     learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key("Learning rate", "The peak.", 2e-4)
     schedule: Schedule | None = key("Schedule", "How the learning rate falls.", "linear")
     warmup: Annotated[float, Field(ge=0, lt=1)] | None = key("Warmup", "The share of the run it rises in.", 0.03)
-    weight_decay: Annotated[float, Field(ge=0, le=10)] | None = key("Weight decay", "AdamW's decay.", 0.01)
+    weight_decay: Annotated[float, Field(ge=0, le=10)] | None = key("Weight decay", "The optimizer's decay.", 0.01)
     max_grad_norm: Annotated[float, Field(gt=0, le=1e6)] | None = key("Gradient norm", "Longer ones are clipped.", 1.0)
     epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key("Epochs", "Passes over the data.", 3)
     max_steps: Annotated[int, Field(ge=1, le=10**9)] | None = key("Steps", "Optimizer steps. Excludes epochs.", 1000)

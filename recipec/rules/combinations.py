@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from recipec.rules.combination import BadCombination, Facts
 from recipec.rules.combinations_parallel import PARALLEL
+from recipec.rules.optimizers import BITSANDBYTES
 
 _ZERO = ("zero1", "zero2", "zero3")
-_BNB = ("adamw-8bit", "paged-adamw-8bit")
 
 
 def known_bad(facts: Facts) -> list[BadCombination]:
@@ -43,20 +43,21 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-004",
-        "8-bit optimizer under FSDP",
-        "bitsandbytes kernels read the address of a sharded tensor as if it were the whole: illegal memory access",
-        "bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
-        'optimizer = "adamw"; FSDP already shards its states',
-        lambda f: f.optimizer in _BNB and f.fsdp,
+        "8-bit, paged, Lion or Adafactor optimizer under FSDP",
+        "bitsandbytes' kernels and Adafactor's factors are not made for sharded tensors: the first step raises",
+        "run on the pinned stack: torch 2.13 DTensor has no sharding strategy for bitsandbytes.optimizer_update_32bit; "
+        "transformers 5.23 Adafactor.step mixes Tensor and DTensor; bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
+        'optimizer = "adamw", whose states FSDP already shards',
+        lambda f: (f.optimizer in BITSANDBYTES or f.optimizer == "adafactor") and f.fsdp,
     ),
     BadCombination(
         "BAD-005",
-        "8-bit optimizer with ZeRO offload",
-        "accelerate replaces it by DeepSpeedCPUAdam without a word, 32 bits wide and with adamw_mode off, so "
-        "weight decay changes its meaning too",
-        "accelerate 1.15 utils/deepspeed.map_pytorch_optim_to_deepspeed; DeepSpeed #6666",
-        'optimizer = "adamw" with offload, or the 8-bit optimizer without offload',
-        lambda f: f.optimizer in _BNB and f.strategy in _ZERO and f.offload != "none",
+        "another optimizer than AdamW with ZeRO offload",
+        "accelerate replaces it by DeepSpeedCPUAdam without a word, 32 bits wide and, but for paged AdamW, with "
+        "adamw_mode off, so that weight decay changes its meaning too; for Lion it raises a TypeError",
+        "accelerate 1.15 utils/deepspeed.map_pytorch_optim_to_deepspeed (run); DeepSpeed #6666",
+        'optimizer = "adamw" with offload, or the other optimizer without offload',
+        lambda f: f.optimizer != "adamw" and f.strategy in _ZERO and f.offload != "none",
     ),
     BadCombination(
         "BAD-006",
@@ -186,6 +187,16 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-030",
+        "Adafactor under ZeRO",
+        "DeepSpeed hands each rank's share over as one flat vector: nothing is factored, the step needs more memory "
+        "than AdamW's states, and the update is clipped by shares, so that it depends on the number of GPUs",
+        "DeepSpeed 0.19 stage_1_and_2.py and stage3.py (flat fp32 partitions); transformers 5.23 Adafactor (factors "
+        "from 2 dimensions on); run",
+        'optimizer = "adamw", whose states ZeRO shards, or Adafactor with strategy = "ddp"',
+        lambda f: f.optimizer == "adafactor" and f.strategy in _ZERO,
+    ),
+    BadCombination(
+        "BAD-031",
         "4-bit base on a CPU",
         "a CPU with AVX512-BF16 packs the 4-bit weights at the first evaluation, and no gradient passes them after it",
         "bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward; run: the gradient is None, a bias raises)",

@@ -11,7 +11,6 @@ TENSOR_PLANS = frozenset(
         *("granite", "smollm3", "starcoder2", "gpt_neox"),
     )
 )
-_BNB = ("adamw-8bit", "paged-adamw-8bit")
 
 PARALLEL = (
     BadCombination(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.optimizers import LION, decay_for, rate_for
 from recipec.rules.pretraining import learning_rate_for
 from recipec.rules.words import RAW_TEXT, data_size, number
 
@@ -23,10 +24,13 @@ _LEARNING_RATES: dict[tuple[str, str], _Rate] = {
     key="train.learning_rate",
     watch="loss, grad_norm: loss falls from the end of warmup on; NaN: halve it; flat after 100 steps: sweep it",
     source="rule book 001, Key Hyperparameter Rules (Learning rate), Step 1, Data size, Rules; 003, Learning rate & "
-    "schedule, LR ranges; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024)",
+    "schedule, LR ranges; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024); "
+    "Lion (2302.06675, 2023), Adafactor (1804.04235, 2018), LOMO (2306.09782, 2023)",
 )
-def learning_rate(stage: str, adaptation: str, quantization: str, examples: int, params: int) -> Choice:
-    """Decides the peak learning rate by stage, adaptation and the amount of data.
+def learning_rate(
+    stage: str, adaptation: str, quantization: str, examples: int, params: int, optimizer: str = "adamw"
+) -> Choice:
+    """Decides the peak learning rate by stage, adaptation, the amount of data and the optimizer.
 
     | | start | accepted | from |
     |---|---|---|---|
@@ -45,9 +49,18 @@ def learning_rate(stage: str, adaptation: str, quantization: str, examples: int,
     5e-5", against its own table and 003: the table wins. 001's remedy for forgetting, 1e-5 for LoRA, is outside it and
     is warned about with this reason. Pretraining: 001's 1e-4 to 3e-4 says nothing of the size of the model; the
     published runs do, and both ends of theirs leave its range.
+
+    The table is AdamW's, in 8 bits too. Lion steps by the sign of its moment, the whole rate for every parameter: a
+    tenth of AdamW's rate; a tenth to a third of the range is accepted. Adafactor clips its steps to a root mean square
+    of 1, about AdamW's: the same rates. SGD's steps are as long as the gradient: 0.03, from 1e-3 to 0.1, after the
+    configuration published with LOMO, which is SGD for 7B. No source gives a rate for adapters or for preferences.
     """
     if stage == "pretrain":
-        return learning_rate_for(params)
+        return rate_for(optimizer, learning_rate_for(params))
+    return rate_for(optimizer, _fine_tuning_rate(stage, adaptation, quantization, examples))
+
+
+def _fine_tuning_rate(stage: str, adaptation: str, quantization: str, examples: int) -> Choice:
     start, low, high = _LEARNING_RATES[stage, adaptation]
     where = f"{stage} with {adaptation}"
     if quantization != "none":
@@ -62,7 +75,8 @@ def learning_rate(stage: str, adaptation: str, quantization: str, examples: int,
     decides="optimizer",
     key="train.optimizer",
     watch="loss, peak_memory_gib: an 8-bit optimizer's loss follows AdamW's; memory matches the plan",
-    source="rule book 001, Step 4 (adamw_torch); 000, Mixed Precision (fp32 master weights)",
+    source="rule book 001, Step 4 (adamw_torch); 000, Mixed Precision (fp32 master weights); QLoRA (arXiv 2305.14314, "
+    "2023), Adafactor (1804.04235, 2018), Lion (2302.06675, 2023), LOMO (2306.09782, 2023)",
 )
 def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice:
     """Decides the optimizer: AdamW, with 8-bit states where memory comes first and every weight is trained.
@@ -72,6 +86,22 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     run under FSDP or with ZeRO offload (pages BAD-004, BAD-005), so the planner may fall back to AdamW.
     The QLoRA paper pages its optimizer states (arXiv 2305.14314, section 3). That helps against spikes of memory, which
     the planner leaves room for; the states of an adapter themselves are too small to page.
+
+    What a recipe may choose instead, in bytes of states per trained parameter beside weights and gradients:
+
+    | | bytes | sensible when |
+    |---|---|---|
+    | adamw | 8 | always, where it fits |
+    | adamw-8bit | 2 | all weights are trained and memory is short |
+    | paged-adamw, paged-adamw-8bit | 8 or 2, on the host if need be | memory is short in some steps only |
+    | adafactor | under 0.01 | all weights are trained and the states do not fit; T5 (1910.10683) was trained with it |
+    | lion, lion-8bit | 4 or 1 | batches are large; its paper sees larger gains with larger ones |
+    | sgd | 0 | nothing else fits: AdaLomo (2310.10195) finds it worse than AdamW, and its rate takes a sweep |
+
+    Adafactor keeps row and column means of the squared gradients and no first moment, as Trainer makes it; its step
+    needs twice the largest matrix in fp32. SGD is without momentum. What runs with which sharding: BAD-004, BAD-005,
+    BAD-030. Of the other names of transformers, AdEMAMix, RMSprop and Adagrad are not offered; GaLore, APOLLO, LOMO,
+    GrokAdamW, schedule-free, torchao and StableAdamW need packages that are not in the pinned stack.
     """
     if adaptation == "full" and priority == "memory" and not gpu_is_cpu:
         return Choice("adamw-8bit", "priority memory: the moments take 2 bytes per parameter instead of 8")
@@ -88,12 +118,19 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     watch="train_eval_gap: a widening gap asks for more, towards 0.1",
     source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
 )
-def weight_decay(stage: str) -> Choice:
-    """Decides the weight decay: 0.01, and 0.1 for pretraining and continued pretraining.
+def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:
+    """Decides the weight decay: 0.01, and 0.1 for pretraining and continued pretraining; 10 times that for Lion.
 
     001 starts at 0.01 and goes to 0.1 against overfitting; its range is 0.01-0.1 in every column, 0.0-0.1 for DPO.
     Both kinds of pretraining train all weights on one pass over text, where 0.1 is the habit: GPT-3 and LLaMA have it.
+    What decays is the product of decay and learning rate. Lion's rate is 3 to 10 times lower than AdamW's, so its decay
+    is as much higher (arXiv 2302.06675, section 5). For SGD it is 0, as in LOMO: PyTorch's SGD adds a decay to a copy
+    of all gradients, 4 bytes per parameter, and SGD is chosen to save memory.
     """
+    return decay_for(optimizer, _adamw_decay(stage))
+
+
+def _adamw_decay(stage: str) -> Choice:
     if stage in RAW_TEXT:
         return Choice(0.1, "0.1, the upper end of 0.01-0.1, as GPT-3 and LLaMA", accepts=(0.01, 0.1))
     low = 0.0 if stage == "dpo" else 0.01
@@ -120,14 +157,18 @@ def max_grad_norm() -> Choice:
     "OPT-005",
     decides="adam_beta2",
     watch="loss, grad_norm: spikes of the loss in pretraining ask for a beta2 that forgets sooner",
-    source="rule book 001, Step 4 (adamw_torch); GPT-3 (arXiv 2005.14165, appendix B, 2020), LLaMA (2302.13971, 2023)",
+    source="rule book 001, Step 4 (adamw_torch); GPT-3 (arXiv 2005.14165, appendix B, 2020), LLaMA (2302.13971, 2023); "
+    "Lion (2302.06675, 2023)",
 )
-def adam_beta2(stage: str) -> Choice:
-    """Decides how long AdamW remembers squared gradients: 0.999, and 0.95 for pretraining.
+def adam_beta2(stage: str, optimizer: str = "adamw") -> Choice:
+    """Decides how long AdamW remembers squared gradients: 0.999, and 0.95 for pretraining. Lion's moment: 0.99.
 
     001 names AdamW and no betas; 0.999 is PyTorch's own. From random weights gradients shrink fast, and with 0.999
     the large ones are remembered for a thousand steps; GPT-3 and LLaMA trained with 0.95. The first beta stays 0.9.
+    Trainer hands the same two to Lion, whose own are 0.9 and 0.99. Adafactor and SGD have none.
     """
+    if optimizer in LION:
+        return Choice(0.99, "0.99, the default of Lion: a memory of about 100 steps")
     if stage == "pretrain":
         return Choice(0.95, "0.95, a memory of about 20 steps, as GPT-3 and LLaMA")
     return Choice(0.999, "0.999, the default of AdamW: a memory of about 1,000 steps")

@@ -32,7 +32,7 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
         return "layers that are shared between ranks are not simulated"
     if layout.offload != "none":
         return "offload: the simulation knows one memory, the device's"
-    if layout.fsdp and layout.optimizer != "adamw":
+    if layout.fsdp and layout.optimizer not in ("adamw", "sgd"):
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
     if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
         return "adapters on fused experts refuse dropout (PEFT 0.21)"

@@ -47,7 +47,7 @@ def _trainer(architecture: Architecture, layout: Layout, work: Work, meter: Mete
     sites = Sites(meter)
     model, reference = _models(architecture, layout, work, sites, mesh)
     _count(model, reference, meter)
-    optimizer = _warmed_up(model, layout, meter)
+    optimizer = _warmed_up(model, optimizer_of(model, layout.optimizer, work.decays), meter)
     if layout.strategy == "ddp" and layout.mesh.world_size > 1:
         model.register_buffer("_buckets", _buckets(model), persistent=False)
         meter.count(model._buckets, "sharding_buffers")
@@ -90,9 +90,8 @@ def _count(model: nn.Module, reference: nn.Module | None, meter: Meter) -> None:
         meter.count(parameter, "reference_model")
 
 
-def _warmed_up(model: nn.Module, layout: Layout, meter: Meter) -> Any:
+def _warmed_up(model: nn.Module, optimizer: torch.optim.Optimizer, meter: Meter) -> torch.optim.Optimizer:
     """The optimizer after a first step, so that its states exist."""
-    optimizer = optimizer_of(model, layout.optimizer)
     for parameter in trained(model):
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()

@@ -19,7 +19,6 @@ from recipec.verify.report import Substituted
 AS_IT_IS = "itself"  # a model that needs no stand-in
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
 MAX_PACKED_TOKENS = 256
-_EAGER_OPTIMIZER = "adamw_torch_fused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,8 @@ def _steps(given: Situation) -> Change:
 def _hyperparameters(given: Situation) -> Change | None:
     if not given.learns:
         return None
-    values = learning_values(given.bundle.last.choice["adaptation"])
+    choice = given.bundle.last.choice
+    values = learning_values(choice["adaptation"], choice["optimizer"])
     return Change("the plan's", ", ".join(f"{name} {value}" for name, value in values.items()), {"arguments": values})
 
 
@@ -158,11 +158,9 @@ def _four_bit(given: Situation) -> Change | None:
 
 
 def _optimizer(given: Situation) -> Change | None:
-    special = sorted({name for name in given.given("optim") if "8bit" in name or "paged" in name})
-    if not special:
-        return None
-    table = dict.fromkeys(special, _EAGER_OPTIMIZER)
-    return Change(", ".join(special), _EAGER_OPTIMIZER, {"replacements": {"optim": table}})
+    """bitsandbytes computes its optimizers on a CPU too, in 8 bits as well; it pages nothing there, and says so."""
+    paged = sorted({name for name in given.given("optim") if "paged" in name})
+    return Change(", ".join(paged), "the same in plain memory") if paged else None
 
 
 def _compiler(given: Situation) -> Change | None:
@@ -222,7 +220,7 @@ TABLE = (
     Row("disk", "that the planned checkpoints fit on the disk", _disk),
     Row("attention", "the flash kernel", _attention),
     Row("4-bit layers", "the GPU's kernels and their rounding", _four_bit),
-    Row("optimizer", "8-bit rounding and paging of the optimizer states", _optimizer),
+    Row("optimizer", "paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),

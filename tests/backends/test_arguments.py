@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
 
+from recipec.backends.arguments import OPTIMIZERS
+
 COMMON = {
     *("output_dir", "seed", "num_train_epochs", "max_steps", "max_length", "bf16", "activation_checkpointing"),
     *("per_device_train_batch_size", "gradient_accumulation_steps", "per_device_eval_batch_size"),
@@ -142,6 +144,33 @@ def test_a_run_cut_short_evaluates_and_saves_twice(tmp_path: Path, planned: int)
     for name in ("eval_steps", "save_steps"):
         assert share(name, 20) == 0.5
         assert share(name, planned) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "optim", "of_adam"),
+    [
+        ("adamw", "adamw_torch_fused", {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}),
+        ("paged-adamw", "paged_adamw_32bit", {"adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8}),
+        ("lion", "lion_32bit", {"adam_beta1": 0.9, "adam_beta2": 0.99}),
+        ("lion-8bit", "lion_8bit", {"adam_beta1": 0.9, "adam_beta2": 0.99}),
+        ("adafactor", "adafactor", {}),
+        ("sgd", "sgd", {}),
+    ],
+)
+def test_an_optimizer_gets_what_it_reads(tmp_path: Path, optimizer: str, optim: str, of_adam: dict[str, float]) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "train.optimizer", optimizer)))
+    _, found = arguments(bundle["train.py"])
+    assert found["optim"] == optim
+    assert {name: value for name, value in found.items() if name.startswith("adam_")} == of_adam
+    pinned = optimizer in ("paged-adamw", "lion", "lion-8bit")
+    assert ("bitsandbytes==" in bundle["requirements.txt"]) is pinned
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_pinned_stack_knows_every_optimizer(optimizer: str) -> None:
+    from transformers.training_args import OptimizerNames
+
+    assert OPTIMIZERS[optimizer] in list(OptimizerNames)
 
 
 def test_checkpointing_is_switched_on_in_one_place(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.max_steps": (321,),
     "train.micro_batch_size": (2, 4),
     "train.offload": ("cpu", "none"),
-    "train.optimizer": ("adamw-8bit",),
+    "train.optimizer": ("adamw-8bit", "lion"),
     "train.packing": (True, False),
     "train.precision": ("fp16", "fp32", "bf16"),
     "train.quantization": ("nf4", "none"),

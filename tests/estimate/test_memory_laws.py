@@ -106,6 +106,53 @@ def test_eight_bit_adam_keeps_embeddings_in_fp32():
     assert estimate.terms["optimizer_states"] == pytest.approx(expected)
 
 
+def test_lion_keeps_one_state_also_in_8_bits():
+    embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
+    whole, small = (step_memory(LLAMA_8B, layout("full", optimizer=name), Work()) for name in ("lion", "lion-8bit"))
+    assert whole.terms["optimizer_states"] == 4 * LLAMA_8B.params
+    expected = (LLAMA_8B.params - embedding) * (1 + 4 / 256) + 4 * embedding
+    assert small.terms["optimizer_states"] == pytest.approx(expected)
+
+
+def test_deepspeed_hands_8_bit_optimizers_flat_shards_without_embeddings():
+    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero2", optimizer="adamw-8bit"), Work())
+    assert estimate.terms["optimizer_states"] == pytest.approx(2 * (1 + 4 / 256) * LLAMA_8B.params / 4)
+
+
+def test_adafactor_keeps_rows_and_columns_and_works_on_the_largest_matrix():
+    """Llama-3-8B by hand: 7 matrices per layer, two of the vocabulary, 65 norms."""
+    h, kv, inner, vocabulary = 4096, 1024, 14336, 128256
+    layer = 2 * (h + h) + 2 * (h + kv) + 3 * (h + inner)
+    factors = 32 * layer + 2 * (vocabulary + h) + 65 * h
+    plain, estimate = (step_memory(LLAMA_8B, layout("full", optimizer=name), Work()) for name in ("sgd", "adafactor"))
+    assert estimate.terms["optimizer_states"] == 4 * factors
+    step = 8 * LLAMA_8B.params + 4 * factors + 2 * 4 * vocabulary * h
+    assert estimate.stages["optimizer_step"] == pytest.approx(step)
+    assert plain.stages["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
+
+
+def test_sgd_copies_the_gradients_for_a_decay_and_keeps_nothing():
+    bare, decaying, sharded = (
+        step_memory(LLAMA_8B, layout("full", 1, ranks, strategy, optimizer="sgd"), Work(decays=decays))
+        for ranks, strategy, decays in ((1, "single", False), (1, "single", True), (4, "fsdp", True))
+    )
+    assert "optimizer_states" not in bare.terms
+    assert bare.stages["optimizer_step"] == pytest.approx(8 * LLAMA_8B.params)
+    assert decaying.stages["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
+    largest = 4 * LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
+    assert sharded.stages["optimizer_step"] >= (8 * LLAMA_8B.params + largest) / 4
+    assert sharded.stages["optimizer_step"] < 12 * LLAMA_8B.params / 4
+
+
+def test_bitsandbytes_keeps_fp32_states_of_bf16_adapters():
+    qlora = Work(lora=LoraShape(16))
+    torch_adamw, lion = (
+        step_memory(LLAMA_8B, layout(quantization="nf4", optimizer=name), qlora).terms["optimizer_states"]
+        for name in ("adamw", "lion")
+    )
+    assert torch_adamw == lion  # two of 2 bytes, one of 4
+
+
 def test_paged_states_leave_the_device():
     estimate = step_memory(LLAMA_8B, layout("full", optimizer="paged-adamw-8bit"), Work())
     assert "optimizer_states" not in estimate.terms

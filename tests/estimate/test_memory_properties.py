@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import largest_micro_batch, step_memory
+from recipec.estimate.optimizers import STATES as OPTIMIZERS
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Mesh
 
@@ -43,7 +44,7 @@ def runs(draw):
         checkpointing=draw(st.booleans()),
         accumulation=draw(st.sampled_from([1, 4])),
         offload=draw(st.sampled_from(["none", "cpu"])) if sharded else "none",
-        optimizer=draw(st.sampled_from(["adamw", "adamw-8bit", "paged-adamw-8bit"])),
+        optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
         quantization="nf4" if adaptation == "lora" and not sharded and draw(st.booleans()) else "none",
         precision=draw(st.sampled_from(["bf16", "fp16", "fp32"])),
         attention=draw(st.sampled_from(["sdpa", "eager", "flash_attention_2"])),

@@ -9,6 +9,7 @@ from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
 
 from recipec.catalog.gpus import gpu
 from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
+from recipec.estimate.kernels import BANDWIDTH_SHARE
 from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
@@ -130,6 +131,16 @@ def test_a_published_run():
     work = Work(seq_len_tokens=4096, head="inplace", full_weights="bf16", foreach=True, fused_kernels=True)
     rate = step_time(MISTRAL_7B, layout("full", 4), work, A100, NVLINK).tokens_per_second_per_gpu
     assert rate == pytest.approx(3420, rel=0.1)
+
+
+def test_what_an_optimizer_moves():
+    """Bytes per parameter: weight, gradient, states; Adafactor 24 fp32 values, SGD for a decay another three."""
+    expected = {"adamw": 28, "lion": 20, "lion-8bit": 12 + 2 * (1 + 4 / 256), "adafactor": 96, "sgd": 24}
+    for name, size in expected.items():
+        seconds = step_time(LLAMA_8B, layout("full", optimizer=name), Work(), A100, NVLINK).terms["optimizer"]
+        assert seconds == pytest.approx(size * LLAMA_8B.params / (A100.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9))
+    bare = step_time(LLAMA_8B, layout("full", optimizer="sgd"), Work(decays=False), A100, NVLINK).terms["optimizer"]
+    assert bare == pytest.approx(seconds / 2)
 
 
 def test_paged_states_cross_the_bus_both_ways():

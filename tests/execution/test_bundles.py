@@ -17,10 +17,10 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
-# What the shipped recipes do not show: that a run learns and resumes, two further architectures, and DPO on a model
-# without a chat template.
+# What the shipped recipes do not show: that a run learns and resumes, two further architectures, DPO on a model
+# without a chat template, and another optimizer.
 CASES = dict.fromkeys(("sft-lora", "fsdp", "dpo"), "learn") | dict.fromkeys(
-    ("zero2", "zero3", "hsdp", "from-scratch"), "run"
+    ("zero2", "zero3", "hsdp", "from-scratch", "adafactor"), "run"
 )
 
 pytestmark = pytest.mark.executes

@@ -67,7 +67,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"precision": "bf16"}, {"precision": "fp32"}, {"model_type": "gemma2"}],
     ),
     "BAD-029": ({"gpu_is_cpu": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"gpu_is_cpu": False}]),
-    "BAD-030": ({"gpu_is_cpu": True, "quantization": "nf4"}, [{"quantization": "none"}, {"gpu_is_cpu": False}]),
+    "BAD-030": ({"optimizer": "adafactor", "strategy": "zero2"}, [{"optimizer": "sgd"}, {"strategy": "ddp"}]),
+    "BAD-031": ({"gpu_is_cpu": True, "quantization": "nf4"}, [{"quantization": "none"}, {"gpu_is_cpu": False}]),
 }
 
 
@@ -89,6 +90,15 @@ def test_found_and_mended(id, bad, mends):
     assert found(facts) == {id}
     for mend in mends:
         assert id not in found(replace(facts, **mend)), mend
+
+
+@pytest.mark.parametrize("optimizer", ["paged-adamw", "paged-adamw-8bit", "lion", "lion-8bit", "adafactor", "sgd"])
+def test_what_another_optimizer_than_adamw_runs_with(optimizer):
+    sharded = {"fsdp": set() if optimizer == "sgd" else {"BAD-004"}}
+    sharded["zero2"] = {"BAD-030"} if optimizer == "adafactor" else set()
+    for strategy in ("single", "ddp", "fsdp", "zero2"):
+        assert found(Facts(optimizer=optimizer, strategy=strategy)) == sharded.get(strategy, set())
+    assert "BAD-005" in found(Facts(optimizer=optimizer, strategy="zero2", offload="cpu"))
 
 
 def test_refused_rows_come_first():

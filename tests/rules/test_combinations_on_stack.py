@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -84,3 +86,70 @@ def test_ckpt_001_a_multiple_may_still_miss_after_rounding():
     state = TrainerState()
     state.compute_steps(SimpleNamespace(logging_steps=10, eval_steps=0.05, save_steps=0.1), max_steps=330)
     assert (state.eval_steps, state.save_steps) == (17, 33)
+
+
+STEPS = """
+import sys
+import torch
+import torch.distributed as dist
+from bitsandbytes.optim import AdamW, Lion
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from transformers.optimization import Adafactor
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.Linear(128, 128)
+fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+make = {
+    "adafactor": lambda weights: Adafactor(weights, lr=1e-3, scale_parameter=False, relative_step=False),
+    "lion": Lion,
+    "lion-8bit": lambda weights: Lion(weights, optim_bits=8),
+    "adamw-8bit": lambda weights: AdamW(weights, optim_bits=8),
+    "paged-adamw": lambda weights: AdamW(weights, is_paged=True),
+    "sgd": lambda weights: torch.optim.SGD(weights, lr=1e-3, weight_decay=0.01),
+}
+optimizer = make[sys.argv[1]](model.parameters())
+model(torch.ones(2, 128)).sum().backward()
+optimizer.step()
+"""
+MIXED, UNKNOWN = "got mixed torch.Tensor and DTensor", "does not have a sharding strategy registered"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "error"),
+    [
+        *(("adafactor", MIXED), ("adamw-8bit", MIXED), ("lion-8bit", MIXED)),
+        *(("lion", UNKNOWN), ("paged-adamw", UNKNOWN), ("sgd", None)),
+    ],
+)
+def test_bad_004_what_steps_on_shards_and_what_does_not(optimizer, error):
+    done = subprocess.run([sys.executable, "-c", STEPS, optimizer], capture_output=True, text=True)
+    assert (done.returncode == 0) is (error is None), done.stderr
+    assert (error or "") in done.stderr
+
+
+def test_bad_005_offload_makes_adam_of_other_optimizers(monkeypatch):
+    import bitsandbytes
+    import deepspeed.ops.adam
+    import torch
+    from accelerate.utils.deepspeed import map_pytorch_optim_to_deepspeed
+
+    weights = [torch.nn.Parameter(torch.ones(4))]
+    monkeypatch.setattr(deepspeed.ops.adam, "DeepSpeedCPUAdam", lambda weights, **options: options["adamw_mode"])
+    assert map_pytorch_optim_to_deepspeed(torch.optim.SGD(weights, lr=1e-3)) is False
+    assert map_pytorch_optim_to_deepspeed(bitsandbytes.optim.Lion(weights, optim_bits=8)) is False
+    assert map_pytorch_optim_to_deepspeed(bitsandbytes.optim.AdamW(weights, is_paged=True)) is True
+    with pytest.raises(TypeError, match="adamw_mode"):
+        map_pytorch_optim_to_deepspeed(bitsandbytes.optim.Lion(weights))
+
+
+def test_bad_030_adafactor_factors_matrices_and_no_flat_shards():
+    import torch
+    from transformers.optimization import Adafactor
+
+    for shape, factored in (((4, 8), True), ((32,), False)):
+        weight = torch.nn.Parameter(torch.ones(shape))
+        weight.grad = torch.ones(shape)
+        optimizer = Adafactor([weight], lr=1e-3, scale_parameter=False, relative_step=False)
+        optimizer.step()
+        assert ("exp_avg_sq_row" in optimizer.state[weight]) is factored

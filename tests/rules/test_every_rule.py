@@ -36,6 +36,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "max_length": (512, 4_096),
     "adaptation": ("lora", "full"),
     "quantization": ("none", "nf4"),
+    "optimizer": ("adamw", "adamw-8bit", "paged-adamw", "adafactor", "lion", "lion-8bit", "sgd"),
     "data_format": ("text", "instruction", "chat", "prompt-completion", "preference"),
     "train_format": (None, "text", "chat", "preference"),
     "alignment_method": ("none", "dpo"),

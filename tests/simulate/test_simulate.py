@@ -54,6 +54,28 @@ def test_experts_and_their_router_loss_grow_with_the_depth_as_the_formula_says()
     assert formula == pytest.approx(whole.peak_allocated_bytes, rel=0.03)
 
 
+@pytest.mark.executes
+@pytest.mark.parametrize("name", ["adafactor", "lion", "lion-8bit", "paged-adamw", "sgd"])
+@pytest.mark.parametrize("model_name", ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"])
+def test_the_step_of_another_optimizer_is_what_the_formula_says(model_name, name):
+    """Two layers are enough: a tied embedding and biases, and experts that are one parameter."""
+    from recipec.simulate.simulate import simulate
+
+    architecture, layout = small(model_name, 2), replace(PLAIN, adaptation="full", optimizer=name)
+    step = simulate(architecture, layout, FULL, full_depth=True).stages["optimizer_step"]
+    assert step_memory(architecture, layout, FULL).stages["optimizer_step"] == pytest.approx(step, rel=0.01)
+
+
+@pytest.mark.executes
+def test_sgd_takes_one_shard_after_the_other():
+    from recipec.simulate.simulate import simulate
+
+    layout = replace(PLAIN, adaptation="full", optimizer="sgd", **SHARDED)
+    architecture = small("Qwen/Qwen2.5-0.5B", 2)
+    step = simulate(architecture, layout, FULL, full_depth=True).stages["optimizer_step"]
+    assert step_memory(architecture, layout, FULL).stages["optimizer_step"] == pytest.approx(step, rel=0.01)
+
+
 OBSTACLES = [
     (replace(PLAIN, strategy="zero3", mesh=Mesh(shard=8)), LORA, "zero3"),
     (replace(PLAIN, offload="cpu"), LORA, "offload"),

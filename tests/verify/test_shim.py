@@ -61,7 +61,6 @@ MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
 CPU = {"arguments": {"use_cpu": True}}
 FORMATS = CONFIG.format(arguments="bf16=True, tf32=True", shown="config.bf16")
 COMPILER = CONFIG.format(arguments="torch_compile=True", shown="config.torch_compile_backend")
-OPTIMIZER = CONFIG.format(arguments='optim="paged_adamw_8bit"', shown="config.optim.value")
 LIMIT = CONFIG.format(
     arguments="gradient_accumulation_steps=64, eval_steps=2", shown="config.gradient_accumulation_steps"
 )
@@ -70,12 +69,6 @@ LIMIT = CONFIG.format(
 CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "number formats": (FORMATS, CPU | {"number-formats": True}, None, "True"),
     "compiler": (COMPILER, {"arguments": {"torch_compile_backend": "aot_eager"}}, "inductor", "aot_eager"),
-    "optimizer": (
-        OPTIMIZER,
-        {"replacements": {"optim": {"paged_adamw_8bit": "adamw_torch_fused"}}},
-        "paged_adamw_8bit",
-        "adamw_torch_fused",
-    ),
     "limits": (LIMIT, {"limits": {"gradient_accumulation_steps": 8}}, "64", "8"),
     "disk": (DISK, {"disk-space": True}, "False", "True"),
     "memory": (MEMORY, {"memory-statistics": True}, None, "0"),

@@ -48,7 +48,7 @@ def _planned(stage: Any) -> dict[str, Any]:
 def probe(name: str, *arguments: str | Path) -> list[str]:
     """Run a script of probes/ in a clean process with the shim; the problems that it prints as its last line."""
     with TemporaryDirectory(prefix="recipec-probe-") as home:
-        shim = {"arguments": {"use_cpu": True}, "number-formats": True, "replacements": {}}
+        shim = {"arguments": {"use_cpu": True}, "number-formats": True}
         environment = clean_environment(Path(home)) | {
             "PYTHONPATH": str(SHIM),
             "CPU_STAND_IN": json.dumps(shim),

@@ -27,16 +27,6 @@ def limits(module, values):
     _before_checks(module, lowered)
 
 
-def replacements(module, values):
-    """Replace certain values of arguments: {argument: {value: replacement}}; other values stay."""
-
-    def replaced(given):
-        found = {name: (table, str(getattr(given, name, None))) for name, table in values.items()}
-        return {name: table[value] for name, (table, value) in found.items() if value in table}
-
-    _before_checks(module, replaced)
-
-
 def _before_checks(module, changes):
     """Apply what `changes` returns for the given arguments before they are checked."""
     check = module.TrainingArguments.__post_init__
@@ -54,5 +44,4 @@ PATCHES = {
     "number-formats": (_MODULE, number_formats),
     "arguments": (_MODULE, arguments),
     "limits": (_MODULE, limits),
-    "replacements": (_MODULE, replacements),
 }

@@ -1,0 +1,62 @@
+"""What the optimizers need other than AdamW: each changes a choice that was made for AdamW.
+
+| optimizer | rate and decay beside AdamW's | from |
+|---|---|---|
+| Lion | a rate 3 to 10 times lower, a decay as much higher | arXiv 2302.06675, section 5 (2023) |
+| Adafactor | the same: its steps are clipped to the size of AdamW's | arXiv 1804.04235, section 6 (2018) |
+| SGD | 0.03 and no decay, for full fine-tuning of 7B | arXiv 2306.09782 (LOMO, 2023) and its configuration |
+
+Read 2026-11, with transformers 5.23 trainer_optimizer.py, which switches Adafactor's own rates off.
+"""
+
+from __future__ import annotations
+
+from recipec.rules.core import Choice
+from recipec.rules.words import number
+
+BITSANDBYTES = frozenset(("adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion", "lion-8bit"))
+LION = frozenset(("lion", "lion-8bit"))
+WITHOUT_BETAS = frozenset(("adafactor", "sgd"))
+_LION_FACTOR = 10.0  # the cautious end of 3 to 10: the same for the rate and the decay, whose product is what decays
+_LION_LEAST = 3.0
+_SGD = Choice(
+    0.03,
+    "0.03 for SGD, as LOMO for 7B, range 1e-3 to 0.1: its steps are as long as the gradient, so AdamW's rates "
+    "say nothing; sweep it",
+    accepts=(1e-3, 0.1),
+)
+
+
+def rate_for(optimizer: str, adamw: Choice) -> Choice:
+    """The learning rate of `optimizer`, where AdamW's would be `adamw`."""
+    if optimizer == "sgd":
+        return _SGD
+    if optimizer == "adafactor":
+        return Choice(adamw.value, f"{adamw.because}; Adafactor's steps are as long as AdamW's", adamw.accepts)
+    if optimizer not in LION:
+        return adamw
+    value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
+    accepts = _scaled(low, 1 / _LION_FACTOR), _scaled(high, 1 / _LION_LEAST)
+    because = f"{number(value)} for Lion, range {number(accepts[0])} to {number(accepts[1])}: a step is the whole rate "
+    return Choice(
+        value, f"{because}for every parameter, so 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
+    )
+
+
+def decay_for(optimizer: str, adamw: Choice) -> Choice:
+    """The weight decay of `optimizer`, where AdamW's would be `adamw`."""
+    low, high = adamw.accepts or (adamw.value, adamw.value)
+    if optimizer == "sgd":
+        return Choice(0.0, "0 for SGD, as LOMO: PyTorch adds a decay to a copy of all gradients", (0.0, high))
+    if optimizer not in LION:
+        return adamw
+    value = _scaled(adamw.value, _LION_FACTOR)
+    because = (
+        f"{value:g} for Lion, 10 times AdamW's {adamw.value:g}: its rate, which the decay is multiplied by, is lower"
+    )
+    return Choice(value, because, (_scaled(low, _LION_LEAST), _scaled(high, _LION_FACTOR)))
+
+
+def _scaled(value: float, factor: float) -> float:
+    """To two digits, as rates are written."""
+    return float(f"{value * factor:.2g}")
