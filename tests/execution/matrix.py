@@ -51,7 +51,6 @@ TASKS = {
     "dpo": 'task = "align"\npreferences = "data/pairs.jsonl"',
     "continue-pretrain": 'task = "continue-pretrain"\ntrain = "data/text.jsonl"',
     "pretrain": 'task = "pretrain"\ntrain = "data/text.jsonl"',
-    "sft-dpo": 'task = "align"\ntrain = "data/chat.jsonl"\npreferences = "data/pairs.jsonl"',
 }
 STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
 ADAPTATIONS = ("full", "lora", "qlora")
