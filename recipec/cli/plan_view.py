@@ -90,7 +90,10 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    return "nothing offloaded" if choice["offload"] == "none" else f"offload to {choice['offload']}"
+    if choice["offload"] != "none":
+        return f"offload to {choice['offload']}"
+    paged = choice["optimizer"].startswith("paged")
+    return "optimizer states paged to CPU memory where they find no room" if paged else "nothing offloaded"
 
 
 def _split(choice: Document) -> str:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.device import usable_bytes
 from recipec.estimate.flops import step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops
 from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
+from recipec.estimate.memory import step_memory
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.work import Work
@@ -47,7 +49,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     terms = {
         "compute": micro * layout.accumulation,
         "communication": communication_seconds(architecture, layout, step, link, micro),
-        "offload": _offload(layout, step, link),
+        "offload": _paging(architecture, layout, work, step, gpu) or _offload(layout, step, link),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
     seconds = sum(terms.values())
@@ -64,13 +66,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
 
 
 def _offload(layout: Layout, step: Step, link: Link) -> float:
-    """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them.
-
-    Paged states come to the device for the step and go back, as when none of them finds room there.
-    """
+    """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
     sizes, path = step.fixed.sizes, step.fixed.path
-    if path.paged_optimizer:
-        return 2 * path.optimizer * sizes.trainable / path.state_shards / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
     if layout.offload == "none":
         return 0.0
     shard = layout.mesh.shard * layout.mesh.context
@@ -80,6 +77,18 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     if layout.strategy not in ("zero1", "zero2"):
         copied += (2 + layout.checkpointing) * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+
+
+def _paging(architecture: Architecture, layout: Layout, work: Work, step: Step, gpu: Card) -> float:
+    """Paged states that find no room beside the step's peak go to the host in every step and come back."""
+    if not step.fixed.path.paged_optimizer:
+        return 0.0
+    states = step.fixed.path.optimizer * step.fixed.sizes.trainable / step.fixed.path.state_shards
+    room = (
+        usable_bytes(gpu.memory_gib, layout.mesh.world_size)
+        - step_memory(architecture, layout, work).peak_allocated_bytes
+    )
+    return 2 * min(states, max(states - room, 0.0)) / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 
 
 def _optimizer(work: Work, layout: Layout, step: Step, gpu: Card) -> float:

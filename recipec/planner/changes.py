@@ -14,9 +14,10 @@ from recipec.rules.core import Decision, Wish
 
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
 
-PINS = (
-    *("train.adaptation", "train.quantization", "train.strategy", "train.offload", "train.micro_batch_size"),
+PINS = (  # what changes least of the result first
+    *("train.micro_batch_size", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
+    *("train.optimizer", "train.quantization", "train.adaptation"),
 )
 SHORTEST_TOKENS = 256
 GPUS_OF_A_NODE = (2, 4, 8)
@@ -24,11 +25,11 @@ NODES = (2, 4, 8, 16, 32, 64)
 
 
 def unpinned(context: Context) -> Changes:
-    """Let recipec decide what the recipe fixes."""
+    """Let recipec decide one of the values that the recipe fixes, then all of them."""
     pinned = [key for key in PINS if key in context.wishes]
-    if pinned:
-        free = {key: wish for key, wish in context.wishes.items() if key not in PINS}
-        yield f"without {' and '.join(pinned)}", replace(context, wishes=free)
+    for keys in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
+        free = {key: wish for key, wish in context.wishes.items() if key not in keys}
+        yield f"without {' and '.join(keys)}", replace(context, wishes=free)
 
 
 def more_gpus(context: Context) -> Changes:

@@ -56,7 +56,7 @@ class Candidate:
         return family_of(self.stage, self.layout)
 
 
-_ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "full pretraining"}
+_ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "all weights"}
 
 
 def family_of(stage: str, layout: Layout) -> str:

@@ -38,7 +38,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
-        over = f"{candidate.memory.peak_allocated_bytes / GIB:.1f} GiB allocated, {candidate.over_bytes / GIB:.1f} over"
+        allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
+        over = f"{allocated:,.1f} GiB allocated, {missing:,.1f} over"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
         return Rejected(candidate.family, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)

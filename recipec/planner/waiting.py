@@ -15,10 +15,12 @@ NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 4
 
 
 def shorter_waits(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> tuple[str, ...]:
-    """A network with which this layout waits for half of a step at most, and fewer nodes; empty where it waits less."""
-    if chosen.layout.mesh.world_size <= facts.machines.gpus_per_node or waiting_share(chosen) <= MOSTLY:
-        return ()
-    return (*_faster_network(facts, chosen, bounds), *_fewer_nodes(facts.machines, chosen, tried))
+    """A network with which this layout waits for half of a step at most, and fewer nodes, also where some are idle."""
+    world, machines = chosen.layout.mesh.world_size, facts.machines
+    waits = world > machines.gpus_per_node and waiting_share(chosen) > MOSTLY
+    network = _faster_network(facts, chosen, bounds) if waits else ()
+    idle = machines.gpus - world >= machines.gpus_per_node
+    return (*network, *(_fewer_nodes(machines, chosen, tried) if waits or idle else ()))
 
 
 def waiting_share(candidate: Candidate) -> float:
@@ -45,7 +47,8 @@ def _fewer_nodes(machines: Machines, chosen: Candidate, tried: Sequence[Candidat
         most = nodes * machines.gpus_per_node
         found = best([other for other in alike if other.layout.mesh.world_size <= most])
         if found is not None and (ratio := _ratio(found, chosen)) * nodes < machines.nodes:
-            yield f"nodes = {nodes} takes {ratio:.2g}x the time at {ratio * nodes / machines.nodes:.2g}x the cost"
+            time = f"{ratio:.2g}x the time" if found.layout != chosen.layout else "the same time"
+            yield f"nodes = {nodes} takes {time} at {ratio * nodes / machines.nodes:.2g}x the cost"
             return
 
 

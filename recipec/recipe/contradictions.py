@@ -26,6 +26,8 @@ from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.written import Written
 
 ANY: tuple[Any, ...] = ()
+PAGED = ("paged-adamw", "paged-adamw-8bit")
+NF4_ON_CPU = "on a CPU no gradient passes a 4-bit layer after an evaluation"
 SHARDED = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
 
 
@@ -44,7 +46,7 @@ class Clash:
 
 ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
 STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
-ATTENTION = ("train", "attention")
+ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
 GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
 NODES = ("hardware", "nodes")
 METHOD = ("alignment", "method")
@@ -66,6 +68,9 @@ CLASHES: tuple[Clash, ...] = (
     Clash(ADAPTATION, ("qlora",), QUANTIZATION, ("none",), "qlora is lora on an nf4 base", "use lora"),
     Clash(STRATEGY, SHARDED, GPU, ("cpu",), "sharding is between GPUs", 'use strategy = "single" or "ddp" on a CPU'),
     Clash(OFFLOAD, ("cpu",), STRATEGY, ("single", "ddp"), "only sharded strategies offload", "use zero2 or zero3"),
+    Clash(ADAPTATION, ("qlora",), GPU, ("cpu",), NF4_ON_CPU, 'use adaptation = "lora" on a CPU'),
+    Clash(QUANTIZATION, ("nf4",), GPU, ("cpu",), NF4_ON_CPU, "remove it: LoRA then trains on the base as it is"),
+    Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "a CPU has nowhere to page to", 'use optimizer = "adamw" on a CPU'),
     Clash(OFFLOAD, ("cpu",), GPU, ("cpu",), "there is no GPU to offload from", "remove offload"),
     Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
     Clash(

@@ -19,6 +19,8 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "adam_epsilon": "",
     "max_grad_norm": "train.max_grad_norm",
     "optim": "train.optimizer",
+    "optim_args": "train.optimizer",  # a momentum of SGD, say, is memory that the plan would not have
+    "optim_target_modules": "train.optimizer",
     "bf16": "train.precision",
     "fp16": "train.precision",
     "tf32": "train.precision",

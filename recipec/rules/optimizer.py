@@ -52,12 +52,14 @@ def learning_rate(
 
     The table is AdamW's, in 8 bits too. Lion steps by the sign of its moment, the whole rate for every parameter: a
     tenth of AdamW's rate; a tenth to a third of the range is accepted. Adafactor clips its steps to a root mean square
-    of 1, about AdamW's: the same rates. SGD's steps are as long as the gradient: 0.03, from 1e-3 to 0.1, after the
-    configuration published with LOMO, which is SGD for 7B. No source gives a rate for adapters or for preferences.
+    of 1 and does not average them: AdamW's rates for it are our decision. SGD's steps are as long as the gradient:
+    0.03, from 1e-3 to 0.1, after the configuration published with LOMO, which is SGD for 7B. No source gives a rate for
+    adapters or for preferences.
     """
     if stage == "pretrain":
-        return rate_for(optimizer, learning_rate_for(params))
-    return rate_for(optimizer, _fine_tuning_rate(stage, adaptation, quantization, examples))
+        return rate_for(optimizer, learning_rate_for(params), stage, adaptation)
+    adamw = _fine_tuning_rate(stage, adaptation, quantization, examples)
+    return rate_for(optimizer, adamw, stage, adaptation)
 
 
 def _fine_tuning_rate(stage: str, adaptation: str, quantization: str, examples: int) -> Choice:
@@ -74,7 +76,7 @@ def _fine_tuning_rate(stage: str, adaptation: str, quantization: str, examples: 
     "OPT-002",
     decides="optimizer",
     key="train.optimizer",
-    watch="loss, peak_memory_gib: an 8-bit optimizer's loss follows AdamW's; memory matches the plan",
+    watch="loss, peak_memory_gib: the loss of another optimizer follows that of an AdamW run; memory matches the plan",
     source="rule book 001, Step 4 (adamw_torch); 000, Mixed Precision (fp32 master weights); QLoRA (arXiv 2305.14314, "
     "2023), Adafactor (1804.04235, 2018), Lion (2302.06675, 2023), LOMO (2306.09782, 2023)",
 )
@@ -115,7 +117,7 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     "OPT-003",
     decides="weight_decay",
     key="train.weight_decay",
-    watch="train_eval_gap: a widening gap asks for more, towards 0.1",
+    watch="train_eval_gap: a widening gap asks for more, towards the end of the accepted range",
     source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
 )
 def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:

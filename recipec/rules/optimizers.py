@@ -3,7 +3,8 @@
 | optimizer | rate and decay beside AdamW's | from |
 |---|---|---|
 | Lion | a rate 3 to 10 times lower, a decay as much higher | arXiv 2302.06675, section 5 (2023) |
-| Adafactor | the same: its steps are clipped to the size of AdamW's | arXiv 1804.04235, section 6 (2018) |
+| Adafactor | AdamW's own, our decision: its steps are clipped to the rate in the mean, but not averaged over time | \
+arXiv 1804.04235, section 6 (2018) |
 | SGD | 0.03 and no decay, for full fine-tuning of 7B | arXiv 2306.09782 (LOMO, 2023) and its configuration |
 
 Read 2026-11, with transformers 5.23 trainer_optimizer.py, which switches Adafactor's own rates off.
@@ -19,20 +20,15 @@ LION = frozenset(("lion", "lion-8bit"))
 WITHOUT_BETAS = frozenset(("adafactor", "sgd"))
 _LION_FACTOR = 10.0  # the cautious end of 3 to 10: the same for the rate and the decay, whose product is what decays
 _LION_LEAST = 3.0
-_SGD = Choice(
-    0.03,
-    "0.03 for SGD, as LOMO for 7B, range 1e-3 to 0.1: its steps are as long as the gradient, so AdamW's rates "
-    "say nothing; sweep it",
-    accepts=(1e-3, 0.1),
-)
+_SGD_RATE, _SGD_RANGE = 0.03, (1e-3, 0.1)
 
 
-def rate_for(optimizer: str, adamw: Choice) -> Choice:
+def rate_for(optimizer: str, adamw: Choice, stage: str, adaptation: str) -> Choice:
     """The learning rate of `optimizer`, where AdamW's would be `adamw`."""
     if optimizer == "sgd":
-        return _SGD
+        return _sgd_rate(stage, adaptation)
     if optimizer == "adafactor":
-        return Choice(adamw.value, f"{adamw.because}; Adafactor's steps are as long as AdamW's", adamw.accepts)
+        return Choice(adamw.value, f"{adamw.because}; for Adafactor too, our decision", adamw.accepts)
     if optimizer not in LION:
         return adamw
     value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
@@ -41,6 +37,16 @@ def rate_for(optimizer: str, adamw: Choice) -> Choice:
     return Choice(
         value, f"{because}for every parameter, so 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
     )
+
+
+def _sgd_rate(stage: str, adaptation: str) -> Choice:
+    because = (
+        "0.03 for SGD, as LOMO for full fine-tuning of 7B, range 1e-3 to 0.1: its steps are as long as the gradient, "
+        "so AdamW's rates say nothing; sweep it"
+    )
+    if (stage, adaptation) != ("sft", "full"):
+        because += f", for no source has one for {stage} with {adaptation}"
+    return Choice(_SGD_RATE, because, accepts=_SGD_RANGE)
 
 
 def decay_for(optimizer: str, adamw: Choice) -> Choice:

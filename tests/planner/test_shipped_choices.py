@@ -56,7 +56,7 @@ def test_a_plan_fits_its_own_estimate(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("pretrain", "pretraining"), ("domain-text", "full pretraining"), ("full-finetune", "full fine-tuning")],
+    [("pretrain", "pretraining"), ("domain-text", "all weights"), ("full-finetune", "full fine-tuning")],
 )
 def test_training_all_weights_is_called_what_it_is(name: str, words: str) -> None:
     plan = compile_recipe(RECIPES / f"{name}.toml", only_plan=True).plan
