@@ -13,6 +13,8 @@ from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
 from recipec.rules.combinations import BadCombination
 
+CLOSEST = 3  # layouts that an error names
+
 
 def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> list[Rejected]:
     """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
@@ -63,12 +65,14 @@ def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnost
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:g} GiB")
-    closest = sorted(found.tried, key=lambda candidate: candidate.over_bytes)[:3]
-    notes = tuple(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
+    closest = sorted(found.tried, key=lambda candidate: candidate.over_bytes)
+    notes = dict.fromkeys(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
     help = tuple(ways_out(context, loaded)) or (
         "no single change of the recipe fits: take a smaller model and more GPUs",
     )
-    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
+    return Diagnostic(
+        "E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, tuple(notes)[:CLOSEST]
+    )
 
 
 def known_to_fail(loaded: LoadedRecipe, bad: Sequence[BadCombination]) -> Diagnostic:
