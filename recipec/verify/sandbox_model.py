@@ -14,6 +14,7 @@ from recipec.verify.stand_in import WEIGHTS, hub_folder, known_model, write_stan
 from recipec.verify.stand_in_tokenizer import template_text
 from recipec.verify.substitutions import AS_IT_IS
 
+_USUAL_RANGE = 0.02  # initializer_range of most model types in transformers
 _TINY_BYTES = 64 * 2**20  # a real model folder up to this size is used as it is
 
 
@@ -33,7 +34,14 @@ def _stand_in(bundle: Bundle, known: Model, texts: list[str], folder: Path, temp
     if not bundle.stages[0].random_weights:
         return said
     (folder / WEIGHTS).unlink()
+    _spread_as_usual(folder / "config.json")
     return f"the configuration and tokenizer of {said}; no weights"
+
+
+def _spread_as_usual(config: Path) -> None:
+    """The bundle draws the weights itself, and its first loss is held against that of a guess."""
+    fields = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps(fields | {"initializer_range": _USUAL_RANGE}), encoding="utf-8")
 
 
 def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:
