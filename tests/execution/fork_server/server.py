@@ -91,6 +91,7 @@ def _read_environment() -> None:
         importlib.reload(sys.modules[name])
     for folder in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(1, folder)
+    sys.modules.pop("sitecustomize", None)  # a Linux distribution may have one of its own, read when the server began
     importlib.import_module("sitecustomize")
 
 

@@ -9,6 +9,7 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
@@ -124,6 +125,8 @@ def main() -> None:
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
+    # a resumed run keeps the adapter's bf16: PEFT would load a checkpoint as fp32, beside bf16 optimizer states
+    trainer.model.load_adapter = partial(trainer.model.load_adapter, autocast_adapter_dtype=False)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
