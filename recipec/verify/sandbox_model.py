@@ -11,10 +11,10 @@ from recipec.catalog.models import Model
 from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle
 from recipec.verify.stand_in import WEIGHTS, hub_folder, known_model, write_stand_in
+from recipec.verify.stand_in_config import EXPRESSIVE_RANGE, USUAL_RANGE
 from recipec.verify.stand_in_tokenizer import template_text
 from recipec.verify.substitutions import AS_IT_IS
 
-_USUAL_RANGE = 0.02  # initializer_range of most model types in transformers
 _TINY_BYTES = 64 * 2**20  # a real model folder up to this size is used as it is
 
 
@@ -30,18 +30,12 @@ def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
 
 def _stand_in(bundle: Bundle, known: Model, texts: list[str], folder: Path, template: str | None) -> str:
     """A stand-in; without weights where the bundle makes its own, so that loading them would fail."""
-    said = write_stand_in(known, texts, folder, template)
+    spread = USUAL_RANGE if bundle.stages[0].random_weights else EXPRESSIVE_RANGE
+    said = write_stand_in(known, texts, folder, template, spread)
     if not bundle.stages[0].random_weights:
         return said
     (folder / WEIGHTS).unlink()
-    _spread_as_usual(folder / "config.json")
     return f"the configuration and tokenizer of {said}; no weights"
-
-
-def _spread_as_usual(config: Path) -> None:
-    """The bundle draws the weights itself, and its first loss is held against that of a guess."""
-    fields = json.loads(config.read_text(encoding="utf-8"))
-    config.write_text(json.dumps(fields | {"initializer_range": _USUAL_RANGE}), encoding="utf-8")
 
 
 def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:

@@ -11,7 +11,7 @@ from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import local_model
 from recipec.catalog.models import Model, model
 from recipec.verify.bundle import Bundle
-from recipec.verify.stand_in_config import stand_in_config
+from recipec.verify.stand_in_config import EXPRESSIVE_RANGE, stand_in_config
 from recipec.verify.stand_in_tokenizer import stand_in_tokenizer
 
 SEED = 0
@@ -23,14 +23,19 @@ class NoStandIn(Exception):
     """Nothing says which architecture the recipe's model has."""
 
 
-def write_stand_in(known: Model, texts: Iterable[str], folder: Path, template: str | None) -> str:
-    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns what it is."""
+def write_stand_in(
+    known: Model, texts: Iterable[str], folder: Path, template: str | None, spread: float = EXPRESSIVE_RANGE
+) -> str:
+    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns what it is.
+
+    `spread` is the standard deviation of its random weights.
+    """
     with silence():
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM
     tokenizer = stand_in_tokenizer(known, texts, template)
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
-    config = stand_in_config(known.architecture, len(tokenizer), **ids)
+    config = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
         network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)

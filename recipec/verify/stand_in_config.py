@@ -8,10 +8,13 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 
 HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
-_INITIALIZER_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
+USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
+EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
 
 
-def stand_in_config(shape: Architecture, vocab_size: int, **tokens: int | None) -> dict[str, Any]:
+def stand_in_config(
+    shape: Architecture, vocab_size: int, spread: float = EXPRESSIVE_RANGE, **tokens: int | None
+) -> dict[str, Any]:
     """The tiny config.json of `shape`'s model type; `tokens` are its special token ids (pad, bos, eos)."""
     row = MODEL_TYPES[shape.model_type]
     sizes = {
@@ -25,7 +28,7 @@ def stand_in_config(shape: Architecture, vocab_size: int, **tokens: int | None) 
         "head_dim": HEAD_DIM if shape.query_size == shape.hidden_size else 2 * HEAD_DIM,
         "max_position_embeddings": POSITIONS,
         "tie_word_embeddings": shape.tie_embeddings,
-        "initializer_range": _INITIALIZER_RANGE,
+        "initializer_range": spread,
     }
     return sizes | _flags(shape, row) | _window(shape, row) | _experts(shape, row) | tokens
 
