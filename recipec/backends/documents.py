@@ -18,7 +18,7 @@ from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
 from recipec.rules.optimizers import BITSANDBYTES
-from recipec.rules.words import counted
+from recipec.rules.words import counted, number
 
 GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
@@ -183,7 +183,7 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ", ".join(str(part) for part in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def _duration(seconds: float) -> str:

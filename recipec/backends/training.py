@@ -57,6 +57,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "path": f"{stage.folder}train.py",
         **random_model_names(stage),
         "cpu_only": stage.because(stage.on_cpu, "gpu"),
+        "distributed": stage.because(bool(stage.sharder.config), "strategy"),
         "imports_torch": stage.because(stage.nf4 or not stage.on_cpu, "quantization", "gpu"),
         "reads_environment": is_path(job.facts.model.name) and stage.plan.stage.starts_from is None,
         "lora": stage.because(stage.lora, "adaptation"),

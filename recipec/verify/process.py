@@ -31,7 +31,7 @@ class Outcome:
         """All of its output."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
-    def tail(self, lines: int = 25) -> str:
+    def tail(self, lines: int = 60) -> str:
         """How it ended, and the last lines of its output."""
         ending = "stopped at the time limit" if self.code is None else f"exit code {self.code}"
         return f"{ending} after {self.seconds:.0f} s, output ends with:\n" + "\n".join(

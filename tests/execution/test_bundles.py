@@ -17,9 +17,9 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
-# What the shipped recipes do not show: that a run learns and resumes, two further architectures, DPO on a model
-# without a chat template, and another optimizer.
-CASES = dict.fromkeys(("sft-lora", "fsdp", "dpo"), "learn") | dict.fromkeys(
+# What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO
+# on a model without a chat template, and another optimizer.
+CASES = dict.fromkeys(("sft-lora", "qlora", "fsdp", "dpo"), "learn") | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "from-scratch", "adafactor"), "run"
 )
 

@@ -108,6 +108,7 @@ def main() -> None:
     trainer.save_model()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
     print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    trainer.end()  # leave the process group; last, because saving needs it
 
 
 if __name__ == "__main__":

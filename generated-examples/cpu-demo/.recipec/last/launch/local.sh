@@ -7,7 +7,6 @@ BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
 export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 
-
 python "$BUNDLE/prepare_data.py"
 python "$BUNDLE/evaluate.py" before
 python "$BUNDLE/train.py" "$@"
