@@ -71,21 +71,26 @@ def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, s
     ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
     rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
     products = step_flops(architecture, layout, work).hardware * step.tokens / layout.mesh.tensor / rate
-    passes = _passes(layout, work)
+    passes = _passes(architecture, layout, work)
     weights = passes * step.fixed.sizes.params * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
     kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear * bool(step.fixed.path.quantized) / bandwidth
     return max(kernels, _launches(architecture, layout, work) * LAUNCH_SECONDS)
 
 
-def _passes(layout: Layout, work: Work) -> int:
+def _passes(architecture: Architecture, layout: Layout, work: Work) -> float:
     """Times that the weights are read: forward, backward, recomputation, reference."""
-    return 2 + layout.checkpointing + (work.reference != "none")
+    return 2 + _recomputed(architecture, layout) + (work.reference != "none")
+
+
+def _recomputed(architecture: Architecture, layout: Layout) -> float:
+    """The share of the layers that runs forward twice."""
+    return layout.recomputed(architecture.num_layers) / architecture.num_layers
 
 
 def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: Step) -> float:
     """Bytes moved by everything but products."""
-    forwards = 1 + layout.checkpointing
+    forwards = 1 + _recomputed(architecture, layout)
     reference = 0.6 * (work.reference != "none")
     saved = step.fixed.layers.saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
     adapters = _adapter_traffic(architecture, work, step) * (forwards + 2)
@@ -109,4 +114,4 @@ def _adapted(architecture: Architecture, work: Work) -> list[tuple[str, int, int
 def _launches(architecture: Architecture, layout: Layout, work: Work) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
-    return architecture.num_layers * per_pass * _passes(layout, work)
+    return architecture.num_layers * per_pass * _passes(architecture, layout, work)

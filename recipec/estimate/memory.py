@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
 from recipec.estimate.stages import stages
-from recipec.estimate.step import step_of
+from recipec.estimate.step import Step, step_of
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -39,13 +39,13 @@ class MemoryEstimate:
     peak_reserved_bytes: int  # max_memory_reserved: with the caching allocator's fragments
     peak_device_bytes: int  # with the CUDA context and NCCL: what nvidia-smi must at least have
     error_band: ErrorBand
-    host_bytes: int  # CPU memory per rank for offloaded state, paged states
+    host_bytes: int  # CPU memory per rank for offloaded states and activations, paged states
 
 
 def step_memory(architecture: Architecture, layout: Layout, work: Work) -> MemoryEstimate:
     """Predict the peak of one optimizer step of `layout` on one rank, in bytes."""
     step = step_of(architecture, layout, work)
-    live = stages(step, architecture.num_layers, layout.checkpointing, layout.adaptation == "full")
+    live = stages(step, layout.adaptation == "full")
     totals = {name: round(sum(terms.values())) for name, terms in live.items()}
     peak = max(totals, key=totals.__getitem__)
     terms = {name: round(size) for name, size in live[peak].items() if size >= 0.5}
@@ -60,8 +60,14 @@ def step_memory(architecture: Architecture, layout: Layout, work: Work) -> Memor
         peak_reserved_bytes=reserved,
         peak_device_bytes=reserved + device_overhead_bytes(world),
         error_band=error_band(layout),
-        host_bytes=round(step.fixed.states.host),
+        host_bytes=round(step.fixed.states.host) + _waiting_on_host(step),
     )
+
+
+def _waiting_on_host(step: Step) -> int:
+    """Pinned copies of the inputs of recomputed layers, in blocks of powers of two (torch CachingHostAllocator.h)."""
+    each = step.tokens * step.fixed.layers.checkpoint
+    return step.depth.recomputed * (1 << (each - 1).bit_length()) if step.depth.offloads else 0
 
 
 def error_band(layout: Layout) -> ErrorBand:

@@ -8,16 +8,16 @@ from recipec.estimate.step import Step
 Terms = dict[str, float]
 
 
-def stages(step: Step, layers: int, checkpointing: bool, full: bool) -> dict[str, Terms]:
-    """The terms that are live at each stage, in bytes per rank; `layers` is the model's depth."""
-    kept = _saved(step, layers, checkpointing)
+def stages(step: Step, full: bool) -> dict[str, Terms]:
+    """The terms that are live at each stage, in bytes per rank."""
+    kept = _saved(step)
     return {
         "load": _load(step),
-        "forward": _forward(step, layers, checkpointing),
+        "forward": _forward(step),
         "forward_end": _forward_end(step, kept),
         **({"reference": _reference(step, kept)} if step.reference else {}),
-        "loss": _loss(step, kept, checkpointing),
-        "layer_backward": _layer_backward(step, kept, layers, checkpointing),
+        "loss": _loss(step, kept),
+        "layer_backward": _layer_backward(step, kept),
         "end_of_backward": _end_of_backward(step, full),
         "optimizer_step": _optimizer_step(step),
         "evaluation": _evaluation(step),
@@ -25,12 +25,16 @@ def stages(step: Step, layers: int, checkpointing: bool, full: bool) -> dict[str
     }
 
 
-def _saved(step: Step, layers: int, checkpointing: bool) -> float:
-    """Activations that wait for the backward pass when the forward ends."""
-    each = step.fixed.layers
-    if checkpointing:
-        return step.tokens * (layers * each.checkpoint + each.tail) + step.mask
-    return step.tokens * (layers * each.saved + each.tail) + layers * step.attention
+def _saved(step: Step) -> float:
+    """Activations that wait for the backward pass on the device when the forward ends."""
+    depth = step.depth
+    inputs = 0 if depth.offloads else depth.recomputed * step.fixed.layers.checkpoint
+    mask = step.mask if depth.recomputed else 0
+    return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * _kept_by_layer(step)
+
+
+def _kept_by_layer(step: Step) -> float:
+    return step.tokens * step.fixed.layers.saved + step.attention
 
 
 def _resident(step: Step) -> Terms:
@@ -52,16 +56,17 @@ def _load(step: Step) -> Terms:
     return {**terms, "working_set": largest or gathered}
 
 
-def _forward(step: Step, layers: int, checkpointing: bool) -> Terms:
-    """A layer runs: the last one where activations are recomputed, the first of all otherwise; or the embedding."""
-    sizes, path, buffers = step.fixed.sizes, step.fixed.path, step.fixed.buffers.forward
-    kept = layers if checkpointing else 1
+def _forward(step: Step) -> Terms:
+    """A layer runs: the last that is recomputed later, the first of all where none is; or the embedding."""
+    sizes, path, buffers, depth = step.fixed.sizes, step.fixed.path, step.fixed.buffers.forward, step.depth
+    begun = max(1, depth.layers - depth.above)
+    inputs = 1 if depth.offloads else max(1, depth.recomputed)
     checkpoint = step.tokens * step.fixed.layers.checkpoint
     embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
     layer = {
-        "activations": kept * checkpoint + step.mask,
+        "activations": inputs * checkpoint + step.mask + (depth.kept - depth.above) * _kept_by_layer(step),
         "working_set": _layer_forward(step),
-        "autocast_cache": path.compute * sizes.cast_by_layers * kept / layers if path.autocast_copies else 0,
+        "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
     return {**_resident(step), **max(embedding, layer, key=lambda terms: sum(terms.values()))}
@@ -103,10 +108,10 @@ def _reference(step: Step, saved: float) -> Terms:
     }
 
 
-def _loss(step: Step, saved: float, checkpointing: bool) -> Terms:
+def _loss(step: Step, saved: float) -> Terms:
     """The loss is differentiated: of the autocast copies only those that the graph holds are left."""
     sizes, path = step.fixed.sizes, step.fixed.path
-    held = 0 if checkpointing else sizes.cast_by_layers
+    held = sizes.cast_by_layers * step.depth.kept / step.depth.layers
     return {
         **_resident(step),
         "activations": saved,
@@ -116,32 +121,46 @@ def _loss(step: Step, saved: float, checkpointing: bool) -> Terms:
     }
 
 
-def _layer_backward(step: Step, saved: float, layers: int, checkpointing: bool) -> Terms:
-    """The larger of the first layer to run backward (all saved, no gradients) and the last one (the reverse)."""
-    first, last = _first_backward(step, saved, checkpointing), _last_backward(step, layers)
-    return first if sum(first.values()) >= sum(last.values()) else last
+def _layer_backward(step: Step, saved: float) -> Terms:
+    """The largest of the first layer to run backward (all saved, no gradients), the first to be recomputed and the last
+    of all (the reverse)."""
+    depth, places = step.depth, [_last_backward(step)]
+    if depth.above:
+        places.append(_first_backward(step, saved, False))
+    if depth.recomputed:
+        places.append(_first_backward(step, saved - depth.above * _kept_by_layer(step), True))
+    return max(places, key=lambda terms: sum(terms.values()))
 
 
-def _first_backward(step: Step, saved: float, checkpointing: bool) -> Terms:
+def _first_backward(step: Step, saved: float, recomputed: bool) -> Terms:
+    """The uppermost layer that keeps everything, or that is recomputed: the layers above have their gradients."""
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     terms = _resident(step)
+    above = step.depth.above * recomputed * states.gradients * _layer_share(step)
+    unpacked = step.tokens * step.fixed.layers.checkpoint * (recomputed and step.depth.offloads)
     head = 0.0 if sizes.adapters else states.gradients * sizes.embedding / sizes.trainable
     waiting = head if not sizes.head and path.gradient_shards == 1 else 0.0  # a tied head's waits for the embedding's
     return {
         **terms,
-        "gradients": max(terms.get("gradients", 0.0) + waiting, head),
-        "activations": saved - step.tokens * step.fixed.layers.tail,
-        "working_set": _working_set(step, checkpointing),
+        "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
+        "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
+        "working_set": _working_set(step, recomputed),
         "autocast_cache": 0.0 if not path.autocast_copies else path.compute * sizes.layer_linear * (not sizes.adapters),
         "sharding_buffers": step.fixed.buffers.backward,
     }
 
 
-def _last_backward(step: Step, layers: int) -> Terms:
+def _layer_share(step: Step) -> float:
+    """What one layer has of all gradients."""
+    sizes = step.fixed.sizes
+    return 1 / step.depth.layers if sizes.adapters else sizes.layer / sizes.params
+
+
+def _last_backward(step: Step) -> Terms:
     sizes, states, path, each = step.fixed.sizes, step.fixed.states, step.fixed.path, step.fixed.layers
     missing = sizes.layer + (sizes.embedding if sizes.head or path.gradient_shards > 1 else 0)
     waiting = 0.0 if sizes.adapters or step.accumulates else missing / sizes.params
-    held = 2 * (layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
+    held = 2 * (step.depth.layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
     return {
         **states.terms,
         "gradients": states.gradients * (1 - waiting),
@@ -151,13 +170,13 @@ def _last_backward(step: Step, layers: int) -> Terms:
     }
 
 
-def _working_set(step: Step, checkpointing: bool) -> float:
-    """One layer running backward; with checkpointing also what its recomputation saves."""
+def _working_set(step: Step, recomputed: bool) -> float:
+    """One layer running backward, with what its recomputation saves."""
     each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
-    recomputed = each.saved * step.tokens + step.attention if checkpointing else 0
+    saved = _kept_by_layer(step) if recomputed else 0
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized)
-    return recomputed + max(running, 2 * step.gathered_context)
+    return saved + max(running, 2 * step.gathered_context)
 
 
 def _end_of_backward(step: Step, full: bool) -> Terms:

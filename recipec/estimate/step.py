@@ -29,6 +29,21 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
+class Depth:
+    """The layers of the model by what they leave for the backward pass."""
+
+    layers: int
+    recomputed: int  # leave their input
+    above: int  # keep everything and run after the last recomputed one
+    offloads: bool  # the inputs wait in host memory
+
+    @property
+    def kept(self) -> int:
+        """Layers that keep everything."""
+        return self.layers - self.recomputed
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A `Fixed` with a batch on it."""
 
@@ -40,6 +55,7 @@ class Step:
     gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
     accumulates: bool
     reference: bool  # a reference scores each batch
+    depth: Depth
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
@@ -58,7 +74,14 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
         gathered_context=2 * fixed.path.compute * architecture.kv_size * tokens * context if context > 1 else 0,
         accumulates=layout.accumulation > 1,
         reference=work.reference != "none",
+        depth=_depth(layout, architecture.num_layers),
     )
+
+
+def _depth(layout: Layout, layers: int) -> Depth:
+    recomputed = layout.recomputed(layers)
+    above = (layers - 1) % layout.checkpoint_every if recomputed else layers
+    return Depth(layers, recomputed, above, layout.activation_offload)
 
 
 @lru_cache(maxsize=8192)

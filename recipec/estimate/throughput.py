@@ -49,7 +49,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     terms = {
         "compute": micro * layout.accumulation,
         "communication": communication_seconds(architecture, layout, step, link, micro),
-        "offload": _paging(architecture, layout, work, step, gpu) or _offload(layout, step, link),
+        "offload": (_paging(architecture, layout, work, step, gpu) or _offload(layout, step, link))
+        + _moved_activations(layout, step),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
     seconds = sum(terms.values())
@@ -75,8 +76,16 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard
     if layout.strategy not in ("zero1", "zero2"):
-        copied += (2 + layout.checkpointing) * layout.accumulation * 2 * sizes.params / shard
+        copied += (2 + layout.recomputed(step.depth.layers) / step.depth.layers) * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+
+
+def _moved_activations(layout: Layout, step: Step) -> float:
+    """Inputs of recomputed layers go to the host and come back, on the stream that computes (transformers 5.23)."""
+    if not step.depth.offloads:
+        return 0.0
+    moved = step.depth.recomputed * step.tokens * step.fixed.layers.checkpoint
+    return 2 * moved * layout.accumulation / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 
 
 def _paging(architecture: Architecture, layout: Layout, work: Work, step: Step, gpu: Card) -> float:

@@ -64,7 +64,7 @@ def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> lis
     Context parallel: keys and values of the whole sequence. Expert parallel: each token to its experts and back.
     """
     mesh, width = layout.mesh, step.fixed.path.compute * step.tokens
-    passes = (2 + layout.checkpointing) * architecture.num_layers
+    passes = 2 * architecture.num_layers + layout.recomputed(architecture.num_layers)
     hidden, found = width * architecture.hidden_size, []
     if mesh.tensor > 1:
         found.append(Exchange(Group(mesh.tensor), passes * 2 * 2 * hidden, collectives=2 * passes))

@@ -52,6 +52,7 @@ def _grouped(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> tor
 def like_cuda() -> Iterator[None]:
     """Everything in the block behaves as on a CUDA device of compute capability 8.0 or later."""
     import transformers.masking_utils
+    import transformers.modeling_utils
     import trl.kernels.chunked_logprob
     import trl.trainer.utils
 
@@ -61,6 +62,7 @@ def like_cuda() -> Iterator[None]:
         (functional, "dropout", _dropout),
         (torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: [])),  # fake tensors may be swapped too
         (torch, "is_autocast_enabled", lambda device="cpu": enabled("cpu" if device == "cuda" else device)),
+        (transformers.modeling_utils, "save_on_cpu", _leaves_the_device),
         (transformers.masking_utils, "find_packed_sequence_indices", lambda position_ids: None),  # reads values
         (trl.trainer.utils, "_use_triton", lambda device: True),  # only scored positions reach the head
         (trl.kernels.chunked_logprob, "_forward_tile", _in_place),
@@ -75,6 +77,13 @@ def like_cuda() -> Iterator[None]:
 
 def _in_place(*tensors: Any, **options: Any) -> None:
     """A kernel that writes into its arguments and allocates nothing."""
+
+
+def _leaves_the_device(**options: Any) -> Any:
+    """Saved tensors are freed, and allocated anew when the backward pass asks for them."""
+    return torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: (tensor.shape, tensor.dtype), lambda saved: torch.empty(saved[0], dtype=saved[1])
+    )
 
 
 def _dropout(x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:

@@ -35,7 +35,9 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
         drops = work.lora.dropout and work.objective != "dpo"  # DPOConfig.disable_dropout
         model = _adapted(model, work.lora, drops, checkpoints, layout.quantization == "nf4")
     if checkpoints:
-        model.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
+        model.activation_checkpointing_enable(
+            {"use_reentrant": False}, every_n_layers=layout.checkpoint_every, offload=layout.activation_offload
+        )
     return model.train()
 
 
