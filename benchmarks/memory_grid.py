@@ -36,6 +36,12 @@ METHODS = {"full": ("full", "none"), "lora": ("lora", "none"), "qlora": ("lora",
 RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64), ("hsdp", 32))
 TRAINERS = ("sft", "dpo")
 OPTIMIZERS = ("adafactor", "lion", "sgd")  # beside AdamW: full fine-tuning of two models, on one device and with DDP
+RECOMPUTED = (  # every n-th layer, and whether their inputs wait on the host: three models on one device, sharded whole
+    *(("single", method, *kind) for method in ("full", "lora") for kind in ((2, False), (3, True))),
+    *(("single", "qlora", *kind) for kind in ((4, False), (1, True))),
+    *((strategy, "full", 1, True) for strategy in ("ddp", "fsdp")),
+)
+RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
@@ -59,10 +65,14 @@ class Case:
     accumulation: int
     dropout: bool
     optimizer: str = "adamw"
+    recompute_every: int = 1
+    activation_offload: bool = False
 
     @property
     def id(self) -> str:
         kept = "checkpointed" if self.checkpointing else "kept"
+        kept += f" every-{self.recompute_every}" if self.recompute_every > 1 else ""
+        kept += " on-host" if self.activation_offload else ""
         rows = "packed" if self.packed else "padded"
         run = f"{self.method} {self.strategy}-{self.ranks} {self.trainer}"
         dropout = " dropout" if self.dropout else ""
@@ -87,6 +97,8 @@ class Case:
             attention="flash_attention_2" if self.packed else "sdpa",
             packing=self.packed,
             optimizer=self.optimizer,
+            recompute_every=self.recompute_every,
+            activation_offload=self.activation_offload,
         )
 
     @property
@@ -119,6 +131,7 @@ def cases() -> list[Case]:
     rows = [_case(*choice) for choice in product(MODELS, METHODS, RANKS, TRAINERS)]
     others = product(OPTIMIZER_MODELS, RANKS[:2], OPTIMIZERS)
     rows += [replace(_case(name, "full", ranks, "sft"), optimizer=other) for name, ranks, other in others]
+    rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -128,6 +141,11 @@ def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
     packed = trainer == "sft" and number % 3 == 0
     dropout = trainer == "sft" and method != "full" and number % 11 > 3
     return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4, dropout)
+
+
+def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:
+    case = _case(name, method, (strategy, 1 if strategy == "single" else 8), "sft")
+    return replace(case, checkpointing=True, recompute_every=every, activation_offload=on_host)
 
 
 def _number(text: str) -> int:
@@ -210,6 +228,8 @@ def _groups(errors: Mapping[Case, float]) -> dict[str, list[float]]:
     groups: dict[str, list[float]] = {"all": []}
     for case, value in errors.items():
         parts = (f"{case.strategy}-{case.ranks}", case.trainer, case.optimizer, f"{case.method}, {case.strategy}")
+        parts += ("every n-th layer recomputed",) if case.recompute_every > 1 else ()
+        parts += ("activations on the host",) if case.activation_offload else ()
         for name in ("all", case.model, case.method, *parts):
             groups.setdefault(name, []).append(value)
     return groups

@@ -60,12 +60,17 @@ class Layout:
     attention: str  # sdpa | flash_attention_2 | eager
     packing: bool
     optimizer: str  # adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, lion, lion-8bit or sgd
-    checkpoint_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
+    recompute_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
     activation_offload: bool = False  # with checkpointing: the inputs of recomputed layers wait in host memory
+
+    @property
+    def on_device(self) -> bool:
+        """Whether nothing waits in host memory: neither states nor activations."""
+        return self.offload == "none" and not self.activation_offload
 
     def recomputed(self, layers: int) -> int:
         """How many of a model's layers are recomputed: the first of all, and every n-th one behind it."""
-        return -(-layers // self.checkpoint_every) if self.checkpointing else 0
+        return -(-layers // self.recompute_every) if self.checkpointing else 0
 
     @property
     def fsdp(self) -> bool:

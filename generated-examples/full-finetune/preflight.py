@@ -10,7 +10,9 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 PLANNED = {"distributed": "fsdp", "world_size": 8, "global_batch_size": 64, "shards_parameters": True}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
@@ -149,6 +151,8 @@ class RunGuard(TrainerCallback):
 def run_facts(trainer: Trainer) -> dict:
     """What this process group really is; the libraries fall back silently, so nothing is taken for granted."""
     args, parameters = trainer.args, list(trainer.model.parameters())
+    layers = [module for module in trainer.model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    recomputed = sum(isinstance(module, CheckpointWrapper) for module in trainer.model.modules())
     sharded = sum(hasattr(p, "device_mesh") or hasattr(p, "ds_tensor") for p in parameters)
     kind = trainer.accelerator.distributed_type.value  # NO, MULTI_GPU, FSDP, DEEPSPEED
     return {
@@ -158,6 +162,7 @@ def run_facts(trainer: Trainer) -> dict:
         "global_batch_size": args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size,
         "shards_parameters": sharded > 0,
         "sharded_parameters": f"{sharded} of {len(parameters)}",
+        "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(trainer.train_dataset),

@@ -6,6 +6,7 @@ Every argument with training meaning is written out, because library defaults ch
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from recipec.backends.job import StageJob
 from recipec.render.call import Arg, Call
@@ -84,9 +85,9 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
     if gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY:
         yield stage.arg("tf32", "gpu", True)
     if stage.value("checkpointing") and not stage.sharder.checkpoints_itself:
-        ids = stage.ids("checkpointing", "strategy")
+        ids = stage.ids("checkpointing", "recompute_every", "activation_offload", "strategy")
         yield Arg("activation_checkpointing", True, ids)
-        yield Arg("activation_checkpointing_kwargs", {"use_reentrant": False}, ids)
+        yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
     elif stage.value("checkpointing"):
         note = f"{stage.sharder.config} does it"
         yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"), note)
@@ -95,6 +96,23 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
     yield from stage.sharder.arguments(stage.run)
+
+
+def _recomputation(stage: StageJob) -> dict[str, Any]:
+    """Which layers are recomputed, and where their inputs wait."""
+    options: dict[str, Any] = {"use_reentrant": False}
+    if stage.value("recompute_every") > 1:
+        options["every_n_layers"] = stage.value("recompute_every")
+    if stage.value("activation_offload"):
+        options["offload"] = True
+    return options
+
+
+def _recomputed(stage: StageJob) -> str:
+    """A note on what is not usual."""
+    some = "the other layers keep their activations" if stage.value("recompute_every") > 1 else ""
+    hosted = "inputs of recomputed layers wait in pinned host memory" if stage.value("activation_offload") else ""
+    return "; ".join(filter(None, (some, hosted)))
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:

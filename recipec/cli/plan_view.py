@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 from typing import Any
 
 from recipec.cli.color import dim, strong
@@ -90,8 +91,9 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    if choice["offload"] != "none":
-        return f"offload to {choice['offload']}"
+    if choice["offload"] != "none" or choice["activation_offload"]:
+        parts = [choice["offload"] != "none", choice["activation_offload"]]
+        return f"{' and '.join(compress(('states', 'activations'), parts))} in CPU memory"
     paged = choice["optimizer"].startswith("paged")
     return "optimizer states paged to CPU memory where they find no room" if paged else "nothing offloaded"
 
@@ -115,8 +117,14 @@ def _learning(values: Document) -> str:
 
 
 def _kernels(choice: Document) -> str:
-    recomputed = "activations recomputed" if choice["checkpointing"] else "activations kept"
-    return f"{choice['attention']} attention, {recomputed}, {'packed' if choice['packing'] else 'not packed'}"
+    return f"{choice['attention']} attention, {_activations(choice)}, {'packed' if choice['packing'] else 'not packed'}"
+
+
+def _activations(choice: Document) -> str:
+    if not choice["checkpointing"]:
+        return "activations kept"
+    layers = f" in one of {choice['recompute_every']} layers" if choice["recompute_every"] > 1 else ""
+    return f"activations recomputed{layers}"
 
 
 def _memory(memory: Document) -> list[str]:

@@ -80,7 +80,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
 
 def _depth(layout: Layout, layers: int) -> Depth:
     recomputed = layout.recomputed(layers)
-    above = (layers - 1) % layout.checkpoint_every if recomputed else layers
+    above = (layers - 1) % layout.recompute_every if recomputed else layers
     return Depth(layers, recomputed, above, layout.activation_offload)
 
 

@@ -76,7 +76,8 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard
     if layout.strategy not in ("zero1", "zero2"):
-        copied += (2 + layout.recomputed(step.depth.layers) / step.depth.layers) * layout.accumulation * 2 * sizes.params / shard
+        passes = 2 + step.depth.recomputed / step.depth.layers
+        copied += passes * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 
 

@@ -32,6 +32,8 @@ def _instead(stage: StagePlan) -> list[str]:
     best = min(usable, key=lambda other: other.seconds or 0.0, default=None)
     found = []
     if best is not None:
-        offload = f' and train.offload = "{best.layout.offload}"' if best.layout.offload != "none" else ""
-        found.append(f'train.strategy = "{best.layout.strategy}"{offload} fits and can be built: {best.family}')
+        keys = [f'train.strategy = "{best.layout.strategy}"']
+        keys += [f'train.offload = "{best.layout.offload}"'] if best.layout.offload != "none" else []
+        keys += ["train.activation_offload = true"] if best.layout.activation_offload else []
+        found.append(f"{' and '.join(keys)} fits and can be built: {best.family}")
     return [*found, "`recipec plan` shows this plan with all its figures"]

@@ -15,7 +15,8 @@ from recipec.rules.core import Decision, Wish
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
 
 PINS = (  # what changes least of the result first
-    *("train.micro_batch_size", "train.offload", "train.strategy"),
+    *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
+    *("train.activation_offload", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )

@@ -55,6 +55,11 @@ class Candidate:
     def family(self) -> str:
         return family_of(self.stage, self.layout)
 
+    @property
+    def title(self) -> str:
+        """The family, and whether its activations wait on the host."""
+        return self.family + " with activations in CPU memory" * self.layout.activation_offload
+
 
 _ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "all weights"}
 
@@ -93,7 +98,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     host_needed = 0
-    if layout.offload != "none" or work.objective == "pretrain":  # random weights are not read from a shared file
+    if not layout.on_device or work.objective == "pretrain":  # random weights are not read from a shared file
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
     obstacle = _host_obstacle(host_needed, bounds.host_bytes)
     time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
@@ -153,7 +158,8 @@ def seconds_per_sequence(candidate: Candidate) -> float:
     return candidate.time.seconds_per_step / candidate.layout.global_batch
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, int, int, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, bool, int, int, bool, float]:
     layout = candidate.layout
     kinds = layout.mesh.ranks_per_layer, STRATEGIES.index(layout.strategy)
-    return (layout.offload != "none", *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    hosted = layout.offload != "none", layout.activation_offload
+    return (*hosted, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

@@ -94,6 +94,8 @@ def _choice(plan: StagePlan) -> dict[str, Any]:
         "gradient_accumulation": layout.accumulation,
         "global_batch_size": layout.global_batch,
         "checkpointing": layout.checkpointing,
+        "recompute_every": layout.recompute_every if layout.checkpointing else 0,
+        "activation_offload": layout.activation_offload,
         "attention": layout.attention,
         "packing": layout.packing,
         "optimizer": layout.optimizer,

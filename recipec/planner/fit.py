@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from recipec.layout import Layout
 from recipec.planner.bounds import bounds_of
 from recipec.planner.choose import Candidate, best, candidates
-from recipec.planner.known_bad import refused
+from recipec.planner.known_bad import Refusal, refused
 from recipec.planner.layouts import layouts
 from recipec.planner.settle import Context, settle, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
-from recipec.rules.combinations import BadCombination
 from recipec.rules.core import Ledger
 
-EFFORTS = 3
+EFFORTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +25,13 @@ class Fit:
     chosen: Candidate | None
     ledger: Ledger | None
     tried: Sequence[Candidate]  # in order of preference, the chosen one among them
-    bad: Sequence[BadCombination]  # why layouts of the preferred adaptation were left out before they were estimated
+    bad: Sequence[Refusal]  # why layouts of the preferred adaptation were left out before they were estimated
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose."""
     tried: list[Candidate] = []
-    bad: list[BadCombination] = []
+    bad: list[Refusal] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
@@ -51,14 +50,16 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
     fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
     if not fitting:
         return None
-    return best([*fitting, *(candidate for candidate in group if candidate.layout.offload != "none")])
+    moved = (candidate for candidate in group if candidate.layout.offload != "none")
+    return best([*fitting, *(candidate for candidate in moved if not candidate.layout.activation_offload)])
 
 
 def _effort(layout: Layout) -> int:
-    """Another adaptation comes before spreading layers over ranks, and that before holding states in CPU memory."""
+    """Another adaptation comes before spreading layers over ranks, that before holding activations in CPU memory, and
+    that before holding states there."""
     if layout.offload != "none":
-        return 2
-    return int(layout.mesh.ranks_per_layer > 1)
+        return 3
+    return 2 if layout.activation_offload else int(layout.mesh.ranks_per_layer > 1)
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:
@@ -75,11 +76,11 @@ def _adaptations(context: Context) -> list[tuple[str, str, str]]:
     ]
 
 
-def _candidates(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[BadCombination]) -> list[Candidate]:
+def _candidates(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[Refusal]) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
     judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger)]
-    bad += [row for _, row in judged if row is not None]
-    allowed = [layout for layout, row in judged if row is None]
+    bad += [refusal for _, refusal in judged if refusal is not None]
+    allowed = [layout for layout, refusal in judged if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
     return candidates(allowed, shape, work_of(ledger), facts.gpu, bounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.layout import Layout
@@ -11,9 +12,24 @@ from recipec.rules.combinations import Facts as Combination
 from recipec.rules.core import Decision
 
 
-def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> BadCombination | None:
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row of the table, and the combination that it refuses."""
+
+    row: BadCombination
+    combination: Combination
+
+    def mended_by(self, *names: str) -> bool:
+        """Whether the combination would pass with the plain values of these."""
+        plain = {name: getattr(Combination(), name) for name in names}
+        return not self.row.applies(replace(self.combination, **plain))
+
+
+def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
     """The first reason why the layout must not be proposed, None when there is none."""
-    return next((row for row in known_bad(_combination(layout, decisions, shape)) if row.refused), None)
+    combination = _combination(layout, decisions, shape)
+    row = next((row for row in known_bad(combination) if row.refused), None)
+    return Refusal(row, combination) if row else None
 
 
 def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[BadCombination]:
@@ -32,6 +48,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         model_type=value["model_type"],
         strategy=layout.strategy,
         offload=layout.offload,
+        recompute_every=layout.recompute_every,
+        activation_offload=layout.activation_offload,
         optimizer=layout.optimizer,
         attention=layout.attention,
         packing=layout.packing,

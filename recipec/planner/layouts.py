@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,8 @@ from recipec.layout import Layout, Machines
 from recipec.planner.meshes import meshes
 from recipec.rules.core import Ledger
 
+SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; further ones save little more time
+_RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
 OFFLOADING = ("zero1", "zero2", "zero3")  # strategies that can hold optimizer states in CPU memory
 
 
@@ -19,10 +22,10 @@ def layouts(ledger: Ledger) -> Iterator[Layout]:
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
     found = meshes(Machines(value["nodes"], value["gpus_per_node"]), sequences, wishes)
-    for (strategy, mesh), offload, checkpointing in product(found, _offloads(wishes), _checkpointing(value, wishes)):
+    for (strategy, mesh), offload in product(found, _offloads(wishes)):
         if offload == "cpu" and strategy not in OFFLOADING:
             continue
-        yield Layout(
+        plain = Layout(
             adaptation=value["adaptation"],
             quantization=value["quantization"],
             precision=value["precision"],
@@ -31,11 +34,12 @@ def layouts(ledger: Ledger) -> Iterator[Layout]:
             offload=offload,
             micro_batch=1,
             accumulation=1,
-            checkpointing=checkpointing,
+            checkpointing=False,
             attention=value["attention"],
             packing=value["packing"],
             optimizer=value["optimizer"],
         )
+        yield from _recomputing(plain, value, wishes)
 
 
 def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
@@ -43,7 +47,19 @@ def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
     return ("none", "cpu") if asked is None else (asked,)
 
 
-def _checkpointing(value: Mapping[str, Any], wishes: Mapping[str, Any]) -> tuple[bool, ...]:
-    if "train.activation_checkpointing" in wishes:
-        return (wishes["train.activation_checkpointing"],)
-    return (True,) if value["checkpointing_required"] else (False, True)
+def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
+    """The layout with activations kept, and with layers recomputed, as far as the recipe leaves it open.
+
+    A recipe that puts speed first also gets layouts that recompute only some layers.
+    """
+    asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
+    if asked is not True and not every and not offloads and not (value["checkpointing_required"] and asked is None):
+        yield plain
+    if asked is False:
+        return
+    by_trainer = not plain.fsdp and value["stage"] != "dpo"  # pages BAD-032 to BAD-034
+    hosted = (by_trainer or (plain.fsdp and plain.adaptation == "full")) and not value["gpu_is_cpu"]
+    intervals = (every,) if every else SOME_LAYERS if by_trainer and value["priority"] == "speed" else (1,)
+    places = (offloads,) if offloads is not None else (False, True) if hosted else (False,)
+    for interval, place in product(intervals, places):
+        yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=place)

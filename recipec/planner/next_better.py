@@ -38,22 +38,22 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
 def _next_rung(context: Context, layout: Layout) -> Rung | None:
     """Without offload what is offloaded now; otherwise more of the model."""
     rung = layout.adaptation, layout.quantization
-    if layout.offload != "none":
-        return None if "train.offload" in context.wishes else rung
+    if not layout.on_device:
+        return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else rung
     fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
     return None if fixed else UP.get(rung)
 
 
 def _on(candidate: Candidate, rung: Rung) -> bool:
     layout = candidate.layout
-    return (layout.adaptation, layout.quantization) == rung and layout.offload == "none"
+    return (layout.adaptation, layout.quantization) == rung and layout.on_device
 
 
 def _least(context: Context, rung: Rung) -> tuple[Layout, MemoryEstimate] | None:
     """The layout of a rung that takes least memory, nothing offloaded."""
     ledger, shape = settle(context, *rung, ""), context.facts.model.architecture
     work = work_of(ledger)
-    plain = [layout for layout in layouts(ledger) if layout.offload == "none" and layout.mesh.ranks_per_layer == 1]
+    plain = [layout for layout in layouts(ledger) if layout.on_device and layout.mesh.ranks_per_layer == 1]
     allowed = [layout for layout in plain if not refused(layout, ledger.decisions, shape)]
     batch = ledger.decisions["global_batch_size"].value
     split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recipec.facts import Facts
-from recipec.layout import Mesh
+from recipec.layout import Layout, Mesh
 from recipec.planner.choose import GIB, Candidate
 from recipec.planner.plan import Needs, Rejected
 from recipec.rules.core import Decision, Ledger
@@ -15,6 +15,8 @@ WATCH = {
     "micro_batch_size": "peak_memory_gib: near the prediction; on out-of-memory halve this and double the accumulation",
     "gradient_accumulation": "samples_per_second: constant; it only splits the global batch",
     "checkpointing": "tokens_per_second, peak_memory_gib: off costs memory, on about a third more compute",
+    "recompute_every": "tokens_per_second, peak_memory_gib: fewer recomputed layers are faster and need more memory",
+    "activation_offload": "tokens_per_second: copies to and from the host wait for nothing else",
     "strategy": "tokens_per_second: near the prediction; far below, communication is the bottleneck",
     "offload": "tokens_per_second: offloading trades speed for memory",
     "world_size": "samples_per_second: grows with the ranks",
@@ -26,18 +28,23 @@ WATCH = {
 
 MEMORY_INPUTS = (
     *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
-    *("checkpointing", "offload", "world_size", "compile", "lora_rank", "lora_targets", "lora_dropout"),
+    *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
+    *("compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
 STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example", "network_gbps")
 KEYS = {  # recipe keys that fix a part of the layout
     "strategy": "train.strategy",
     "offload": "train.offload",
     "checkpointing": "train.activation_checkpointing",
+    "recompute_every": "train.recompute_every",
+    "activation_offload": "train.activation_offload",
     "micro_batch_size": "train.micro_batch_size",
     "tensor_parallel": "train.tensor_parallel",
     "context_parallel": "train.context_parallel",
     "expert_parallel": "train.expert_parallel",
 }
+
+_RECOMPUTING = (KEYS["recompute_every"], KEYS["activation_offload"])
 
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
@@ -70,8 +77,20 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
         (
             "checkpointing",
             layout.checkpointing,
-            _checkpointing(layout.checkpointing),
+            _checkpointing(layout),
             ("checkpointing_required", "gpu"),
+        ),
+        (
+            "recompute_every",
+            layout.recompute_every if layout.checkpointing else 0,
+            _layers(layout),
+            ("checkpointing", "priority", "strategy"),
+        ),
+        (
+            "activation_offload",
+            layout.activation_offload,
+            f"inputs of layers wait {'in CPU memory' if layout.activation_offload else 'on the device'}: {peak}",
+            ("checkpointing", "strategy", "gpu"),
         ),
         (
             "micro_batch_size",
@@ -142,6 +161,8 @@ def record_prediction(
 
 def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
     key = KEYS.get(id, "")
+    if id == "checkpointing" and key not in ledger.wishes:  # to say how layers are recomputed is to want it
+        key = next((other for other in _RECOMPUTING if _wants(ledger, other)), key)
     wish = ledger.wishes.get(key)
     return Decision(
         id,
@@ -154,6 +175,10 @@ def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[s
         key=key,
         where=wish.where if wish else "",
     )
+
+
+def _wants(ledger: Ledger, key: str) -> bool:
+    return key in ledger.wishes and bool(ledger.wishes[key].value)
 
 
 def _strategy(strategy: str, peak: str) -> str:
@@ -183,5 +208,19 @@ def _world(world_size: int, gpus: int, sequences: int) -> str:
     return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"
 
 
-def _checkpointing(on: bool) -> str:
-    return "activations are recomputed in the backward pass" if on else "activations fit, recomputing would cost time"
+def _checkpointing(layout: Layout) -> str:
+    if not layout.checkpointing:
+        return "activations fit, recomputing would cost time"
+    where = "; their inputs wait in CPU memory" if layout.activation_offload else ""
+    return f"activations {_of_layers(layout)}are recomputed in the backward pass{where}"
+
+
+def _layers(layout: Layout) -> str:
+    if not layout.checkpointing:
+        return "no layer is recomputed"
+    layers = f"one of {layout.recompute_every} layers" if layout.recompute_every > 1 else "every layer"
+    return f"{layers} is recomputed"
+
+
+def _of_layers(layout: Layout) -> str:
+    return f"of one in {layout.recompute_every} layers " if layout.recompute_every > 1 else ""

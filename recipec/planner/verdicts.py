@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.planner.choose import GIB, TIE, Candidate, best, seconds_per_sequence
 from recipec.planner.fit import Fit
+from recipec.planner.known_bad import Refusal
 from recipec.planner.plan import Rejected
 from recipec.planner.settle import Context
 from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
-from recipec.rules.combinations import BadCombination
 
 CLOSEST = 3  # layouts that an error names
 
@@ -33,7 +33,9 @@ def _group(candidate: Candidate, chosen: Candidate) -> str:
 
 
 def _closest(family: list[Candidate]) -> Candidate:
-    return best(family) or min(family, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
+    """The best that fits, with activations on the device if possible; else what comes nearest."""
+    plain = [candidate for candidate in family if not candidate.layout.activation_offload] or family
+    return best(plain) or best(family) or min(plain, key=lambda other: (bool(other.obstacle), other.over_bytes))
 
 
 def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected:
@@ -43,17 +45,19 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
         allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
         over = f"{allocated:,.1f} GiB allocated, {missing:,.1f} over"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
-        return Rejected(candidate.family, candidate.layout, reason, peak)
+        return Rejected(candidate.title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if _adaptation(candidate) != _adaptation(chosen):
         reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     elif ratio < 1 / (1 + TIE):
-        reason = f"fits, {1 / ratio:.1f}x faster, and cannot be built yet"
+        hosted = candidate.layout.activation_offload
+        why = "train.activation_offload = true takes it" if hosted else "and cannot be built yet"
+        reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
-    return Rejected(candidate.family, candidate.layout, reason, peak, seconds * ratio)
+    return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
 
 
 def _adaptation(candidate: Candidate) -> str:
@@ -65,29 +69,58 @@ def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnost
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:g} GiB")
-    closest = sorted(found.tried, key=lambda candidate: candidate.over_bytes)
-    notes = dict.fromkeys(f"{candidate.family}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in found.tried:
+        groups.setdefault(candidate.family, []).append(candidate)
+    closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
+    notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
     help = tuple(ways_out(context, loaded)) or (
         "no single change of the recipe fits: take a smaller model and more GPUs",
     )
-    return Diagnostic(
-        "E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, tuple(notes)[:CLOSEST]
-    )
+    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
 
 
-def known_to_fail(loaded: LoadedRecipe, bad: Sequence[BadCombination]) -> Diagnostic:
-    """Every layout that the recipe allows is known to fail."""
+def known_to_fail(loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Diagnostic:
+    """Every layout that the recipe allows is known to fail; what fails without offload is said of layouts without."""
     label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
     if not bad:
         return _nothing_left(loaded, label)
-    rows = list({row.id: row for row in bad}.values())
+    refusals = [refusal for refusal in bad if refusal.combination.offload == "none"] or bad
+    rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
+    labels = _culprits(loaded, refusals) or (label,)
     help = tuple(f"{row.id}: {row.instead}" for row in rows)
-    return Diagnostic("E0405", rows[0].title, (label,), help, tuple(f"{row.why} ({row.citation})" for row in rows))
+    return Diagnostic("E0405", rows[0].title, labels, help, tuple(f"{row.why} ({row.citation})" for row in rows))
+
+
+def _culprits(loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> tuple[Label, ...]:
+    """The keys without which something refused would pass."""
+    found = [
+        key
+        for key, names in _DECIDES.items()
+        if loaded.is_set(*key.split(".")) and any(refusal.mended_by(*names) for refusal in refusals)
+    ]
+    return tuple(Label(loaded.place(*key.split(".")), "leaves no combination that runs") for key in found)
+
+
+_DECIDES = {  # recipe key -> what it decides of a combination
+    "train.adaptation": ("adaptation", "quantization"),
+    **{
+        f"train.{name}": (name,)
+        for name in ("quantization", "precision", "strategy", "offload", "recompute_every", "activation_offload")
+    },
+    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.tensor_parallel": ("tensor",),
+    "train.context_parallel": ("context",),
+    "train.expert_parallel": ("expert",),
+    "train.lora.targets": ("lora_targets",),
+    "train.lora.dropout": ("lora_dropout",),
+}
 
 
 def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
     """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
-    keys = ("strategy", "offload", "tensor_parallel", "context_parallel", "expert_parallel", "micro_batch_size")
+    keys = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
+    keys += ("tensor_parallel", "context_parallel", "expert_parallel")
     fixed = [key for key in keys if loaded.is_set("train", key)]
     labels = tuple(Label(loaded.place("train", key), "fixed here") for key in fixed) or (label,)
     names = " or ".join(f"train.{key}" for key in fixed or ("strategy",))

@@ -54,7 +54,7 @@ def _fewer_nodes(machines: Machines, chosen: Candidate, tried: Sequence[Candidat
 
 def _alike(other: Candidate, chosen: Candidate) -> bool:
     """Whether it trains and keeps the same, and can be built where the chosen one can."""
-    kept = ("adaptation", "quantization", "offload")
+    kept = ("adaptation", "quantization", "offload", "activation_offload")
     same = all(getattr(other.layout, name) == getattr(chosen.layout, name) for name in kept)
     return same and other.layout.mesh.ranks_per_layer <= chosen.layout.mesh.ranks_per_layer
 

@@ -26,5 +26,5 @@ def ways_out(context: Context, loaded: LoadedRecipe) -> list[str]:
 
 
 def _summary(chosen: Candidate) -> str:
-    host = f" and {chosen.host_bytes / GIB:.0f} GiB of CPU memory" if chosen.layout.offload != "none" else ""
-    return f"{chosen.family} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB allocated per device{host}"
+    host = f" and {chosen.host_bytes / GIB:.0f} GiB of CPU memory" if not chosen.layout.on_device else ""
+    return f"{chosen.title} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB allocated per device{host}"

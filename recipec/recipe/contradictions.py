@@ -46,6 +46,8 @@ class Clash:
 
 ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
 STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
+RECOMPUTE, EVERY = ("train", "activation_checkpointing"), ("train", "recompute_every")
+ACTIVATIONS = ("train", "activation_offload")
 ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
 GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
 NODES = ("hardware", "nodes")
@@ -72,6 +74,9 @@ CLASHES: tuple[Clash, ...] = (
     Clash(QUANTIZATION, ("nf4",), GPU, ("cpu",), NF4_ON_CPU, "remove it: LoRA then trains on the base as it is"),
     Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "a CPU has nowhere to page to", 'use optimizer = "adamw" on a CPU'),
     Clash(OFFLOAD, ("cpu",), GPU, ("cpu",), "there is no GPU to offload from", "remove offload"),
+    Clash(ACTIVATIONS, (True,), GPU, ("cpu",), "there is no GPU to offload from", "remove activation_offload"),
+    Clash(EVERY, ANY, RECOMPUTE, (False,), "it says which layers are recomputed", "remove one of them"),
+    Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it is recomputed layers whose inputs wait", "remove one of them"),
     Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
     Clash(
         ATTENTION,

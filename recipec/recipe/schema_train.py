@@ -123,6 +123,12 @@ class Train(AdaptedLearning):
     activation_checkpointing: bool | None = key(
         "Activation checkpointing", "Recompute activations in the backward pass instead of keeping them.", True
     )
+    recompute_every: Annotated[int, Field(ge=1, le=64)] | None = key(
+        "Recomputed layers", "Every how many layers one is recomputed; the others keep their activations.", 2
+    )
+    activation_offload: bool | None = key(
+        "Activation offload", "What recomputed layers start from waits in host memory.", True
+    )
     attention: AttentionKernel | None = key("Attention", "The attention kernel.", "sdpa", default="auto")
     compile: bool | None = key("Compile", "Compile the model with torch.compile.", True)
     optimizer: Optimizer | None = key("Optimizer", "The optimizer and its states.", "adamw", default="auto")

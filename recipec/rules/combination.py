@@ -16,6 +16,8 @@ class Facts:
     precision: str = "bf16"
     strategy: str = "single"
     offload: str = "none"
+    recompute_every: int = 1
+    activation_offload: bool = False
     optimizer: str = "adamw"
     attention: str = "sdpa"
     packing: bool = False

@@ -20,7 +20,8 @@ def checkpointing_required(params: int, priority: str | None, total_vram_gib: fl
     first gets it too. 001 also lists it beside full fine-tuning on 48-160 GB, which we leave to the planner: a
     small model there has room, and recomputing costs about a third of the step. "7B" is counted, not read off the
     name: Llama-2-7B has 6.7e9 parameters and is not over it, Qwen2.5-7B has 7.6e9 and is. A recipe that
-    puts speed first leaves it to the planner, which then recomputes only where memory asks for it.
+    puts speed first leaves it to the planner, which then recomputes only where memory asks for it, and only every
+    second or fourth layer where that fits and is faster (`train.recompute_every`).
     """
     billions = params / 1e9
     if priority == "speed":

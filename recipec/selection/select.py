@@ -24,6 +24,7 @@ _FIXABLE = {  # recipe key -> the decision that it fixes, for those that a plan 
     **{rule.key: rule.decides for rule in RULES.values() if rule.key.startswith(("train.", "data.", "alignment."))},
     **{f"train.{id}": id for id in ("adaptation", "quantization", "strategy", "offload", "micro_batch_size")},
     "train.activation_checkpointing": "checkpointing",
+    **{f"train.{id}": id for id in ("recompute_every", "activation_offload")},
 }
 
 

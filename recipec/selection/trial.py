@@ -137,14 +137,15 @@ def _in_room(facts: Facts, room: Room) -> Facts:
 def _within(context: Context, room: Room) -> Context:
     """The stage without what the room does not allow; what the recipe fixes stays as it is."""
     none = Wish("none", "the room of a trial")
-    wishes = {"train.offload": none} if not room.offloads else {}
+    on_devices = {"train.offload": none, "train.activation_offload": Wish(False, "the room of a trial")}
+    wishes = {} if room.offloads else on_devices
     wishes |= {"train.quantization": none} if room.base_bits == 16 else {}
     return replace(context, wishes={**wishes, **context.wishes, **room.wishes})
 
 
 def _obstacle(found: Fit) -> str:
     if not found.tried:
-        return found.bad[0].title if found.bad else "no strategy is left"
+        return found.bad[0].row.title if found.bad else "no strategy is left"
     closest = min(found.tried, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
     peak, over = closest.memory.peak_allocated_bytes / GIB, closest.over_bytes / GIB
     return closest.obstacle or f"{_adaptation(closest)} {peak:.1f} GiB allocated, {over:.1f} over"

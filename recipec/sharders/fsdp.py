@@ -24,6 +24,9 @@ def _files(run: Run) -> dict[str, Mapping[str, Any]]:
     if run.layout.checkpointing:
         note = "here and not in train.py: FSDP recomputes without gathering twice"
         fsdp["fsdp_activation_checkpointing"] = Leaf(True, run.ids("checkpointing"), note)
+    if run.layout.activation_offload:
+        note = "inputs of recomputed layers wait in pinned host memory"
+        fsdp["fsdp_activation_checkpointing_offload"] = Leaf(True, run.ids("activation_offload"), note)
     head = accelerate_head(run, "FSDP") | {"mixed_precision": Leaf(precision, run.ids("precision"))}
     return {"configs/fsdp.yaml": head | {"fsdp_config": fsdp}}
 

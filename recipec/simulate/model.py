@@ -36,7 +36,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
         model = _adapted(model, work.lora, drops, checkpoints, layout.quantization == "nf4")
     if checkpoints:
         model.activation_checkpointing_enable(
-            {"use_reentrant": False}, every_n_layers=layout.checkpoint_every, offload=layout.activation_offload
+            {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload
         )
     return model.train()
 

@@ -44,6 +44,7 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
         auto_wrap_policy="transformer_based_wrap",
         transformer_cls_names_to_wrap=[architecture.decoder_layer],
         activation_checkpointing=layout.checkpointing,
+        activation_checkpointing_offload=layout.activation_offload,
         cpu_ram_efficient_loading=False,  # loading is not simulated
         state_dict_type="SHARDED_STATE_DICT",
         ignored_modules=ignored or None,

@@ -55,7 +55,7 @@ def simulate(architecture: Architecture, layout: Layout, work: Work, *, full_dep
 
 def _shallow(layers: int, layout: Layout) -> tuple[int, int]:
     """Two depths which end like the model, where only every n-th layer is recomputed."""
-    every = layout.checkpoint_every
+    every = layout.recompute_every
     if every == 1 or not layout.checkpointing:
         return SHALLOW
     ends = (layers - 1) % every + 1  # layers from the last recomputed one to the end

@@ -58,9 +58,18 @@ def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[st
     sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
     if SHARDERS[stage.choice["strategy"]].shards_parameters and not int(sharded):
         problems.append(f"none of {total} parameters is sharded")
+    problems += _recomputed_problems(str(facts.get("recomputed_layers", "")), stage.choice)
     counts = ("trainable_tensors", "trained_tokens", "rows")
     problems += [f"{name} is {facts.get(name)}" for name in counts if not facts.get(name)]
     return problems
+
+
+def _recomputed_problems(fact: str, choice: Mapping[str, Any]) -> list[str]:
+    """Where other layers are recomputed than the plan's, in a model of any depth."""
+    recomputed, _, layers = fact.partition(" of ")
+    every = choice["recompute_every"]
+    planned = -(-int(layers or 0) // every) if every else 0
+    return [] if recomputed == str(planned) else [f"recomputed_layers is {fact}, not {planned}"]
 
 
 def expected_facts(stage: Stage, ranks: int) -> dict[str, Any]:

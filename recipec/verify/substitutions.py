@@ -135,6 +135,12 @@ def _fsdp_offload(given: Situation) -> Change | None:
     return Change("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
 
 
+def _activation_offload(given: Situation) -> Change | None:
+    if not any(given.chosen("activation_offload")):
+        return None
+    return Change("activations in pinned host memory", "plain memory", {"unpinned-activations": True})
+
+
 def _memory_statistics(given: Situation) -> Change | None:
     return None if given.on_cpu else Change("peak memory read from the device", "0", {"memory-statistics": True})
 
@@ -216,6 +222,7 @@ TABLE = (
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
     Row("sharding", "NCCL and overlap of communication", _fsdp),
     Row("offload", "speed of the transfers", _fsdp_offload),
+    Row("activation offload", "speed of the transfers, and that the GPU keeps no copy", _activation_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),
     Row("attention", "the flash kernel", _attention),

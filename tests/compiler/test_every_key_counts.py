@@ -107,6 +107,8 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.strategy": ("lora-ddp", "fsdp"),
     "train.offload": ("lora-ddp+sharded", "cpu"),
     "train.activation_checkpointing": ("lora-single", True),
+    "train.recompute_every": ("lora-single", 2),
+    "train.activation_offload": ("lora-single", True),
     "train.attention": ("lora-single", "eager"),
     "train.compile": ("lora-single", True),
     "train.optimizer": ("lora-single", "adamw-8bit"),

@@ -46,6 +46,8 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "recipe.seed": (7,),
     "track.to": ("wandb",),
     "train.activation_checkpointing": (True, False),
+    "train.activation_offload": (True, False),
+    "train.recompute_every": (2, 3),
     "train.adaptation": ("full", "lora"),
     "train.attention": ("eager",),
     "train.compile": (True,),

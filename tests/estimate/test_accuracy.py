@@ -9,9 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
+from estimate_shapes import layout
+
 from benchmarks import memory_accuracy, throughput_accuracy
 from benchmarks.published import rows
 from benchmarks.report import percentiles
+from recipec.estimate.memory import error_band
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +35,23 @@ def test_every_way_of_training_is_within_a_few_percent(memory):
     for method, strategy in {(score.method, score.strategy) for score in memory}:
         group = [score for score in memory if (score.method, score.strategy) == (method, strategy)]
         assert percentiles(group)[0] <= 0.05, (method, strategy)
+
+
+def test_litgpt_adapters_follow_its_code(memory):
+    """Fabric's fp32 logits, the outputs that index_copy keeps and the freed projection are counted, not tuned."""
+    found = [score for score in memory if score.source == "Lightning-AI/litgpt" and score.method == "lora"]
+    assert len(found) >= 8
+    assert percentiles(found)[1] <= 0.005
+
+
+@pytest.mark.parametrize("strategies", [("single", "ddp"), ("fsdp", "hsdp")])
+def test_the_stated_band_holds_nine_tenths_of_the_runs(memory, strategies):
+    ratios = sorted(1 / (1 + score.error) for score in memory if score.strategy in strategies)
+    band = error_band(layout(strategy=strategies[0]))
+    assert len(ratios) >= 40
+    inside = sum(band.low <= ratio <= band.high for ratio in ratios) / len(ratios)
+    assert inside >= 0.88
+    assert band.high - band.low <= 0.11, "a band that says nothing"
 
 
 def test_runs_that_ended_out_of_memory_are_refused():

@@ -42,6 +42,8 @@ def runs(draw):
         1 if strategy == "single" else draw(st.sampled_from([2, 8])),
         strategy,
         checkpointing=draw(st.booleans()),
+        recompute_every=draw(st.integers(1, 5)),
+        activation_offload=draw(st.booleans()),
         accumulation=draw(st.sampled_from([1, 4])),
         offload=draw(st.sampled_from(["none", "cpu"])) if sharded else "none",
         optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
@@ -114,6 +116,23 @@ def test_checkpointing_saves_memory_and_costs_none():
     kept = step_memory(LLAMA_8B, layout(batch=4, checkpointing=False), Work(lora=LoraShape(16)))
     recomputed = step_memory(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16)))
     assert recomputed.peak_allocated_bytes < kept.peak_allocated_bytes / 2
+
+
+def test_what_every_nth_layer_keeps_lies_between_all_and_nothing():
+    kept = layout("full", 4, checkpointing=False)
+    shapes = [*(layout("full", 4, recompute_every=every) for every in (1, 2, 3, 8)), kept]
+    peaks = [step_memory(LLAMA_8B, shape, Work()).peak_allocated_bytes for shape in shapes]
+    assert peaks == sorted(peaks)
+    assert step_memory(LLAMA_8B, replace(kept, recompute_every=8), Work()).peak_allocated_bytes == peaks[-1]
+
+
+def test_inputs_on_the_host_take_blocks_of_powers_of_two():
+    """One input of a layer is 3 x 4096 tokens x 4096 features in bf16: 96 MiB, pinned as 128."""
+    work = Work(lora=LoraShape(16), seq_len_tokens=4096)
+    here, there = (step_memory(LLAMA_8B, layout(batch=3, activation_offload=host), work) for host in (False, True))
+    assert (here.host_bytes, there.host_bytes) == (0, 32 * 128 << 20)
+    freed = here.stages["layer_backward"] - there.stages["layer_backward"]
+    assert freed == 31 * 96 << 20  # the input of the layer that runs is back
 
 
 def test_all_experts_are_resident_and_only_the_chosen_compute():

@@ -39,7 +39,7 @@ def test_the_memory_that_it_names_is_enough_and_needed(tmp_path: Path, model: st
     chosen = stage(tmp_path, recipe(model, vram_gib)).layout
     up = UP["qlora" if chosen.quantization == "nf4" else "lora"]
     needs = better(tmp_path, recipe(model, vram_gib)).needs_gib
-    fixed = {"adaptation": up, "quantization": "none", "offload": "none"}
+    fixed = {"adaptation": up, "quantization": "none", "offload": "none", "activation_offload": False}
     enough, short = (compiled(tmp_path, recipe(model, needs + extra, **fixed), only_plan=True) for extra in (0.1, -0.1))
     assert enough.plan is not None and short.plan is None
     assert floor(needs) >= vram_gib or ceil(needs) > vram_gib
@@ -53,7 +53,8 @@ def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib:
     up = "full" if found.family.startswith("full") else "lora"
     enough = compiled(tmp_path, recipe(model, vram_gib, count, adaptation=up, quantization="none"), only_plan=True)
     assert enough.plan is not None
-    half = recipe(model, vram_gib, count // 2, adaptation=up, quantization="none", offload="none")
+    on_gpus = {"offload": "none", "activation_offload": False}
+    half = recipe(model, vram_gib, count // 2, adaptation=up, quantization="none", **on_gpus)
     assert compiled(tmp_path, half, only_plan=True).plan is None
 
 

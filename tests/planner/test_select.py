@@ -200,7 +200,7 @@ DEAD_ENDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "size": ({"model.max_params_billion": 0.1}, {"model.max_params_billion": 0.2}),
     "memory": ({"model.family": "llama-3.3"}, {"model.family": "qwen3"}),
     "kind": ({"model.family": "olmo-3"}, {"model": {"name": "allenai/Olmo-3-1025-7B"}}),
-    "context": ({"model.licences": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 65_536}),
+    "context": ({"model.licences": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 131_072}),
     "purpose": (
         {"model.licences": ["Llama 2 Community License"], "model.max_params_billion": 6.8, "data.max_length": 9_000},
         {"model.family": "codellama", "model.licences": ["Llama 2 Community License"]},

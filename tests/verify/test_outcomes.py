@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ FACTS = {
     "world_size": 2,
     "global_batch_size": 16,
     "sharded_parameters": "27 of 27",
+    "recomputed_layers": "2 of 2",
     "trainable_tensors": 27,
     "trained_tokens": 900,
     "rows": 129,
@@ -37,6 +39,7 @@ WRONG = [
     (FACTS | {"world_size": 1}, "world_size is 1, not 2"),
     (FACTS | {"global_batch_size": 8}, "global_batch_size is 8, not 16"),
     (FACTS | {"sharded_parameters": "0 of 27"}, "none of 27 parameters is sharded"),
+    (FACTS | {"recomputed_layers": "0 of 2"}, "recomputed_layers is 0 of 2, not 2"),
     (FACTS | {"trainable_tensors": 0}, "trainable_tensors is 0"),
     (FACTS | {"trained_tokens": 0}, "trained_tokens is 0"),
     ({name: value for name, value in FACTS.items() if name != "rows"}, "rows is None"),
@@ -51,6 +54,14 @@ def test_the_planned_run_is_accepted() -> None:
 def test_another_run_is_not(facts: dict[str, Any], words: str) -> None:
     problems = fact_problems(facts, read_bundle(built("fsdp")).last, 2)
     assert any(words in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(("every", "fact"), [(0, "0 of 3"), (1, "3 of 3"), (2, "2 of 3"), (4, "1 of 3")])
+def test_the_planned_layers_are_recomputed_in_a_model_of_any_depth(every: int, fact: str) -> None:
+    stage = read_bundle(built("fsdp")).last
+    planned = replace(stage, choice={**stage.choice, "recompute_every": every})
+    assert fact_problems(FACTS | {"recomputed_layers": fact}, planned, 2) == []
+    assert fact_problems(FACTS | {"recomputed_layers": "4 of 3"}, planned, 2) != []
 
 
 def test_facts_follow_the_substitutions() -> None:

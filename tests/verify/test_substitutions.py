@@ -45,6 +45,7 @@ CASES = {
     "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
     "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
+    "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
     "offload": (changed("fsdp", {"offload": "cpu"}), SFT_LORA | {"sharding", "offload", "world size"}),
 }
 

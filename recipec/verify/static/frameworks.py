@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,13 +37,21 @@ def check_frameworks(bundle: Bundle, report: VerifyReport) -> None:
 
 def _planned(stage: Any) -> dict[str, Any]:
     """Attributes of the built configuration that the plan decides."""
-    return {
+    by_trainer = not SHARDERS[stage.choice["strategy"]].checkpoints_itself
+    planned = {
         "per_device_train_batch_size": stage.choice["micro_batch_size"],
         "gradient_accumulation_steps": stage.choice["gradient_accumulation"],
         "learning_rate": stage.decisions["learning_rate"],
-        "activation_checkpointing": stage.choice["checkpointing"]
-        and not SHARDERS[stage.choice["strategy"]].checkpoints_itself,
+        "activation_checkpointing": stage.choice["checkpointing"] and by_trainer,
     }
+    return planned | (_recomputation(stage.choice) if planned["activation_checkpointing"] else {})
+
+
+def _recomputation(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Which layers, and where their inputs wait."""
+    layers = {"every_n_layers": choice["recompute_every"]} if choice["recompute_every"] > 1 else {}
+    places = {"offload": True} if choice["activation_offload"] else {}
+    return {"activation_checkpointing_kwargs": {"use_reentrant": False} | layers | places}
 
 
 def probe(name: str, *arguments: str | Path) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 from datasets import Dataset
 from safetensors import safe_open
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 PLANNED = {"distributed": "ddp", "world_size": 2, "global_batch_size": 32, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
@@ -145,6 +146,8 @@ class RunGuard(TrainerCallback):
 def run_facts(trainer: Trainer) -> dict:
     """What this process group really is; the libraries fall back silently, so nothing is taken for granted."""
     args, parameters = trainer.args, list(trainer.model.parameters())
+    layers = [module for module in trainer.model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    recomputed = sum(layer.gradient_checkpointing for layer in layers)
     sharded = sum(hasattr(p, "device_mesh") or hasattr(p, "ds_tensor") for p in parameters)
     kind = trainer.accelerator.distributed_type.value  # NO, MULTI_GPU, FSDP, DEEPSPEED
     return {
@@ -154,6 +157,7 @@ def run_facts(trainer: Trainer) -> dict:
         "global_batch_size": args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size,
         "shards_parameters": sharded > 0,
         "sharded_parameters": f"{sharded} of {len(parameters)}",
+        "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(trainer.train_dataset),

@@ -37,7 +37,14 @@ def four_bit_kernel(module, value):
     module.has_avx512bf16 = lambda: False
 
 
+def unpinned_activations(module, value):
+    """Activations that wait on the host do so in plain memory: pinning needs an accelerator."""
+    save = module.save_on_cpu
+    module.save_on_cpu = lambda pin_memory, device_type: save(pin_memory=False, device_type=device_type)
+
+
 PATCHES = {
+    "unpinned-activations": ("transformers.modeling_utils", unpinned_activations),
     "four-bit-kernel": ("bitsandbytes.nn.modules", four_bit_kernel),
     "attention": ("transformers.modeling_utils", attention),
     "hub-data": ("datasets.load", hub_data),
