@@ -58,7 +58,8 @@ class Candidate:
     @property
     def title(self) -> str:
         """The family, and whether its activations wait on the host."""
-        return self.family + " with activations in CPU memory" * self.layout.activation_offload
+        joined = "and" if self.layout.offload != "none" else "with"
+        return self.family + f" {joined} activations in CPU memory" * self.layout.activation_offload
 
 
 _ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "all weights"}

@@ -16,6 +16,7 @@ from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
 
 EFFORTS = 4
+ON_HOST = 2  # the effort from which on activations may wait in host memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +31,24 @@ class Fit:
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose."""
-    tried: list[Candidate] = []
     bad: list[Refusal] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
         found.append((ledger, _candidates(context, ledger, loaded, bad if not found else [])))
-        tried += found[-1][1]
     for effort in range(EFFORTS):
+        if effort == 1:  # nothing simple fits: activations on the host are worth a look
+            for ledger, group in found:
+                group += _candidates(context, ledger, loaded, [], on_host=True)
         for ledger, group in found:
             chosen = _best_with(effort, group)
             if chosen is not None:
-                return Fit(chosen, ledger, tried, bad)
-    return Fit(None, None, tried, bad)
+                return Fit(chosen, ledger, _all(found), bad)
+    return Fit(None, None, _all(found), bad)
+
+
+def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:
+    return [candidate for _, group in found for candidate in group]
 
 
 def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
@@ -59,7 +65,7 @@ def _effort(layout: Layout) -> int:
     that before holding states there."""
     if layout.offload != "none":
         return 3
-    return 2 if layout.activation_offload else int(layout.mesh.ranks_per_layer > 1)
+    return ON_HOST if layout.activation_offload else int(layout.mesh.ranks_per_layer > 1)
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:
@@ -76,10 +82,12 @@ def _adaptations(context: Context) -> list[tuple[str, str, str]]:
     ]
 
 
-def _candidates(context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[Refusal]) -> list[Candidate]:
+def _candidates(
+    context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[Refusal], on_host: bool = False
+) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
-    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger)]
+    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger, on_host)]
     bad += [refusal for _, refusal in judged if refusal is not None]
     allowed = [layout for layout, refusal in judged if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)

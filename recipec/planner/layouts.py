@@ -16,8 +16,11 @@ _RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_off
 OFFLOADING = ("zero1", "zero2", "zero3")  # strategies that can hold optimizer states in CPU memory
 
 
-def layouts(ledger: Ledger) -> Iterator[Layout]:
-    """All candidates with a micro batch of one; the planner solves for the micro batch."""
+def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
+    """All candidates with a micro batch of one; the planner solves for the micro batch.
+
+    With `on_host` those whose activations wait in host memory; otherwise the recipe has to ask for them.
+    """
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
@@ -39,7 +42,7 @@ def layouts(ledger: Ledger) -> Iterator[Layout]:
             packing=value["packing"],
             optimizer=value["optimizer"],
         )
-        yield from _recomputing(plain, value, wishes)
+        yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, value, wishes)
 
 
 def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
@@ -57,9 +60,19 @@ def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, A
         yield plain
     if asked is False:
         return
-    by_trainer = not plain.fsdp and value["stage"] != "dpo"  # pages BAD-032 to BAD-034
-    hosted = (by_trainer or (plain.fsdp and plain.adaptation == "full")) and not value["gpu_is_cpu"]
-    intervals = (every,) if every else SOME_LAYERS if by_trainer and value["priority"] == "speed" else (1,)
-    places = (offloads,) if offloads is not None else (False, True) if hosted else (False,)
-    for interval, place in product(intervals, places):
-        yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=place)
+    partly = value["priority"] == "speed" and _by_trainer(plain, value)
+    for interval in (every,) if every else SOME_LAYERS if partly else (1,):
+        yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
+
+
+def _on_host(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
+    """The layout that takes least memory of the device, where it runs and the recipe does not say otherwise."""
+    asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
+    runs = _by_trainer(plain, value) or (plain.fsdp and plain.adaptation == "full")
+    if runs and asked is not False and offloads is None and not value["gpu_is_cpu"]:
+        yield replace(plain, checkpointing=True, recompute_every=every or 1, activation_offload=True)
+
+
+def _by_trainer(layout: Layout, value: Mapping[str, Any]) -> bool:
+    """Whether Trainer's own recomputation runs as it is told: pages BAD-032 to BAD-034."""
+    return not layout.fsdp and value["stage"] != "dpo"
