@@ -37,7 +37,7 @@ adaptation = "{adaptation}"
 strategy = "single"
 optimizer = "{optimizer}"
 attention = "sdpa"
-activation_checkpointing = {checkpointing}
+{recomputation}
 micro_batch_size = {rows}
 global_batch_size = {batch}
 epochs = 1
@@ -57,10 +57,14 @@ class Case:
     checkpointing: bool = True
     accumulation: int = 1
     optimizer: str = "adamw"
+    recompute_every: int = 1
+    activation_offload: bool = False
 
     @property
     def id(self) -> str:
         kept = "checkpointed" if self.checkpointing else "kept"
+        kept += f" every-{self.recompute_every}" if self.recompute_every > 1 else ""
+        kept += " on-host" if self.activation_offload else ""
         more = f" accumulate-{self.accumulation}" if self.accumulation > 1 else ""
         more += f" {self.optimizer}" if self.optimizer != "adamw" else ""
         return f"{self.model} {self.adaptation} {self.objective} {self.length}x{self.rows} {kept}{more}"
@@ -90,10 +94,16 @@ class Case:
             gpu=gpu,
             adaptation=self.adaptation,
             optimizer=self.optimizer,
-            checkpointing=str(self.checkpointing).lower(),
+            recomputation=self._recomputation(),
             rows=self.rows,
             batch=self.rows * self.accumulation,
         )
+
+    def _recomputation(self) -> str:
+        if not self.checkpointing:
+            return "activation_checkpointing = false"
+        offload = str(self.activation_offload).lower()
+        return f"recompute_every = {self.recompute_every}\nactivation_offload = {offload}"
 
 
 SMALL, MIDDLE, LARGE = "Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-3B", "meta-llama/Llama-3.1-8B"
@@ -132,6 +142,9 @@ CASES = [
     Case(LARGE, "qlora", 2048, 8),
     Case(LARGE, "qlora", 2048, 2, checkpointing=False),
     Case(LARGE, "qlora", 16384, 1),
+    Case(LARGE, "lora", 8192, 2, recompute_every=2),
+    Case(LARGE, "lora", 8192, 4, activation_offload=True),
+    Case(LARGE, "qlora", 65536, 1, activation_offload=True),
     Case(LARGE, "lora", 1024, 4, "dpo"),
     Case(LARGE, "full", 1024, 1),
     Case(LARGE, "full", 1024, 8, optimizer="adamw-8bit"),
