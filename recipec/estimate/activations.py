@@ -105,7 +105,7 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
         if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
             transient = 3 * width + 4 * path.compute * hidden + 4 * inner * drops
         elif drops:
-            transient = 2 * width
+            transient = 2 * width + path.residual * hidden
     return saved, transient, _mlp_forward(architecture, bool(_adapted(modules.mlp_in, lora))) * width
 
 

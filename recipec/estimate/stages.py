@@ -28,7 +28,8 @@ def stages(step: Step, full: bool) -> dict[str, Terms]:
 def _saved(step: Step) -> float:
     """Activations that wait for the backward pass on the device when the forward ends."""
     depth = step.depth
-    inputs = 0 if depth.offloads else depth.recomputed * step.fixed.layers.checkpoint
+    embedded = 1 if step.fixed.sizes.adapters else 0  # a leaf of the graph, which hooks on saved tensors do not move
+    inputs = (embedded if depth.offloads else depth.recomputed) * step.fixed.layers.checkpoint
     mask = step.mask if depth.recomputed else 0
     return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * _kept_by_layer(step)
 
