@@ -131,7 +131,7 @@ def _memory(memory: Document) -> list[str]:
     """The three totals: allocated by tensors, reserved by the allocator, and of the device with what is outside it."""
     peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
     stage = memory["peak_stage"].replace("_", " ")
-    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per GPU"
+    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per device"
     named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
     rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
     lines = [f"    {line}" for line in table(rows, numbers=[1])]

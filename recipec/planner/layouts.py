@@ -56,7 +56,7 @@ def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, A
     A recipe that puts speed first also gets layouts that recompute only some layers.
     """
     asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
-    if asked is not True and not every and not offloads and not (value["checkpointing_required"] and asked is None):
+    if asked is False or not (asked or every or offloads or value["checkpointing_required"]):
         yield plain
     if asked is False:
         return

@@ -185,7 +185,8 @@ def shown(value: Any, *, bare: bool = False) -> str:
     if isinstance(value, str):
         return f'the string "{_short(value)}"'
     if isinstance(value, int | float):
-        return number(value) if bare else f"the number {number(value)}"
+        written = str(value) if isinstance(value, float) and value.is_integer() else number(value)  # 3.0 is no 3
+        return written if bare else f"the number {written}"
     if isinstance(value, dict):
         return "a table"
     return "a list" if isinstance(value, list) else "a date or time"
