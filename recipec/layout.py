@@ -68,9 +68,18 @@ class Layout:
         """Whether nothing waits in host memory: neither states nor activations."""
         return self.offload == "none" and not self.activation_offload
 
+    @property
+    def recompute_interval(self) -> int:
+        """One of how many layers is recomputed; 0 where none is."""
+        return self.recompute_every if self.checkpointing else 0
+
     def recomputed(self, layers: int) -> int:
         """How many of a model's layers are recomputed: the first of all, and every n-th one behind it."""
-        return -(-layers // self.recompute_every) if self.checkpointing else 0
+        return -(-layers // self.recompute_interval) if self.checkpointing else 0
+
+    def recomputed_share(self, layers: int) -> float:
+        """The same as a share of the layers."""
+        return self.recomputed(layers) / layers
 
     @property
     def fsdp(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress
 from typing import Any
 
 from recipec.cli.color import dim, strong
@@ -91,9 +90,10 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    if choice["offload"] != "none" or choice["activation_offload"]:
-        parts = [choice["offload"] != "none", choice["activation_offload"]]
-        return f"{' and '.join(compress(('states', 'activations'), parts))} in CPU memory"
+    moved = ["states"] if choice["offload"] != "none" else []
+    moved += ["activations"] if choice["activation_offload"] else []
+    if moved:
+        return f"{' and '.join(moved)} in CPU memory"
     paged = choice["optimizer"].startswith("paged")
     return "optimizer states paged to CPU memory where they find no room" if paged else "nothing offloaded"
 

@@ -58,6 +58,5 @@ def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFl
     layers = 1 + backward + reference
     model = forward.layers * layers + forward.attention * (3.5 + reference) + forward.head * layers
     repeated = forward.head if work.head == "trl" else 0.0
-    share = layout.recomputed(architecture.num_layers) / architecture.num_layers
-    repeated += share * (forward.layers + forward.attention)
+    repeated += layout.recomputed_share(architecture.num_layers) * (forward.layers + forward.attention)
     return StepFlops(model + repeated, model)

@@ -80,17 +80,12 @@ def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, s
 
 def _passes(architecture: Architecture, layout: Layout, work: Work) -> float:
     """Times that the weights are read: forward, backward, recomputation, reference."""
-    return 2 + _recomputed(architecture, layout) + (work.reference != "none")
-
-
-def _recomputed(architecture: Architecture, layout: Layout) -> float:
-    """The share of the layers that runs forward twice."""
-    return layout.recomputed(architecture.num_layers) / architecture.num_layers
+    return 2 + layout.recomputed_share(architecture.num_layers) + (work.reference != "none")
 
 
 def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: Step) -> float:
     """Bytes moved by everything but products."""
-    forwards = 1 + _recomputed(architecture, layout)
+    forwards = 1 + layout.recomputed_share(architecture.num_layers)
     reference = 0.6 * (work.reference != "none")
     saved = step.fixed.layers.saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
     adapters = _adapter_traffic(architecture, work, step) * (forwards + 2)

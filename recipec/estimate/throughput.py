@@ -76,7 +76,7 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard
     if layout.strategy not in ("zero1", "zero2"):
-        passes = 2 + step.depth.recomputed / step.depth.layers
+        passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 

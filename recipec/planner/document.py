@@ -94,7 +94,7 @@ def _choice(plan: StagePlan) -> dict[str, Any]:
         "gradient_accumulation": layout.accumulation,
         "global_batch_size": layout.global_batch,
         "checkpointing": layout.checkpointing,
-        "recompute_every": layout.recompute_every if layout.checkpointing else 0,
+        "recompute_every": layout.recompute_interval,
         "activation_offload": layout.activation_offload,
         "attention": layout.attention,
         "packing": layout.packing,

@@ -15,8 +15,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
 
-EFFORTS = 4
-ON_HOST = 2  # the effort from which on activations may wait in host memory
+PLAIN, SHARED_LAYERS, ACTIVATIONS_ON_HOST, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
         found.append((ledger, _candidates(context, ledger, loaded, bad if not found else [])))
-    for effort in range(EFFORTS):
-        if effort == 1:  # nothing simple fits: activations on the host are worth a look
+    for effort in EFFORTS:
+        if effort == SHARED_LAYERS:  # nothing plain fits: activations on the host are worth a look
             for ledger, group in found:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for ledger, group in found:
@@ -64,8 +63,10 @@ def _effort(layout: Layout) -> int:
     """Another adaptation comes before spreading layers over ranks, that before holding activations in CPU memory, and
     that before holding states there."""
     if layout.offload != "none":
-        return 3
-    return ON_HOST if layout.activation_offload else int(layout.mesh.ranks_per_layer > 1)
+        return STATES_ON_HOST
+    if layout.activation_offload:
+        return ACTIVATIONS_ON_HOST
+    return SHARED_LAYERS if layout.mesh.ranks_per_layer > 1 else PLAIN
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:

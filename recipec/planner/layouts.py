@@ -11,7 +11,7 @@ from recipec.layout import Layout, Machines
 from recipec.planner.meshes import meshes
 from recipec.rules.core import Ledger
 
-SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; further ones save little more time
+SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the recomputation is left to save
 _RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
 OFFLOADING = ("zero1", "zero2", "zero3")  # strategies that can hold optimizer states in CPU memory
 
@@ -60,19 +60,13 @@ def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, A
         yield plain
     if asked is False:
         return
-    partly = value["priority"] == "speed" and _by_trainer(plain, value)
+    partly = value["priority"] == "speed" and not plain.fsdp and value["stage"] != "dpo"  # pages BAD-032, BAD-033
     for interval in (every,) if every else SOME_LAYERS if partly else (1,):
         yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
 
 
 def _on_host(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
-    """The layout that takes least memory of the device, where it runs and the recipe does not say otherwise."""
+    """The layout that takes least memory of the device, where the recipe does not say otherwise."""
     asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
-    runs = _by_trainer(plain, value) or (plain.fsdp and plain.adaptation == "full")
-    if runs and asked is not False and offloads is None and not value["gpu_is_cpu"]:
+    if asked is not False and offloads is None and not value["gpu_is_cpu"]:
         yield replace(plain, checkpointing=True, recompute_every=every or 1, activation_offload=True)
-
-
-def _by_trainer(layout: Layout, value: Mapping[str, Any]) -> bool:
-    """Whether Trainer's own recomputation runs as it is told: pages BAD-032 to BAD-034."""
-    return not layout.fsdp and value["stage"] != "dpo"

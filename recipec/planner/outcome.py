@@ -16,7 +16,7 @@ WATCH = {
     "gradient_accumulation": "samples_per_second: constant; it only splits the global batch",
     "checkpointing": "tokens_per_second, peak_memory_gib: off costs memory, on about a third more compute",
     "recompute_every": "tokens_per_second, peak_memory_gib: fewer recomputed layers are faster and need more memory",
-    "activation_offload": "tokens_per_second: copies to and from the host wait for nothing else",
+    "activation_offload": "tokens_per_second: every copy to and from the host lengthens the step",
     "strategy": "tokens_per_second: near the prediction; far below, communication is the bottleneck",
     "offload": "tokens_per_second: offloading trades speed for memory",
     "world_size": "samples_per_second: grows with the ranks",
@@ -46,73 +46,58 @@ KEYS = {  # recipe keys that fix a part of the layout
 
 _RECOMPUTING = (KEYS["recompute_every"], KEYS["activation_offload"])
 
+Row = tuple[str, Any, str, tuple[str, ...]]  # decision, value, reason, inputs
+
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
-    """Record strategy, offload, world size, batch split and checkpointing, in that order."""
-    layout, memory, machines = chosen.layout, chosen.memory, facts.machines
-    peak = f"{memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
+    """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
+    peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
-    share = (
-        f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {layout.mesh.data_parallel}"
-    )
-    rows: list[tuple[str, Any, str, tuple[str, ...]]] = [
-        (
-            "strategy",
-            layout.strategy,
-            _strategy(layout.strategy, peak),
-            STRATEGY_INPUTS,
-        ),
-        (
-            "offload",
-            layout.offload,
-            _offload(layout.offload, peak, memory.host_bytes * min(layout.mesh.world_size, machines.gpus_per_node)),
-            ("strategy", "gpu", "params"),
-        ),
-        (
-            "world_size",
-            layout.mesh.world_size,
-            _world(layout.mesh.world_size, machines.gpus, target),
-            ("gpus", "global_batch_size"),
-        ),
-        (
-            "checkpointing",
-            layout.checkpointing,
-            _checkpointing(layout),
-            ("checkpointing_required", "gpu"),
-        ),
-        (
-            "recompute_every",
-            layout.recompute_every if layout.checkpointing else 0,
-            _layers(layout),
-            ("checkpointing", "priority", "strategy"),
-        ),
-        (
-            "activation_offload",
-            layout.activation_offload,
-            f"inputs of layers wait {'in CPU memory' if layout.activation_offload else 'on the device'}: {peak}",
-            ("checkpointing", "strategy", "gpu"),
-        ),
-        (
-            "micro_batch_size",
-            layout.micro_batch,
-            f"{layout.micro_batch} needs {peak}",
-            ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS),
-        ),
-        (
-            "gradient_accumulation",
-            layout.accumulation,
-            share if layout.global_batch == target else f"{share}, the nearest to the target of {target}",
-            ("global_batch_size", "micro_batch_size", "world_size"),
-        ),
-    ]
-    for id, value, because, inputs in [*rows, *_mesh(ledger, layout.mesh)]:
+    rows = [*_placement(chosen, facts, peak, target), *_recomputation(chosen.layout, peak)]
+    for id, value, because, inputs in [*rows, *_batch(chosen.layout, peak, target), *_mesh(chosen.layout.mesh)]:
         ledger.record(_decision(ledger, id, value, because, inputs))
 
 
-def _mesh(ledger: Ledger, mesh: Mesh) -> list[tuple[str, Any, str, tuple[str, ...]]]:
+def _placement(chosen: Candidate, facts: Facts, peak: str, target: int) -> list[Row]:
+    layout, world = chosen.layout, chosen.layout.mesh.world_size
+    hosted = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node)
+    return [
+        ("strategy", layout.strategy, _strategy(layout.strategy, peak), STRATEGY_INPUTS),
+        ("offload", layout.offload, _offload(layout.offload, peak, hosted), ("strategy", "gpu", "params")),
+        ("world_size", world, _world(world, facts.machines.gpus, target), ("gpus", "global_batch_size")),
+    ]
+
+
+def _recomputation(layout: Layout, peak: str) -> list[Row]:
+    """Whether, in which layers, and where their inputs wait."""
+    every, hosted = layout.recompute_interval, layout.activation_offload
+    some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
+    because = f"activations of {some} are recomputed in the backward pass"
+    because = because if every else "activations fit, recomputing would cost time"
+    place = "inputs of recomputed layers wait in CPU memory" if hosted else "no activation leaves the device"
+    return [
+        ("checkpointing", layout.checkpointing, because, ("checkpointing_required", "gpu")),
+        ("recompute_every", every, f"{some} is recomputed", ("checkpointing", "priority", "strategy")),
+        ("activation_offload", hosted, f"{place}: {peak}", ("checkpointing", "strategy", "gpu")),
+    ]
+
+
+def _batch(layout: Layout, peak: str, target: int) -> list[Row]:
+    ranks = layout.mesh.data_parallel
+    share = f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {ranks}"
+    share += "" if layout.global_batch == target else f", the nearest to the target of {target}"
+    needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
+    split = ("global_batch_size", "micro_batch_size", "world_size")
+    return [
+        ("micro_batch_size", layout.micro_batch, f"{layout.micro_batch} needs {peak}", needs),
+        ("gradient_accumulation", layout.accumulation, share, split),
+    ]
+
+
+def _mesh(mesh: Mesh) -> list[Row]:
     """Groups of shards where there are several, and how many ranks share a layer: one where none do."""
     inputs = ("world_size", "strategy", "params", "max_length", "global_batch_size")
-    rows: list[tuple[str, Any, str, tuple[str, ...]]] = []
+    rows: list[Row] = []
     if mesh.replicate > 1 and mesh.shard > 1:
         rows.append(("shards", mesh.shard, f"{mesh.replicate} copies of {mesh.shard} shards each", inputs))
     for name, ranks in (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert)):
@@ -206,21 +191,3 @@ def _world(world_size: int, gpus: int, sequences: int) -> str:
     if sequences < gpus:
         return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
     return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"
-
-
-def _checkpointing(layout: Layout) -> str:
-    if not layout.checkpointing:
-        return "activations fit, recomputing would cost time"
-    where = "; their inputs wait in CPU memory" if layout.activation_offload else ""
-    return f"activations {_of_layers(layout)}are recomputed in the backward pass{where}"
-
-
-def _layers(layout: Layout) -> str:
-    if not layout.checkpointing:
-        return "no layer is recomputed"
-    layers = f"one of {layout.recompute_every} layers" if layout.recompute_every > 1 else "every layer"
-    return f"{layers} is recomputed"
-
-
-def _of_layers(layout: Layout) -> str:
-    return f"of one in {layout.recompute_every} layers " if layout.recompute_every > 1 else ""
