@@ -40,6 +40,8 @@ RECOMPUTED = (  # every n-th layer, and whether their inputs wait on the host: t
     *(("single", method, *kind) for method in ("full", "lora") for kind in ((2, False), (3, True))),
     *(("single", "qlora", *kind) for kind in ((4, False), (1, True))),
     *((strategy, "full", 1, True) for strategy in ("ddp", "fsdp")),
+    *(("fsdp", "lora", *kind) for kind in ((2, False), (1, True))),
+    ("fsdp", "full", 2, False),
 )
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")

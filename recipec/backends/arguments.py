@@ -84,15 +84,10 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("fp16", "precision", True)
     if gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY:
         yield stage.arg("tf32", "gpu", True)
-    if stage.value("checkpointing") and not stage.sharder.checkpoints_itself:
-        ids = stage.ids("checkpointing", "recompute_every", "activation_offload", "strategy")
-        yield Arg("activation_checkpointing", True, ids)
+    yield stage.arg("activation_checkpointing", "checkpointing", stage.value("checkpointing"))
+    if stage.value("checkpointing"):
+        ids = stage.ids("checkpointing", "recompute_every", "activation_offload")
         yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
-    elif stage.value("checkpointing"):
-        note = f"{stage.sharder.config} does it"
-        yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"), note)
-    else:
-        yield Arg("activation_checkpointing", False, stage.ids("checkpointing", "strategy"))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
     yield from stage.sharder.arguments(stage.run)
@@ -109,10 +104,11 @@ def _recomputation(stage: StageJob) -> dict[str, Any]:
 
 
 def _recomputed(stage: StageJob) -> str:
-    """A note on what is not usual."""
+    """A note on what is not usual; FSDP's own switch is not used, since its wrappers hide adapters from a save."""
+    sharded = "inside FSDP2's hooks: recomputing gathers no weights again" if stage.plan.layout.fsdp else ""
     some = "the other layers keep their activations" if stage.value("recompute_every") > 1 else ""
     hosted = "inputs of recomputed layers wait in pinned host memory" if stage.value("activation_offload") else ""
-    return "; ".join(filter(None, (some, hosted)))
+    return "; ".join(filter(None, (sharded, some, hosted)))
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:

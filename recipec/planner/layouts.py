@@ -60,7 +60,7 @@ def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, A
         yield plain
     if asked is False:
         return
-    partly = value["priority"] == "speed" and not plain.fsdp and value["stage"] != "dpo"  # pages BAD-032, BAD-033
+    partly = value["priority"] == "speed" and value["stage"] != "dpo"  # page BAD-032
     for interval in (every,) if every else SOME_LAYERS if partly else (1,):
         yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
 

@@ -205,29 +205,12 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-032",
-        "every n-th layer recomputed under FSDP",
-        "FSDP2 recomputes with wrappers that accelerate puts around every layer; Trainer's own recomputation, which "
-        "can choose layers, gathers each layer's weights once more",
-        "accelerate 1.15 utils/fsdp_utils.py (fsdp2_apply_ac); transformers 5.23 training_args.py (its warning)",
-        'recompute every layer, or strategy = "ddp", "zero2" or "zero3"',
-        lambda f: f.fsdp and f.recompute_every > 1,
-    ),
-    BadCombination(
-        "BAD-033",
         "every n-th layer recomputed, or activations in host memory, with DPO",
         "the reference's pass switches recomputation off and on again for every layer and on the GPU, without a word: "
         "from the second step on the recipe's choice is gone",
         "TRL 1.16 models/utils.py (disable_gradient_checkpointing; run)",
-        "recompute every layer and keep its input on the GPU; or all weights under FSDP, which may offload it",
-        lambda f: f.stage == "dpo" and not f.fsdp and (f.recompute_every > 1 or f.activation_offload),
-    ),
-    BadCombination(
-        "BAD-034",
-        "adapters under FSDP with activations in host memory",
-        "training steps run, and a save writes an adapter without weights: accelerate wraps each layer twice",
-        "accelerate 1.15 utils/fsdp_utils.py (fsdp2_apply_ac), PEFT 0.21 (run: the adapter's file is empty)",
-        'strategy = "ddp", "zero2" or "zero3" for adapters, or activations on the GPU',
-        lambda f: f.fsdp and f.adaptation == "lora" and f.activation_offload,
+        "recompute every layer and keep its input on the GPU",
+        lambda f: f.stage == "dpo" and (f.recompute_every > 1 or f.activation_offload),
     ),
 )
 

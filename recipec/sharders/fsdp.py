@@ -21,12 +21,6 @@ def _files(run: Run) -> dict[str, Mapping[str, Any]]:
         "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "rank 0 hands out the shards"),
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
-    if run.layout.checkpointing:
-        note = "here and not in train.py: FSDP recomputes without gathering twice"
-        fsdp["fsdp_activation_checkpointing"] = Leaf(True, run.ids("checkpointing"), note)
-    if run.layout.activation_offload:
-        note = "inputs of recomputed layers wait in pinned host memory"
-        fsdp["fsdp_activation_checkpointing_offload"] = Leaf(True, run.ids("activation_offload"), note)
     head = accelerate_head(run, "FSDP") | {"mixed_precision": Leaf(precision, run.ids("precision"))}
     return {"configs/fsdp.yaml": head | {"fsdp_config": fsdp}}
 
@@ -57,7 +51,6 @@ FSDP = Sharder(
     files=_files,
     arguments=_arguments,
     shards_parameters=True,
-    checkpoints_itself=True,
     gathers_on_save=True,
 )
 

@@ -47,7 +47,6 @@ class Sharder:
     arguments: Callable[[Run], list[Arg]] = no_arguments  # arguments of the trainer's configuration
     shards_parameters: bool = False  # no rank holds the whole model
     keeps_master: bool = False  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
-    checkpoints_itself: bool = False  # recomputes activations in its own wrapper
     gathers_on_save: bool = False  # the final save must be told to write one whole model
     copies_shards: bool = False  # ranks fall into groups that each hold all shards
 

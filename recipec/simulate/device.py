@@ -55,7 +55,6 @@ def like_cuda() -> Iterator[None]:
     import transformers.modeling_utils
     import trl.kernels.chunked_logprob
     import trl.trainer.utils
-    from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 
     enabled = torch.is_autocast_enabled
     replaced = (
@@ -64,7 +63,6 @@ def like_cuda() -> Iterator[None]:
         (torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: [])),  # fake tensors may be swapped too
         (torch, "is_autocast_enabled", lambda device="cpu": enabled("cpu" if device == "cuda" else device)),
         (transformers.modeling_utils, "save_on_cpu", _leaves_the_device),
-        (checkpoint_wrapper, "save_on_cpu", _leaves_the_device),
         (transformers.masking_utils, "find_packed_sequence_indices", lambda position_ids: None),  # reads values
         (trl.trainer.utils, "_use_triton", lambda device: True),  # only scored positions reach the head
         (trl.kernels.chunked_logprob, "_forward_tile", _in_place),

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import torch
 import torch.distributed as distributed
 from accelerate.utils import FullyShardedDataParallelPlugin
-from accelerate.utils.fsdp_utils import fsdp2_apply_ac, fsdp2_prepare_model
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
@@ -43,8 +43,6 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
         reshard_after_forward=True,
         auto_wrap_policy="transformer_based_wrap",
         transformer_cls_names_to_wrap=[architecture.decoder_layer],
-        activation_checkpointing=layout.checkpointing,
-        activation_checkpointing_offload=layout.activation_offload,
         cpu_ram_efficient_loading=False,  # loading is not simulated
         state_dict_type="SHARDED_STATE_DICT",
         ignored_modules=ignored or None,
@@ -63,10 +61,8 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
 
 
 def shard_policy(model: nn.Module, stub: Any) -> nn.Module:
-    """`Accelerator.prepare` for FSDP2: checkpointing wrappers, then units."""
+    """`Accelerator.prepare` for FSDP2: each decoder layer a unit."""
     stub.state.fsdp_plugin.set_auto_wrap_policy(model)
-    if stub.state.fsdp_plugin.activation_checkpointing:
-        model = fsdp2_apply_ac(stub, model)
     return fsdp2_prepare_model(stub, model)
 
 

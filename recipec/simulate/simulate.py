@@ -54,10 +54,10 @@ def simulate(architecture: Architecture, layout: Layout, work: Work, *, full_dep
 
 
 def _shallow(layers: int, layout: Layout) -> tuple[int, int]:
-    """Two depths which end like the model, where only every n-th layer is recomputed."""
-    every = layout.recompute_every
-    if every == 1 or not layout.checkpointing:
-        return SHALLOW
+    """Two depths to continue from; where only every n-th layer is recomputed, they end like the model."""
+    every = layout.recompute_interval
+    if every < 2:
+        return SHALLOW_SHARDED if layout.fsdp else SHALLOW
     ends = (layers - 1) % every + 1  # layers from the last recomputed one to the end
     return 2 * every + ends, 3 * every + ends
 
@@ -66,7 +66,7 @@ def _peaks(
     architecture: Architecture, layout: Layout, work: Work, full_depth: bool
 ) -> tuple[dict[str, Peak], list[str]]:
     """Site -> peak at the model's depth, and how it was found."""
-    depths = SHALLOW_SHARDED if layout.fsdp else _shallow(architecture.num_layers, layout)
+    depths = _shallow(architecture.num_layers, layout)
     mixed = architecture.moe is not None and architecture.moe.dense_layers > 0
     if full_depth or mixed or architecture.num_layers <= depths[1]:
         return step_peaks(architecture, layout, work), [f"all {architecture.num_layers} layers were simulated"]

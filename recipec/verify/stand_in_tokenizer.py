@@ -37,7 +37,7 @@ def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None)
     from transformers import PreTrainedTokenizerFast
 
     stop = model.stop_tokens[0] if model.stop_tokens else _END_OF_TEXT
-    markers = sorted(set(_MARKER.findall(template or "")) - {stop})
+    markers = sorted({_END_OF_TEXT, *_MARKER.findall(template or "")} - {stop})  # Qwen2Tokenizer adds it at loading
     bos = BOS if model.family.startswith(_ADDS_BOS) or "bos_token" in (template or "") else None
     specials = [*filter(None, (PAD, bos, stop)), *markers]
     corpus = [*texts, *[template or ""] * 3]  # the template's own words should not cost a token a letter

@@ -33,7 +33,10 @@ SHAPES = {
         *("tf32", "activation_checkpointing_kwargs", "completion_only_loss"),
         *("ddp_find_unused_parameters", "chat_template_path"),
     },
-    "full-fsdp": {"tf32", "assistant_only_loss", "chat_template_path", "dataset_num_proc"},
+    "full-fsdp": {
+        *("tf32", "activation_checkpointing_kwargs", "assistant_only_loss", "chat_template_path"),
+        "dataset_num_proc",
+    },
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "text": {"tf32", "packing_strategy"},
@@ -173,11 +176,14 @@ def test_the_pinned_stack_knows_every_optimizer(optimizer: str) -> None:
     assert OPTIMIZERS[optimizer] in list(OptimizerNames)
 
 
-def test_checkpointing_is_switched_on_in_one_place(tmp_path: Path) -> None:
-    """FSDP recomputes in its wrapper: both keys together are an error of the stack."""
-    bundle = texts(good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", True)))
-    assert arguments(bundle["train.py"])[1]["activation_checkpointing"] is False
-    assert "fsdp_activation_checkpointing: true" in bundle["configs/fsdp.yaml"]
+@pytest.mark.parametrize("recomputes", [True, False])
+def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, recomputes: bool) -> None:
+    """FSDP's own switch hides adapters from a save (tests/rules/test_recomputation_on_stack.py); both are an error."""
+    bundle = texts(good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", recomputes)))
+    found = arguments(bundle["train.py"])[1]
+    assert found["activation_checkpointing"] is recomputes
+    assert ("activation_checkpointing_kwargs" in found) is recomputes
+    assert "activation_checkpointing" not in bundle["configs/fsdp.yaml"]
 
 
 @pytest.mark.parametrize("name", BASES)

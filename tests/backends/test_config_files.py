@@ -14,7 +14,7 @@ GPUS4 = with_key(BASES["lora-single"], "hardware.gpus_per_node", 4)
 HEAD = {"compute_environment", "distributed_type", "num_machines", "num_processes", "machine_rank"}
 FSDP = {
     *("fsdp_version", "fsdp_reshard_after_forward", "fsdp_auto_wrap_policy", "fsdp_transformer_layer_cls_to_wrap"),
-    *("fsdp_cpu_ram_efficient_loading", "fsdp_state_dict_type", "fsdp_activation_checkpointing"),
+    *("fsdp_cpu_ram_efficient_loading", "fsdp_state_dict_type"),
 }
 ZERO = {"stage", "overlap_comm", "contiguous_gradients", "reduce_bucket_size"}
 ZERO3 = {

@@ -66,7 +66,10 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """Every model type, every method with every strategy and adaptation, and every recipe of the folder."""
+    """Every model type, every method with every strategy and adaptation, and every recipe of the folder.
+
+    Layers are recomputed, as in most runs of real size: these are so small that they would keep all.
+    """
     for kind, adaptation in product(MODELS, ("full", "lora")):
         yield Cell(f"{kind} {adaptation}", _recipe("sft", MODELS[kind], adaptation, "single"))
     for task, strategy, adaptation in product(TASKS, STRATEGIES, ADAPTATIONS):
@@ -99,6 +102,7 @@ gpus_per_node = {gpus}
 adaptation = "{adaptation}"
 strategy = "{strategy}"
 global_batch_size = 32
+activation_checkpointing = true
 """
 
 

@@ -63,10 +63,11 @@ def test_what_stays_on_the_device_wants_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "train", "code"),
     [
-        ("full-fsdp", {"strategy": "fsdp", "recompute_every": 2}, "E0405"),
+        ("full-fsdp", {"strategy": "fsdp", "recompute_every": 2}, None),
         ("full-fsdp", {"strategy": "fsdp", "activation_offload": True}, None),
         ("dpo-full", {"strategy": "zero2", "activation_offload": True}, "E0405"),
-        ("lora-ddp", {"adaptation": "lora", "strategy": "fsdp", "activation_offload": True}, "E0405"),
+        ("dpo-full", {"strategy": "fsdp", "recompute_every": 2}, "E0405"),
+        ("lora-ddp", {"adaptation": "lora", "strategy": "fsdp", "activation_offload": True}, None),
         ("lora-ddp", {"strategy": "zero3", "activation_offload": True, "recompute_every": 4}, None),
     ],
 )

@@ -69,14 +69,9 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-029": ({"gpu_is_cpu": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"gpu_is_cpu": False}]),
     "BAD-030": ({"optimizer": "adafactor", "strategy": "zero2"}, [{"optimizer": "sgd"}, {"strategy": "ddp"}]),
     "BAD-031": ({"gpu_is_cpu": True, "quantization": "nf4"}, [{"quantization": "none"}, {"gpu_is_cpu": False}]),
-    "BAD-032": ({"recompute_every": 2, "strategy": "fsdp"}, [{"recompute_every": 1}, {"strategy": "zero3"}]),
-    "BAD-033": (
-        {"activation_offload": True, "stage": "dpo"},
-        [{"activation_offload": False}, {"stage": "sft"}, FULL_FSDP],
-    ),
-    "BAD-034": (
-        {"activation_offload": True, "strategy": "fsdp"},
-        [{"activation_offload": False}, {"adaptation": "full"}, {"strategy": "zero3"}],
+    "BAD-032": (
+        {"recompute_every": 2, "strategy": "fsdp", "stage": "dpo"},
+        [{"recompute_every": 1}, {"stage": "sft"}],
     ),
 }
 

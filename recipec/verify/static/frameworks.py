@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from recipec.sharders import SHARDERS
 from recipec.verify.bundle import Bundle
 from recipec.verify.process import clean_environment
 from recipec.verify.report import VerifyReport
@@ -37,12 +36,11 @@ def check_frameworks(bundle: Bundle, report: VerifyReport) -> None:
 
 def _planned(stage: Any) -> dict[str, Any]:
     """Attributes of the built configuration that the plan decides."""
-    by_trainer = not SHARDERS[stage.choice["strategy"]].checkpoints_itself
     planned = {
         "per_device_train_batch_size": stage.choice["micro_batch_size"],
         "gradient_accumulation_steps": stage.choice["gradient_accumulation"],
         "learning_rate": stage.decisions["learning_rate"],
-        "activation_checkpointing": stage.choice["checkpointing"] and by_trainer,
+        "activation_checkpointing": stage.choice["checkpointing"],
     }
     return planned | (_recomputation(stage.choice) if planned["activation_checkpointing"] else {})
 

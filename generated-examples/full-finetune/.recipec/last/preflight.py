@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
-from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -152,7 +151,7 @@ def run_facts(trainer: Trainer) -> dict:
     """What this process group really is; the libraries fall back silently, so nothing is taken for granted."""
     args, parameters = trainer.args, list(trainer.model.parameters())
     layers = [module for module in trainer.model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    recomputed = sum(isinstance(module, CheckpointWrapper) for module in trainer.model.modules())
+    recomputed = sum(layer.gradient_checkpointing for layer in layers)
     sharded = sum(hasattr(p, "device_mesh") or hasattr(p, "ds_tensor") for p in parameters)
     kind = trainer.accelerator.distributed_type.value  # NO, MULTI_GPU, FSDP, DEEPSPEED
     return {

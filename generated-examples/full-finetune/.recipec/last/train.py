@@ -56,7 +56,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_grad_norm=1.0,
         bf16=True,
         tf32=True,
-        activation_checkpointing=False,  # configs/fsdp.yaml does it
+        activation_checkpointing=True,
+        # inside FSDP2's hooks: recomputing gathers no weights again
+        activation_checkpointing_kwargs={"use_reentrant": False},
         max_length=4096,
         packing=False,
         assistant_only_loss=True,
