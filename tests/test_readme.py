@@ -41,3 +41,11 @@ def test_the_counts_in_the_readme_are_those_of_the_catalog() -> None:
 def test_links_in_the_readme_lead_somewhere() -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link
+
+
+def test_the_plan_in_the_readme_is_what_the_command_prints() -> None:
+    shown = re.search(r"answers before anything is downloaded:\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert shown
+    printed = CliRunner().invoke(recipec, ["plan", str(ROOT / "recipes" / "support-chat.toml")]).output
+    for part in shown[1].split("  ...\n"):
+        assert part in printed

@@ -46,7 +46,8 @@ class Architecture:
     tie_embeddings: bool
     max_position: int
     decoder_layer: str
-    sliding_window: int | None = None  # tokens; on all layers or on some, None where it is off
+    sliding_window: int | None = None  # tokens; None where it is off
+    full_attention_every: int = 0  # with a window: every n-th layer has none; 0: all layers have it
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
     mlp_bias: bool = False
@@ -67,6 +68,18 @@ class Architecture:
     def kv_size(self) -> int:
         """Features of all key heads together; values have the same."""
         return self.num_kv_heads * self.head_dim
+
+    def windowed(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, attends within the window alone."""
+        every = self.full_attention_every
+        return self.sliding_window is not None and not (every and (layer + 1) % every == 0)
+
+    @property
+    def layers_by_window(self) -> dict[int | None, int]:
+        """Window, None for the whole sequence -> how many layers have it; the narrow one first."""
+        whole = self.num_layers // self.full_attention_every if self.full_attention_every else 0
+        layers = {self.sliding_window: self.num_layers - whole}
+        return layers | {None: whole} if whole else layers
 
     def linear_shapes(self, dense: bool = False) -> tuple[LinearShape, ...]:
         """The linear modules of one decoder layer as (name, in, out) without experts and router.

@@ -76,7 +76,7 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
     return {
         "tie_embeddings": _flag(config, Key("tie_word_embeddings", row.ties)),
         "decoder_layer": row.decoder_layer,
-        "sliding_window": _window(config, row),
+        **_windows(config, row),
         "attention_bias": _flag(config, row.qkv_bias),
         "output_bias": _flag(config, row.output_bias),
         "mlp_bias": _flag(config, row.mlp_bias),
@@ -90,9 +90,28 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
     }
 
 
-def _window(config: Mapping[str, Any], row: ModelType) -> int | None:
+def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
+    """The window, and which layers attend to everything; nothing where no layer has a window."""
     off = not row.windowed or (row.windowed == "switch" and not config.get("use_sliding_window"))
-    return None if off or config.get("sliding_window") is None else _integer(config, "sliding_window")
+    if off or config.get("sliding_window") is None:
+        return {}
+    every = _full_attention_every(config, row)
+    return {} if every == 1 else {"sliding_window": _integer(config, "sliding_window"), "full_attention_every": every}
+
+
+def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
+    """Every how many layers one has no window; 0 where all have it."""
+    kinds = config.get("layer_types")
+    if kinds is None:
+        asked = config.get("sliding_window_pattern")
+        return row.full_attention_every if asked is None else _integer(config, "sliding_window_pattern")
+    if not isinstance(kinds, list):
+        raise UnsupportedConfig("layer_types is not a list")
+    full = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
+    every = full[0] + 1 if full else 0
+    if full != (list(range(every - 1, len(kinds), every)) if every else []):
+        raise UnsupportedConfig("layer_types is not one full_attention in every so many layers")
+    return every
 
 
 def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:

@@ -49,6 +49,7 @@ class ModelType:
     gated: bool = True
     norms: int = 2
     windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
+    full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
     modules: Modules = _SPLIT
     moe: MoeType | None = None
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
@@ -112,6 +113,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         norms=4,
         windowed="always",
+        full_attention_every=2,
     ),
     "gemma3_text": ModelType(
         "Gemma3DecoderLayer",
@@ -123,10 +125,18 @@ MODEL_TYPES: dict[str, ModelType] = {
         qk_norm="head",
         norms=4,
         windowed="always",
+        full_attention_every=6,
     ),
     "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
     "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),
-    "olmo3": ModelType("Olmo3DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full", windowed="always"),
+    "olmo3": ModelType(
+        "Olmo3DecoderLayer",
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="full",
+        windowed="always",
+        full_attention_every=4,
+    ),
     "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
     "smollm3": ModelType(
         "SmolLM3DecoderLayer",
@@ -167,6 +177,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS_ON,
         sinks=True,
         windowed="always",
+        full_attention_every=2,
         moe=_GPT_OSS_MOE,
     ),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.scores import masked
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -21,20 +22,22 @@ class Flops:
 
 @dataclass(frozen=True, slots=True)
 class StepFlops:
-    """Operations per trained token of one step; `model` leaves out what checkpointing repeats (the usual MFU)."""
+    """Operations per trained token of one step."""
 
-    hardware: float
-    model: float
+    products: float  # matrix products with weights, with what checkpointing repeats
+    attention: float  # score and value products as the kernel computes them, with what checkpointing repeats
+    model: float  # both without repetition, the causal half of attention: what the usual MFU counts
 
 
 @lru_cache(maxsize=1024)
 def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
     """Two operations per active weight, four per attended key and query feature."""
     active = architecture.active_params - architecture.embedding_params
-    attended = attended_tokens(seq_len_tokens, architecture.sliding_window)
+    kinds = architecture.layers_by_window.items()
+    attended = sum(layers * attended_tokens(seq_len_tokens, window) for window, layers in kinds)
     return Flops(
         layers=2.0 * active,
-        attention=4.0 * attended * architecture.query_size * architecture.num_layers,
+        attention=4.0 * attended * architecture.query_size,
         head=2.0 * architecture.vocab_size * architecture.hidden_size,
     )
 
@@ -55,8 +58,20 @@ def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFl
     forward = forward_flops(architecture, work.seq_len_tokens)
     backward = 2.0 if layout.adaptation == "full" else 1.0
     reference = 1.0 if work.reference != "none" else 0.0
-    layers = 1 + backward + reference
-    model = forward.layers * layers + forward.attention * (3.5 + reference) + forward.head * layers
-    repeated = forward.head if work.head == "trl" else 0.0
-    repeated += layout.recomputed_share(architecture.num_layers) * (forward.layers + forward.attention)
-    return StepFlops(model + repeated, model)
+    again = layout.recomputed_share(architecture.num_layers)
+    passes, attended = 1 + backward + reference, 3.5 + reference
+    return StepFlops(
+        products=forward.layers * (passes + again) + forward.head * (passes + (work.head == "trl")),
+        attention=_computed_attention(architecture, layout, work) * (attended + again),
+        model=(forward.layers + forward.head) * passes + forward.attention * attended,
+    )
+
+
+def _computed_attention(architecture: Architecture, layout: Layout, work: Work) -> float:
+    """A forward's attention as its kernel computes it: one that is given a mask leaves nothing out."""
+    sequences, length = layout.micro_batch * work.sequences_per_example, work.seq_len_tokens
+    keys = sum(
+        layers * (length if masked(window, layout, work, sequences) else attended_tokens(length, window))
+        for window, layers in architecture.layers_by_window.items()
+    )
+    return 4.0 * keys * architecture.query_size

@@ -19,7 +19,10 @@ from recipec.layout import Layout
 # A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11.
 MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 12.0: 0.75}
 MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
-ATTENTION_SHARE = 0.6  # flash attention against plain products
+# Flash attention against large products: FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023), forward and
+# backward about 0.55; on an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5).
+ATTENTION_SHARE = 0.7
+ATTENTION_SHARE_HOPPER = 0.5  # capability 9.0 and later
 BANDWIDTH_SHARE = 0.8
 # Small batches leave the matrix units idle: the rate falls to a half at about this many tokens per product.
 HALF_RATE_TOKENS = 256
@@ -65,12 +68,18 @@ def matmul_share(card: Card) -> float:
     return MATMUL_SHARE.get(card.capability, MATMUL_SHARE_OTHER)
 
 
+def attention_share(card: Card) -> float:
+    """Rate of flash attention as a share of that of large products."""
+    return ATTENTION_SHARE_HOPPER if (card.capability or 0) >= 9.0 else ATTENTION_SHARE
+
+
 def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, step: Step, card: Card) -> float:
     """One forward and backward of the micro batch on one rank."""
     bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
     ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
     rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
-    products = step_flops(architecture, layout, work).hardware * step.tokens / layout.mesh.tensor / rate
+    flops = step_flops(architecture, layout, work)
+    products = (flops.products + flops.attention / attention_share(card)) * step.tokens / layout.mesh.tensor / rate
     passes = _passes(architecture, layout, work)
     weights = passes * step.fixed.sizes.params * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth

@@ -30,12 +30,12 @@ def _saved(step: Step) -> float:
     depth = step.depth
     embedded = 1 if step.fixed.sizes.adapters else 0  # a leaf of the graph, which hooks on saved tensors do not move
     inputs = (embedded if depth.offloads else depth.recomputed) * step.fixed.layers.checkpoint
-    mask = step.mask if depth.recomputed else 0
+    mask = step.scores.masks if depth.recomputed else 0
     return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * _kept_by_layer(step)
 
 
 def _kept_by_layer(step: Step) -> float:
-    return step.tokens * step.fixed.layers.saved + step.attention
+    return step.tokens * step.fixed.layers.saved + step.scores.kept
 
 
 def _resident(step: Step) -> Terms:
@@ -65,7 +65,7 @@ def _forward(step: Step) -> Terms:
     checkpoint = step.tokens * step.fixed.layers.checkpoint
     embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
     layer = {
-        "activations": inputs * checkpoint + step.mask + (depth.kept - depth.above) * _kept_by_layer(step),
+        "activations": inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step),
         "working_set": _layer_forward(step),
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
@@ -76,7 +76,7 @@ def _forward(step: Step) -> Terms:
 def _layer_forward(step: Step) -> float:
     """A layer that saves nothing: its feed-forward block, or its attention."""
     each = step.fixed.layers
-    attention = each.attention * step.tokens + step.attention + step.mask + step.gathered_context
+    attention = each.attention * step.tokens + step.scores.layer + step.scores.masks + step.gathered_context
     return max(each.forward * step.tokens, attention)
 
 
@@ -104,7 +104,7 @@ def _reference(step: Step, saved: float) -> Terms:
     """The reference scores the batch while the policy's activations wait for the backward pass."""
     return {
         **_resident(step),
-        "activations": saved + step.head.saved + step.mask,
+        "activations": saved + step.head.saved + step.scores.masks,
         **_running(step, step.fixed.buffers.reference),
     }
 
@@ -166,7 +166,7 @@ def _last_backward(step: Step) -> Terms:
         **states.terms,
         "gradients": states.gradients * (1 - waiting),
         "working_set": _working_set(step, True),
-        "activations": step.tokens * held + step.mask,
+        "activations": step.tokens * held + step.scores.masks,
         "sharding_buffers": step.fixed.buffers.last,
     }
 
@@ -174,7 +174,7 @@ def _last_backward(step: Step) -> Terms:
 def _working_set(step: Step, recomputed: bool) -> float:
     """One layer running backward, with what its recomputation saves."""
     each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
-    saved = _kept_by_layer(step) if recomputed else 0
+    saved = step.tokens * each.saved + step.scores.layer if recomputed else 0
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized)
     return saved + max(running, 2 * step.gathered_context)
@@ -207,7 +207,7 @@ def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place; preference methods also run the reference."""
     buffers, whole = step.fixed.buffers, "reference_model" in step.fixed.states.terms
     running = _running(step, buffers.reference if whole else buffers.forward)
-    return {**step.fixed.states.terms, **running, "activations": step.mask}
+    return {**step.fixed.states.terms, **running, "activations": step.scores.masks}
 
 
 def _save(step: Step) -> Terms:

@@ -10,6 +10,7 @@ from recipec.estimate.activations import Activations, activations
 from recipec.estimate.codepath import CodePath, code_path
 from recipec.estimate.head import Head, head_bytes
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
+from recipec.estimate.scores import Scores, scores_of
 from recipec.estimate.sharding import Buffers, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
@@ -50,8 +51,7 @@ class Step:
     fixed: Fixed
     tokens: int  # per rank and micro step, both answers of a pair counted
     head: Head
-    attention: int  # bytes per layer beyond what is linear in tokens
-    mask: int  # the boolean mask that all layers share
+    scores: Scores
     gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
     accumulates: bool
     reference: bool  # a reference scores each batch
@@ -69,8 +69,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
         fixed=fixed,
         tokens=tokens,
         head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
-        attention=_attention(architecture, layout, work, sequences, fixed.path),
-        mask=tokens * work.seq_len_tokens if _masked(architecture, layout, work, sequences) else 0,
+        scores=scores_of(architecture, layout, work, sequences, fixed.path),
         gathered_context=2 * fixed.path.compute * architecture.kv_size * tokens * context if context > 1 else 0,
         accumulates=layout.accumulation > 1,
         reference=work.reference != "none",
@@ -97,32 +96,3 @@ def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *
         states=states(layout, work, count, path),
         buffers=buffers(layout, work, architecture.hidden_size, gathered, path),
     )
-
-
-def _masked(architecture: Architecture, layout: Layout, work: Work, sequences: int) -> bool:
-    """Whether attention gets a mask: rows of different length, or a window that the sequence is longer than.
-
-    Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
-    """
-    windowed = architecture.sliding_window is not None and architecture.sliding_window <= work.seq_len_tokens
-    rows = layout.attention == "sdpa" and not layout.packing and layout.mesh.context == 1
-    return rows and ((work.padded and sequences > 1) or windowed)
-
-
-def _attention(architecture: Architecture, layout: Layout, work: Work, sequences: int, path: CodePath) -> int:
-    """What a mask or unfused attention saves on top: repeated keys and values, and squares of the length.
-
-    Behind a fused projection queries are concatenated head by head, so the flash kernel's output has to be copied.
-    """
-    tokens = sequences * work.seq_len_tokens
-    square = tokens * work.seq_len_tokens
-    if layout.attention == "eager":  # the fp32 softmax and its compute-type copy, and Gemma 2's capped scores
-        capped = architecture.model_type == "gemma2"
-        return (4 + path.compute * (1 + capped)) * architecture.num_heads * square
-    if not _masked(architecture, layout, work, sequences):
-        other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
-        copied = len(architecture.modules.qkv) == 1 and not other
-        return path.compute * architecture.query_size * tokens * copied
-    copies = architecture.num_kv_heads > 1  # one head is repeated as a view
-    repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size) * copies
-    return repeated * tokens + path.compute * square

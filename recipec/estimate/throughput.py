@@ -27,7 +27,7 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
-BAND = (0.96, 1.36)  # measured / predicted step time, p10 to p90 of 129 published runs; benchmarks/results
+BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
 
 
 @dataclass(frozen=True, slots=True)

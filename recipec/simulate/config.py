@@ -42,7 +42,15 @@ def _window(architecture: Architecture, row: ModelType) -> dict[str, Any]:
     if not row.windowed:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
-    return {"sliding_window": architecture.sliding_window, **switch}
+    return {"sliding_window": architecture.sliding_window, **switch, **_layer_types(architecture, row)}
+
+
+def _layer_types(architecture: Architecture, row: ModelType) -> dict[str, list[str]]:
+    """Which layers have the window, where the class lets them differ."""
+    if not row.full_attention_every:
+        return {}
+    layers = range(architecture.num_layers)
+    return {"layer_types": [f"{'sliding' if architecture.windowed(layer) else 'full'}_attention" for layer in layers]}
 
 
 def _experts(architecture: Architecture, row: ModelType) -> dict[str, Any]:

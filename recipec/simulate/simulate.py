@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import lcm
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import Work
@@ -53,20 +54,21 @@ def simulate(architecture: Architecture, layout: Layout, work: Work, *, full_dep
     )
 
 
-def _shallow(layers: int, layout: Layout) -> tuple[int, int]:
-    """Two depths to continue from; where only every n-th layer is recomputed, they end like the model."""
-    every = layout.recompute_interval
-    if every < 2:
+def _shallow(architecture: Architecture, layout: Layout) -> tuple[int, int]:
+    """Two depths to continue from; where layers differ, by window or recomputation, they end like the model."""
+    period = lcm(max(1, layout.recompute_interval), max(1, architecture.full_attention_every))
+    if period == 1:
         return SHALLOW_SHARDED if layout.fsdp else SHALLOW
-    ends = (layers - 1) % every + 1  # layers from the last recomputed one to the end
-    return 2 * every + ends, 3 * every + ends
+    ends = (architecture.num_layers - 1) % period + 1  # layers behind the last whole period
+    first = ends + period * -(-SHALLOW_SHARDED[0] // period)
+    return first, first + period
 
 
 def _peaks(
     architecture: Architecture, layout: Layout, work: Work, full_depth: bool
 ) -> tuple[dict[str, Peak], list[str]]:
     """Site -> peak at the model's depth, and how it was found."""
-    depths = _shallow(architecture.num_layers, layout)
+    depths = _shallow(architecture, layout)
     mixed = architecture.moe is not None and architecture.moe.dense_layers > 0
     if full_depth or mixed or architecture.num_layers <= depths[1]:
         return step_peaks(architecture, layout, work), [f"all {architecture.num_layers} layers were simulated"]

@@ -66,6 +66,34 @@ def test_a_sliding_window_counts_only_where_it_is_on(config: dict, window: int |
     assert architecture_from_config(LLAMA | config).sliding_window == window
 
 
+GEMMA3 = {"model_type": "gemma3_text", "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 32}
+LOCAL, WHOLE = "sliding_attention", "full_attention"
+
+
+@pytest.mark.parametrize(
+    ("config", "window", "every"),
+    [
+        ({}, 32, 6),
+        ({"sliding_window_pattern": 4}, 32, 4),
+        ({"layer_types": [LOCAL, WHOLE, LOCAL, WHOLE]}, 32, 2),
+        ({"layer_types": [LOCAL] * 4}, 32, 0),
+        ({"layer_types": [WHOLE] * 4}, None, 0),
+        ({"model_type": "mistral"}, 32, 0),
+    ],
+)
+def test_which_layers_have_the_window(config: dict, window: int | None, every: int) -> None:
+    found = architecture_from_config(LLAMA | GEMMA3 | config)
+    assert (found.sliding_window, found.full_attention_every) == (window, every)
+
+
+@pytest.mark.parametrize(
+    "config", [{"layer_types": [WHOLE, LOCAL, LOCAL, WHOLE]}, {"layer_types": 3}, {"sliding_window_pattern": "six"}]
+)
+def test_layers_in_no_known_order_are_refused(config: dict) -> None:
+    with pytest.raises(UnsupportedConfig, match=r"layer_types|sliding_window_pattern"):
+        architecture_from_config(LLAMA | GEMMA3 | config)
+
+
 def save(folder: Path, **files: object) -> Path:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))

@@ -8,6 +8,7 @@ import pytest
 from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
 
 from recipec.catalog.gpus import gpu
+from recipec.catalog.models import model
 from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE
 from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
@@ -42,12 +43,33 @@ def test_training_multiplies_a_forward():
     forward = forward_flops(LLAMA_8B, 2048)
     products = forward.layers + forward.head
     attention = 3.5 * forward.attention
-    assert step_flops(LLAMA_8B, layout("full", checkpointing=False), full).hardware == pytest.approx(
-        3 * products + attention
-    )
-    assert step_flops(LLAMA_8B, layout(checkpointing=False), lora).hardware == pytest.approx(2 * products + attention)
+    plain = step_flops(LLAMA_8B, layout("full", checkpointing=False), full)
+    assert (plain.products, plain.attention) == pytest.approx((3 * products, attention))
+    assert plain.model == pytest.approx(plain.products + plain.attention)
+    adapted = step_flops(LLAMA_8B, layout(checkpointing=False), lora)
+    assert (adapted.products, adapted.attention) == pytest.approx((2 * products, attention))
     repeated = step_flops(LLAMA_8B, layout("full"), full)
-    assert repeated.hardware - repeated.model == pytest.approx(forward.layers + forward.attention)
+    assert repeated.model == plain.model
+    assert repeated.products - plain.products == pytest.approx(forward.layers)
+    assert repeated.attention - plain.attention == pytest.approx(forward.attention)
+
+
+def test_some_layers_attend_to_the_whole_sequence():
+    """Gemma 3: a window of 512 tokens, and every sixth layer without one (transformers 5.23 Gemma3TextConfig)."""
+    gemma = model("google/gemma-3-1b-pt")
+    assert gemma
+    shape = gemma.architecture
+    assert shape.layers_by_window == {512: 22, None: 4}
+    keys = 22 * attended_tokens(8192, 512) + 4 * attended_tokens(8192, None)
+    assert forward_flops(shape, 8192).attention == pytest.approx(4 * keys * shape.query_size)
+    assert forward_flops(replace(shape, full_attention_every=0), 8192).attention < forward_flops(shape, 8192).attention
+
+
+@pytest.mark.parametrize(("rows", "padded", "whole"), [(1, True, False), (2, True, True), (2, False, False)])
+def test_a_kernel_that_is_given_a_mask_computes_whole_squares(rows, padded, whole):
+    shape = replace(layout("full", rows, checkpointing=False), attention="sdpa", packing=False)
+    found = step_flops(LLAMA_8B, shape, Work(head="hf", seq_len_tokens=2048, padded=padded))
+    assert found.attention == pytest.approx((2 if whole else 1) * 3.5 * forward_flops(LLAMA_8B, 2048).attention)
 
 
 def test_each_strategy_sends_what_its_law_says():

@@ -17,8 +17,8 @@ from recipec.verify import verify_bundle
 RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
-# What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO
-# on a model without a chat template, another optimizer, adapters under FSDP, and layers that keep what others recompute.
+# What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO on
+# a model without a chat template, another optimizer, adapters under FSDP, and layers that keep what others recompute.
 CASES = dict.fromkeys(("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo"), "learn") | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "from-scratch", "adafactor", "some-layers"), "run"
 )

@@ -1,4 +1,4 @@
-"""What the pinned stack does with recomputed layers: why the emitted scripts leave it to the Trainer, under FSDP too."""
+"""What the pinned stack does with recomputed layers: why emitted scripts leave it to the Trainer, under FSDP too."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_fsdp2_gathers_as_often_whoever_recomputes(how, mesh, monkeypatch):
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_wrappers_hide_adapters_from_a_save(hidden):
-    """PEFT 0.21 looks for the names of its modules, in which the wrapper stands, among keys from which it is removed."""
+    """PEFT 0.21 looks for the names of its modules, which have the wrapper in them, among keys that do not."""
     from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
 
     model = get_peft_model(tiny(), LoraConfig(r=2, target_modules=["q_proj"]))

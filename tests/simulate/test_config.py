@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from recipec.catalog.configs import architecture_from_config
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import model, model_names
 from recipec.simulate.config import config_fields
 
@@ -13,3 +14,12 @@ from recipec.simulate.config import config_fields
 def test_the_way_there_and_back_is_the_same_model(name):
     architecture = model(name).architecture
     assert architecture_from_config(config_fields(architecture)) == architecture
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in MODEL_TYPES.items() if row.full_attention_every])
+def test_the_classes_default_says_which_layers_have_a_window(kind):
+    transformers = pytest.importorskip("transformers")
+    row, layers = MODEL_TYPES[kind], 24
+    config = transformers.AutoConfig.for_model(kind, num_hidden_layers=layers)
+    whole = [(layer + 1) % row.full_attention_every == 0 for layer in range(layers)]
+    assert [kind == "full_attention" for kind in config.layer_types] == whole
