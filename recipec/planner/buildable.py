@@ -27,9 +27,9 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
 
 
 def _instead(stage: StagePlan) -> list[str]:
-    """The fastest alternative that fits and can be built, and that the plan can still be read."""
+    """The fastest alternative that can be built, states on the device if possible; the plan can still be read."""
     usable = [other for other in stage.rejected if other.seconds is not None and other.layout.mesh.ranks_per_layer == 1]
-    best = min(usable, key=lambda other: other.seconds or 0.0, default=None)
+    best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
     found = []
     if best is not None:
         keys = [f'train.strategy = "{best.layout.strategy}"']

@@ -15,7 +15,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
 
-PLAIN, SHARED_LAYERS, ACTIVATIONS_ON_HOST, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         ledger = settle(context, adaptation, quantization, because)
         found.append((ledger, _candidates(context, ledger, loaded, bad if not found else [])))
     for effort in EFFORTS:
-        if effort == SHARED_LAYERS:  # nothing plain fits: activations on the host are worth a look
+        if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
             for ledger, group in found:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for ledger, group in found:
@@ -60,13 +60,11 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
 
 
 def _effort(layout: Layout) -> int:
-    """Another adaptation comes before spreading layers over ranks, that before holding activations in CPU memory, and
-    that before holding states there."""
+    """Another adaptation comes before spreading layers over ranks or holding activations in CPU memory, one of these
+    before both, and all that before holding states in CPU memory."""
     if layout.offload != "none":
         return STATES_ON_HOST
-    if layout.activation_offload:
-        return ACTIVATIONS_ON_HOST
-    return SHARED_LAYERS if layout.mesh.ranks_per_layer > 1 else PLAIN
+    return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload
 
 
 def _adaptations(context: Context) -> list[tuple[str, str, str]]:

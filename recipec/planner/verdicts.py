@@ -52,8 +52,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     elif ratio < 1 / (1 + TIE):
-        hosted = candidate.layout.activation_offload
-        why = "train.activation_offload = true takes it" if hosted else "and cannot be built yet"
+        shared = candidate.layout.mesh.ranks_per_layer > 1
+        why = "and cannot be built yet" if shared else "with more of it in CPU memory"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"

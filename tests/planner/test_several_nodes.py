@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +39,40 @@ def test_a_70b_model_is_sharded_over_four_nodes(tmp_path: Path) -> None:
     assert stage.memory.peak_allocated_bytes <= stage.usable_bytes
 
 
-@pytest.mark.parametrize("packing", [True, False])
-def test_a_405b_model_shares_layers_between_ranks(tmp_path: Path, packing: bool) -> None:
-    """Neither shards nor copies of shards are enough for long rows: the plan says which ranks share a layer."""
+def large(packing: bool, **changes: Any) -> Tables:
+    """Full fine-tuning of 405B parameters on 512 GPUs; long rows where they are not packed."""
     train = {"train__global_batch_size": 2048, "train__packing": packing, "train__attention": "sdpa"}
     length = 8192 if packing else 16384
-    stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-405B", 64, data__max_length=length, **train))
+    return on_nodes("meta-llama/Llama-3.1-405B", 64, data__max_length=length, **train, **changes)
+
+
+@pytest.mark.parametrize(("packing", "changes"), [(True, {}), (False, {"train__activation_offload": False})])
+def test_a_405b_model_shares_layers_between_ranks(tmp_path: Path, packing: bool, changes: dict[str, Any]) -> None:
+    """Neither shards nor copies of shards are enough: the plan says which ranks share a layer."""
+    stage = planned(tmp_path, large(packing, **changes))
     mesh = stage.layout.mesh
     assert mesh.world_size == 512 and mesh.tensor * mesh.context > 1 and mesh.shard >= 8
     assert mesh.context == 1 or not packing
     assert stage.memory.peak_allocated_bytes <= stage.usable_bytes
+
+
+def test_long_rows_wait_in_cpu_memory_where_sharing_layers_is_slower(tmp_path: Path) -> None:
+    stage = planned(tmp_path, large(packing=False))
+    assert stage.layout.activation_offload and stage.layout.mesh.ranks_per_layer == 1
+    (shared,) = [other for other in stage.rejected if other.layout.mesh.ranks_per_layer > 1]
+    assert shared.seconds is not None and shared.seconds > stage.seconds * (1 + TIE)
+
+
+def test_the_way_out_of_a_plan_that_cannot_be_built_is_built(tmp_path: Path) -> None:
+    recipe = large(packing=True)
+    (refused,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0410"]
+    keys = dict(re.findall(r'(train\.\w+) = "?(\w+)"?', refused.help[0]))
+    assert keys.keys() == {"train.strategy", "train.activation_offload"}
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, True if value == "true" else value)
+    assert good(tmp_path, recipe).files
+    layout = planned(tmp_path, recipe).layout
+    assert (layout.strategy, layout.activation_offload, layout.offload) == (keys["train.strategy"], True, "none")
 
 
 def test_small_models_copy_their_shards_or_themselves(tmp_path: Path) -> None:
