@@ -162,10 +162,11 @@ def _cost(plan: StagePlan) -> str:
 
 
 def _waits(plan: StagePlan) -> str:
-    """Empty for one device."""
+    """How long a step waits, and what would shorten it; empty for one device."""
     if plan.layout.mesh.world_size == 1:
         return ""
-    return f"{100 * plan.needs.waiting_share:.0f} % of a step waits for communication that computation does not hide"
+    waits = f"{100 * plan.needs.waiting_share:.0f} % of a step waits for communication that computation does not hide"
+    return "; ".join([waits, *plan.shorter_waits])
 
 
 def _row(stage: StageJob, id: str) -> Any:

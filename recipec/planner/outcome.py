@@ -73,6 +73,7 @@ def _recomputation(layout: Layout, peak: str) -> list[Row]:
     every, hosted = layout.recompute_interval, layout.activation_offload
     some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
     because = f"activations of {some} are recomputed in the backward pass"
+    because += ", from inputs that wait in CPU memory" if hosted else ""
     because = because if every else "activations fit, recomputing would cost time"
     place = "inputs of recomputed layers wait in CPU memory" if hosted else "no activation leaves the device"
     return [

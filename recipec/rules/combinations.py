@@ -47,7 +47,7 @@ COMBINATIONS = (
         "bitsandbytes' kernels and Adafactor's factors are not made for sharded tensors: the first step raises",
         "run on the pinned stack: torch 2.13 DTensor has no sharding strategy for bitsandbytes.optimizer_update_32bit; "
         "transformers 5.23 Adafactor.step mixes Tensor and DTensor; bitsandbytes #1633 (FSDP2), #89 (FSDP1)",
-        'optimizer = "adamw", whose states FSDP already shards',
+        'optimizer = "adamw", whose states FSDP shards; or strategy = "zero2", which runs all of these but Adafactor',
         lambda f: (f.optimizer in BITSANDBYTES or f.optimizer == "adafactor") and f.fsdp,
     ),
     BadCombination(

@@ -6,18 +6,22 @@ import re
 from pathlib import Path
 
 import pytest
-from compiling import BASES, Tables, compiled, with_key
+from compiling import BASES, Tables, compiled, good, texts, with_key
 
 from recipec.planner import StagePlan
 from recipec.planner.waiting import MOSTLY
 
 
-def planned(folder: Path, nodes: int, network_gbps: int) -> StagePlan:
+def on_nodes(nodes: int, network_gbps: int) -> Tables:
     """Full fine-tuning of a 32B model on nodes of eight H100."""
     recipe: Tables = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen2.5-32B")
     recipe = with_key(recipe, "train", {"adaptation": "full", "global_batch_size": 256})
     hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": nodes, "network_gbps": network_gbps}
-    plan = compiled(folder, with_key(recipe, "hardware", hardware), only_plan=True).plan
+    return with_key(recipe, "hardware", hardware)
+
+
+def planned(folder: Path, nodes: int, network_gbps: int) -> StagePlan:
+    plan = compiled(folder, on_nodes(nodes, network_gbps), only_plan=True).plan
     assert plan
     return plan.stages[0]
 
@@ -42,3 +46,9 @@ def test_what_is_advised_comes_true(tmp_path: Path) -> None:
 def test_nothing_is_advised_where_little_waits(tmp_path: Path, nodes: int, network_gbps: int) -> None:
     stage = planned(tmp_path, nodes, network_gbps)
     assert (stage.shorter_waits, stage.needs.waiting_share <= MOSTLY) == ((), True)
+
+
+def test_the_bundles_readme_gives_the_advice(tmp_path: Path) -> None:
+    readme = texts(good(tmp_path, on_nodes(4, 100)))["README.md"]
+    for advice in planned(tmp_path, 4, 100).shorter_waits:
+        assert advice in readme.replace("\\", "")
