@@ -75,6 +75,12 @@ class Architecture:
         return self.sliding_window is not None and not (every and (layer + 1) % every == 0)
 
     @property
+    def layer_types(self) -> list[str]:
+        """What transformers calls them."""
+        layers = range(self.num_layers)
+        return [f"{'sliding' if self.windowed(layer) else 'full'}_attention" for layer in layers]
+
+    @property
     def layers_by_window(self) -> dict[int | None, int]:
         """Window, None for the whole sequence -> how many layers have it; the narrow one first."""
         whole = self.num_layers // self.full_attention_every if self.full_attention_every else 0

@@ -93,23 +93,33 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
 def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
     """The window, and which layers attend to everything; nothing where no layer has a window."""
     off = not row.windowed or (row.windowed == "switch" and not config.get("use_sliding_window"))
-    if off or config.get("sliding_window") is None:
+    if off or config.get("sliding_window", row.window) is None:
         return {}
     every = _full_attention_every(config, row)
-    return {} if every == 1 else {"sliding_window": _integer(config, "sliding_window"), "full_attention_every": every}
+    window = _integer({"sliding_window": row.window, **config}, "sliding_window")
+    return {} if every == 1 else {"sliding_window": window, "full_attention_every": every}
 
 
 def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
     """Every how many layers one has no window; 0 where all have it."""
-    kinds = config.get("layer_types")
-    if kinds is None:
-        asked = config.get("sliding_window_pattern")
-        return row.full_attention_every if asked is None else _integer(config, "sliding_window_pattern")
-    if not isinstance(kinds, list):
-        raise UnsupportedConfig("layer_types is not a list")
+    if not row.layers_differ:
+        return 0
+    if config.get("layer_types") is not None:
+        return _listed(config["layer_types"], _integer(config, "num_hidden_layers"))
+    if row.windowed == "switch":
+        raise UnsupportedConfig("use_sliding_window without layer_types does not say which layers", ("layer_types",))
+    if row.pattern_key and config.get(row.pattern_key) is not None:
+        return _integer(config, row.pattern_key)
+    return row.full_attention_every
+
+
+def _listed(kinds: Any, layers: int) -> int:
+    known = ("sliding_attention", "full_attention")
+    if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
+        raise UnsupportedConfig(f"layer_types is not a list of {layers} times {' or '.join(known)}")
     full = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
     every = full[0] + 1 if full else 0
-    if full != (list(range(every - 1, len(kinds), every)) if every else []):
+    if full != (list(range(every - 1, layers, every)) if every else []):
         raise UnsupportedConfig("layer_types is not one full_attention in every so many layers")
     return every
 

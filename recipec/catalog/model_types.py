@@ -49,7 +49,10 @@ class ModelType:
     gated: bool = True
     norms: int = 2
     windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
+    window: int | None = None  # class default of sliding_window
+    layers_differ: bool = False  # the class reads layer_types
     full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
+    pattern_key: str = ""  # an older key for the same
     modules: Modules = _SPLIT
     moe: MoeType | None = None
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
@@ -69,16 +72,19 @@ _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediat
 
 MODEL_TYPES: dict[str, ModelType] = {
     "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
-    "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always"),
+    "mistral": ModelType("MistralDecoderLayer", kv_heads_optional=False, windowed="always", window=4096),
     "mixtral": ModelType(
         "MixtralDecoderLayer", kv_heads_optional=False, windowed="always", moe=_MIXTRAL_MOE, renamed_on_save=True
     ),
-    "qwen2": ModelType("Qwen2DecoderLayer", kv_heads_optional=False, qkv_bias=True, windowed="switch"),
+    "qwen2": ModelType(
+        "Qwen2DecoderLayer", kv_heads_optional=False, qkv_bias=True, windowed="switch", layers_differ=True
+    ),
     "qwen2_moe": ModelType(
         "Qwen2MoeDecoderLayer",
         kv_heads_optional=False,
         qkv_bias=Key("qkv_bias", True),
         windowed="switch",
+        layers_differ=True,
         moe=_QWEN2_MOE,
         renamed_on_save=True,
     ),
@@ -90,6 +96,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         qk_norm="head",
         windowed="switch",
+        layers_differ=True,
     ),
     "qwen3_moe": ModelType(
         "Qwen3MoeDecoderLayer",
@@ -113,6 +120,8 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         norms=4,
         windowed="always",
+        window=4096,
+        layers_differ=True,
         full_attention_every=2,
     ),
     "gemma3_text": ModelType(
@@ -125,7 +134,10 @@ MODEL_TYPES: dict[str, ModelType] = {
         qk_norm="head",
         norms=4,
         windowed="always",
+        window=4096,
+        layers_differ=True,
         full_attention_every=6,
+        pattern_key="sliding_window_pattern",
     ),
     "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
     "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),
@@ -135,6 +147,8 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         qk_norm="full",
         windowed="always",
+        window=4096,
+        layers_differ=True,
         full_attention_every=4,
     ),
     "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
@@ -146,6 +160,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS,
         mlp_bias=_MLP_BIAS,
         windowed="switch",
+        layers_differ=True,
     ),
     "starcoder2": ModelType(
         "Starcoder2DecoderLayer",
@@ -177,6 +192,8 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_bias=_BIAS_ON,
         sinks=True,
         windowed="always",
+        window=128,
+        layers_differ=True,
         full_attention_every=2,
         moe=_GPT_OSS_MOE,
     ),

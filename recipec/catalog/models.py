@@ -73,6 +73,9 @@ def models() -> tuple[Model, ...]:
     return tuple(sorted(found, key=lambda model: model.name.lower()))
 
 
+_NULL = {"sliding_window": None}  # what TOML cannot say: a key that is null where it is left out
+
+
 def _aliases(twin: dict[str, Any]) -> tuple[str, ...]:
     return (twin["name"].lower().rpartition("/")[2], *twin.get("aliases", ()))
 
@@ -81,7 +84,7 @@ def _model(entry: dict[str, Any], twin: dict[str, Any]) -> Model:
     return Model(
         name=twin["name"],
         kind=twin["kind"],
-        architecture=architecture_from_config(entry["architecture"] | twin.get("architecture", {})),
+        architecture=architecture_from_config(_NULL | entry["architecture"] | twin.get("architecture", {})),
         family=entry["family"],
         aliases=_aliases(twin),
         template_family=twin.get("template"),

@@ -152,7 +152,7 @@ def _band(low: float, high: float) -> str:
 def _time_and_cost(stage: Document) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     steps = f"{plural(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
-    rate = f"{time['tokens_per_second_per_gpu']:,} tokens/s per GPU, bound by {time['bound_by']}"
+    rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per GPU, bound by {time['bound_by']}"
     return [
         _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
@@ -204,7 +204,7 @@ def _next(stage: Document) -> list[str]:
     ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
     if better["change"] is not None:
         ways.append(f"{better['change']} ({better['change_family'].partition(', ')[2]})")
-    return [_row("better", f"{better['family'].partition(',')[0]} needs {', or '.join(ways)}")]
+    return [_row("better", f"{better['what']} needs {', or '.join(ways)}")]
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:

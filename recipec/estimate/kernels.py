@@ -22,7 +22,7 @@ MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
 # Flash attention against large products: FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023), forward and
 # backward about 0.55; on an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5).
 ATTENTION_SHARE = 0.7
-ATTENTION_SHARE_HOPPER = 0.5  # capability 9.0 and later
+ATTENTION_SHARE_HOPPER = 0.5
 BANDWIDTH_SHARE = 0.8
 # Small batches leave the matrix units idle: the rate falls to a half at about this many tokens per product.
 HALF_RATE_TOKENS = 256
@@ -70,7 +70,7 @@ def matmul_share(card: Card) -> float:
 
 def attention_share(card: Card) -> float:
     """Rate of flash attention as a share of that of large products."""
-    return ATTENTION_SHARE_HOPPER if (card.capability or 0) >= 9.0 else ATTENTION_SHARE
+    return ATTENTION_SHARE_HOPPER if card.capability == 9.0 else ATTENTION_SHARE
 
 
 def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, step: Step, card: Card) -> float:

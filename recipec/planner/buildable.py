@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+
+
+def can_be_built(layout: Layout) -> bool:
+    """Whether no layer is shared between ranks."""
+    return layout.mesh.ranks_per_layer == 1
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     """Report the stages whose layers are spread over ranks: they can be planned, not built."""
     for stage in plan.stages:
-        if stage.layout.mesh.ranks_per_layer > 1:
+        if not can_be_built(stage.layout):
             report.add(_not_built(loaded, stage))
 
 
@@ -28,7 +34,7 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
 
 def _instead(stage: StagePlan) -> list[str]:
     """The fastest alternative that can be built, states on the device if possible; the plan can still be read."""
-    usable = [other for other in stage.rejected if other.seconds is not None and other.layout.mesh.ranks_per_layer == 1]
+    usable = [other for other in stage.rejected if other.seconds is not None and can_be_built(other.layout)]
     best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
     found = []
     if best is not None:

@@ -159,8 +159,9 @@ def seconds_per_sequence(candidate: Candidate) -> float:
     return candidate.time.seconds_per_step / candidate.layout.global_batch
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, int, int, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
+    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
     layout = candidate.layout
+    measures = layout.offload != "none", layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, STRATEGIES.index(layout.strategy)
-    hosted = layout.offload != "none", layout.activation_offload
-    return (*hosted, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

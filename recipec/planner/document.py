@@ -55,7 +55,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "seconds": round(plan.seconds),
             "steps": plan.steps,
             "seconds_per_step": _short(plan.time.seconds_per_step),
-            "tokens_per_second_per_gpu": round(plan.time.tokens_per_second_per_gpu),
+            "tokens_per_second_per_gpu": _rate(plan.time.tokens_per_second_per_gpu),
             "terms": {name: _short(seconds) for name, seconds in plan.time.terms.items()},
             "bound_by": plan.time.bound_by,
             "mfu": _short(plan.time.mfu),
@@ -78,6 +78,11 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         ],
         "next_better": None if plan.next_better is None else asdict(plan.next_better),
     }
+
+
+def _rate(tokens_per_second: float) -> float:
+    """Whole tokens, or two digits of a slow run."""
+    return round(tokens_per_second) if tokens_per_second >= 10 else float(f"{tokens_per_second:.2g}")
 
 
 def _choice(plan: StagePlan) -> dict[str, Any]:

@@ -55,8 +55,7 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
     fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
     if not fitting:
         return None
-    moved = (candidate for candidate in group if candidate.layout.offload != "none")
-    return best([*fitting, *(candidate for candidate in moved if not candidate.layout.activation_offload)])
+    return best([*fitting, *(candidate for candidate in group if candidate.layout.offload != "none")])
 
 
 def _effort(layout: Layout) -> int:

@@ -27,12 +27,14 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
     if now is None:
         return None
     family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    what = family.partition(",")[0]
     same = rung == (chosen.layout.adaptation, chosen.layout.quantization)  # without offload: a network would undo it
+    what = "nothing in CPU memory" if same else what
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found):
-            return NextBetter(family, needs, change, family_of(context.stage.name, found[0]))
-    return NextBetter(family, needs, None, None)
+            return NextBetter(what, family, needs, change, family_of(context.stage.name, found[0]))
+    return NextBetter(what, family, needs, None, None)
 
 
 def _next_rung(context: Context, layout: Layout) -> Rung | None:

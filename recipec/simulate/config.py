@@ -42,15 +42,8 @@ def _window(architecture: Architecture, row: ModelType) -> dict[str, Any]:
     if not row.windowed:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
-    return {"sliding_window": architecture.sliding_window, **switch, **_layer_types(architecture, row)}
-
-
-def _layer_types(architecture: Architecture, row: ModelType) -> dict[str, list[str]]:
-    """Which layers have the window, where the class lets them differ."""
-    if not row.full_attention_every:
-        return {}
-    layers = range(architecture.num_layers)
-    return {"layer_types": [f"{'sliding' if architecture.windowed(layer) else 'full'}_attention" for layer in layers]}
+    types = {"layer_types": architecture.layer_types} if row.layers_differ else {}
+    return {"sliding_window": architecture.sliding_window, **switch, **types}
 
 
 def _experts(architecture: Architecture, row: ModelType) -> dict[str, Any]:

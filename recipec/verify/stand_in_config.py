@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
@@ -47,9 +48,12 @@ def _flags(shape: Architecture, row: ModelType) -> dict[str, bool]:
 
 
 def _window(shape: Architecture, row: ModelType) -> dict[str, Any]:
-    if shape.sliding_window is None:
-        return {"sliding_window": None} if row.windowed == "always" else {}
-    return {"sliding_window": WINDOW} | ({"use_sliding_window": True} if row.windowed == "switch" else {})
+    if not row.windowed:
+        return {}
+    window = None if shape.sliding_window is None else WINDOW
+    switch = {"use_sliding_window": window is not None} if row.windowed == "switch" else {}
+    types = {"layer_types": replace(shape, num_layers=LAYERS).layer_types} if row.layers_differ else {}
+    return {"sliding_window": window, **switch, **types}
 
 
 def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:

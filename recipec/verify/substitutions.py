@@ -105,8 +105,9 @@ def _steps(given: Situation) -> Change:
 def _hyperparameters(given: Situation) -> Change | None:
     if not given.learns:
         return None
-    choice = given.bundle.last.choice
-    values = learning_values(choice["adaptation"], choice["optimizer"])
+    last = given.bundle.last
+    start = "random" if last.random_weights else last.choice["adaptation"]
+    values = learning_values(start, last.choice["optimizer"])
     return Change("the plan's", ", ".join(f"{name} {value}" for name, value in values.items()), {"arguments": values})
 
 

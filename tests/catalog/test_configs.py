@@ -52,11 +52,15 @@ def test_a_missing_size_is_refused(key: str) -> None:
     assert refused.value.missing == (key,)
 
 
+QWEN3_MOE = {"num_key_value_heads": 2, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+
+
 @pytest.mark.parametrize(
     ("config", "window"),
     [
         ({"model_type": "qwen3", "num_key_value_heads": 2, "sliding_window": 32}, None),
-        ({"model_type": "qwen3", "num_key_value_heads": 2, "sliding_window": 32, "use_sliding_window": True}, 32),
+        ({"model_type": "qwen3_moe", **QWEN3_MOE, "sliding_window": 32, "use_sliding_window": True}, 32),
+        ({"model_type": "mistral", "num_key_value_heads": 2}, 4096),
         ({"model_type": "mistral", "num_key_value_heads": 2, "sliding_window": 32}, 32),
         ({"model_type": "mistral", "num_key_value_heads": 2, "sliding_window": None}, None),
         ({"sliding_window": 32}, None),
@@ -66,7 +70,13 @@ def test_a_sliding_window_counts_only_where_it_is_on(config: dict, window: int |
     assert architecture_from_config(LLAMA | config).sliding_window == window
 
 
-GEMMA3 = {"model_type": "gemma3_text", "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 32}
+GEMMA3 = {
+    "model_type": "gemma3_text",
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "sliding_window": 32,
+}
 LOCAL, WHOLE = "sliding_attention", "full_attention"
 
 
@@ -78,7 +88,9 @@ LOCAL, WHOLE = "sliding_attention", "full_attention"
         ({"layer_types": [LOCAL, WHOLE, LOCAL, WHOLE]}, 32, 2),
         ({"layer_types": [LOCAL] * 4}, 32, 0),
         ({"layer_types": [WHOLE] * 4}, None, 0),
-        ({"model_type": "mistral"}, 32, 0),
+        ({"model_type": "mistral", "layer_types": [LOCAL, WHOLE] * 2}, 32, 0),
+        ({"model_type": "gemma2", "sliding_window_pattern": 6}, 32, 2),
+        ({"model_type": "qwen2", "use_sliding_window": True, "layer_types": [LOCAL, WHOLE] * 2}, 32, 2),
     ],
 )
 def test_which_layers_have_the_window(config: dict, window: int | None, every: int) -> None:
@@ -87,7 +99,12 @@ def test_which_layers_have_the_window(config: dict, window: int | None, every: i
 
 
 @pytest.mark.parametrize(
-    "config", [{"layer_types": [WHOLE, LOCAL, LOCAL, WHOLE]}, {"layer_types": 3}, {"sliding_window_pattern": "six"}]
+    "config",
+    [
+        *({"layer_types": kinds} for kinds in ([WHOLE, LOCAL, LOCAL, WHOLE], [LOCAL], [], [LOCAL, "linear"] * 2, 3)),
+        {"sliding_window_pattern": "six"},
+        {"model_type": "qwen3", "use_sliding_window": True},
+    ],
 )
 def test_layers_in_no_known_order_are_refused(config: dict) -> None:
     with pytest.raises(UnsupportedConfig, match=r"layer_types|sliding_window_pattern"):

@@ -24,17 +24,19 @@ FAMILIES = sorted({found.template_family for name in model_names() if (found := 
 def real(model_type: str) -> Model:
     """A model of the type as large as real ones, with every optional part."""
     row = MODEL_TYPES[model_type]
+    layers = 24
     config = {
         "model_type": model_type,
         "hidden_size": 2048,
         "intermediate_size": 8192,
-        "num_hidden_layers": 24,
+        "num_hidden_layers": layers,
         "num_attention_heads": 16,
         "num_key_value_heads": 8,
         "vocab_size": 32000,
         "max_position_embeddings": 8192,
         "sliding_window": 1024,
         "use_sliding_window": True,
+        "layer_types": ["sliding_attention", "full_attention"] * (layers // 2),
         "tie_word_embeddings": True,
     }
     if row.moe:
