@@ -43,6 +43,12 @@ RECOMPUTED = (  # every n-th layer, and whether their inputs wait on the host: t
     *(("fsdp", "lora", *kind) for kind in ((2, False), (1, True))),
     ("fsdp", "full", 2, False),
 )
+ATTENTIONS = (  # what the cases above do not have: masks in packed rows, and attention without a fused kernel
+    *(("google/gemma-3-1b-pt", trainer, True, "sdpa") for trainer in ("sft", "continue-pretrain")),
+    *((name, "continue-pretrain", True, "sdpa") for name in ("mistralai/Mistral-7B-v0.1", "allenai/Olmo-3-1025-7B")),
+    ("meta-llama/Llama-3.1-8B", "sft", True, "sdpa"),
+    *((name, "sft", False, "eager") for name in ("google/gemma-2-2b", "openai/gpt-oss-20b")),
+)
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
@@ -69,6 +75,7 @@ class Case:
     optimizer: str = "adamw"
     recompute_every: int = 1
     activation_offload: bool = False
+    attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
 
     @property
     def id(self) -> str:
@@ -80,7 +87,8 @@ class Case:
         dropout = " dropout" if self.dropout else ""
         optimizer = f" {self.optimizer}" if self.optimizer != "adamw" else ""
         batch = f"{self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
-        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}"
+        attention = f" {self.attention}" if self.attention else ""
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}"
 
     @property
     def layout(self) -> Layout:
@@ -96,7 +104,7 @@ class Case:
             micro_batch=self.rows,
             accumulation=self.accumulation,
             checkpointing=self.checkpointing,
-            attention="flash_attention_2" if self.packed else "sdpa",
+            attention=self.attention or ("flash_attention_2" if self.packed else "sdpa"),
             packing=self.packed,
             optimizer=self.optimizer,
             recompute_every=self.recompute_every,
@@ -107,7 +115,7 @@ class Case:
     def work(self) -> Work:
         full = self.method == "full"
         targets = ATTENTION if self.architecture.moe else ALL_LINEAR
-        reference = "none" if self.trainer == "sft" else "model" if full else "adapter-off"
+        reference = "none" if self.trainer != "dpo" else "model" if full else "adapter-off"
         return Work(
             objective=self.trainer,
             seq_len_tokens=self.length,
@@ -134,6 +142,8 @@ def cases() -> list[Case]:
     others = product(OPTIMIZER_MODELS, RANKS[:2], OPTIMIZERS)
     rows += [replace(_case(name, "full", ranks, "sft"), optimizer=other) for name, ranks, other in others]
     rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
+    kinds = product(ATTENTIONS, ("full", "lora"), (("single", 1), ("fsdp", 8)))
+    rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -143,6 +153,13 @@ def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
     packed = trainer == "sft" and number % 3 == 0
     dropout = trainer == "sft" and method != "full" and number % 11 > 3
     return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4, dropout)
+
+
+def _attending(name: str, trainer: str, packed: bool, attention: str, method: str, ranks: tuple[str, int]) -> Case:
+    """Rows of at most 8,192 tokens, 4,096 for eager attention, which holds tens of GiB for longer ones."""
+    case = _case(name, method, ranks, trainer)
+    length = min(case.length, 4096 if attention == "eager" else 8192)
+    return replace(case, length=length, packed=packed, attention=attention)
 
 
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:
@@ -231,6 +248,7 @@ def _groups(errors: Mapping[Case, float]) -> dict[str, list[float]]:
     for case, value in errors.items():
         parts = (f"{case.strategy}-{case.ranks}", case.trainer, case.optimizer, f"{case.method}, {case.strategy}")
         parts += ("every n-th layer recomputed",) if case.recompute_every > 1 else ()
+        parts += (f"{'packed' if case.packed else 'padded'} rows, {case.attention}",) if case.attention else ()
         parts += ("activations on the host",) if case.activation_offload else ()
         for name in ("all", case.model, case.method, *parts):
             groups.setdefault(name, []).append(value)

@@ -73,7 +73,7 @@ def layout(row: Row, strategy: str, optimizer: str = "adamw", checkpointing: boo
         micro_batch=number(row, "micro_batch"),
         accumulation=int(row["grad_accum"] or 1),
         checkpointing=row["grad_checkpointing"].startswith("full") if checkpointing is None else checkpointing,
-        attention="sdpa",
+        attention="flash_attention_2" if row["packing"] == "yes" else "sdpa",  # no mask between packed examples
         packing=row["packing"] == "yes",
         optimizer=optimizer,
     )

@@ -21,6 +21,7 @@ class Activations:
 
     checkpoint: int  # the layer's input: all that checkpointing keeps
     saved: int  # everything kept without checkpointing
+    mlp: int  # the part of it that the feed-forward block keeps
     backward: int  # transient of the layer's backward, on top of `saved`
     product: int  # the part of it that is live while a dequantised weight is multiplied
     forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
@@ -41,6 +42,7 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
     return Activations(
         checkpoint=path.residual * hidden,
         saved=norms + attention + mlp_saved,
+        mlp=mlp_saved,
         backward=backward,
         product=backward - path.compute * architecture.intermediate_size,
         attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
@@ -126,6 +128,7 @@ def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath)
     saved = 3 * width + routed  # gate and up, activation; expert outputs before weighting
     if lora is None:
         saved += width + routed  # inputs of both grouped products, for their weights' gradients
+    saved += 3 * width * experts.bias  # gpt-oss clamps gate and up, and adds one to it
     saved += 4 * 3 * experts.count  # router logits, probabilities and their gradient path, fp32
     scattered = 3 * routed + 2 * path.compute * architecture.hidden_size  # gradients on their way back to the experts
     return saved, max(3 * width + routed, scattered), 3 * (width + routed)

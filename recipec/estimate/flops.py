@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.scores import masked
+from recipec.estimate.scores import masked, row_tokens
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -68,10 +68,9 @@ def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFl
 
 
 def _computed_attention(architecture: Architecture, layout: Layout, work: Work) -> float:
-    """A forward's attention as its kernel computes it: one that is given a mask leaves nothing out."""
-    sequences, length = layout.micro_batch * work.sequences_per_example, work.seq_len_tokens
-    keys = sum(
-        layers * (length if masked(window, layout, work, sequences) else attended_tokens(length, window))
-        for window, layers in architecture.layers_by_window.items()
-    )
+    """A forward's attention as it is computed: eager, or given a mask, it leaves nothing out."""
+    keys = 0.0
+    for window, layers in architecture.layers_by_window.items():
+        whole = layout.attention == "eager" or masked(window, layout, work)
+        keys += layers * (row_tokens(layout, work) if whole else attended_tokens(work.seq_len_tokens, window))
     return 4.0 * keys * architecture.query_size

@@ -96,9 +96,10 @@ def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: S
     """Bytes moved by everything but products."""
     forwards = 1 + layout.recomputed_share(architecture.num_layers)
     reference = 0.6 * (work.reference != "none")
-    saved = step.fixed.layers.saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
-    adapters = _adapter_traffic(architecture, work, step) * (forwards + 2)
-    return (saved + adapters) * step.tokens * architecture.num_layers + 2 * step.head.backward
+    saved = step.fixed.layers.saved * step.tokens + step.scores.layer
+    moved = saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
+    adapters = _adapter_traffic(architecture, work, step) * (forwards + 2) * step.tokens
+    return (moved + adapters) * architecture.num_layers + 2 * step.head.backward
 
 
 def _adapter_traffic(architecture: Architecture, work: Work, step: Step) -> float:

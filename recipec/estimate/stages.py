@@ -76,7 +76,7 @@ def _forward(step: Step) -> Terms:
 def _layer_forward(step: Step) -> float:
     """A layer that saves nothing: its feed-forward block, or its attention."""
     each = step.fixed.layers
-    attention = each.attention * step.tokens + step.scores.layer + step.scores.masks + step.gathered_context
+    attention = each.attention * step.tokens + step.scores.forward + step.gathered_context
     return max(each.forward * step.tokens, attention)
 
 
@@ -176,7 +176,8 @@ def _working_set(step: Step, recomputed: bool) -> float:
     each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
     saved = step.tokens * each.saved + step.scores.layer if recomputed else 0
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
-    running = max(each.backward * step.tokens, each.product * step.tokens + dequantized)
+    attention = step.scores.backward - each.mlp * step.tokens  # runs when what its feed-forward block saved is freed
+    running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention)
     return saved + max(running, 2 * step.gathered_context)
 
 

@@ -69,7 +69,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
         fixed=fixed,
         tokens=tokens,
         head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
-        scores=scores_of(architecture, layout, work, sequences, fixed.path),
+        scores=scores_of(architecture, layout, work, fixed.path),
         gathered_context=2 * fixed.path.compute * architecture.kv_size * tokens * context if context > 1 else 0,
         accumulates=layout.accumulation > 1,
         reference=work.reference != "none",

@@ -49,8 +49,11 @@ def _grouped(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> tor
 
 
 @contextmanager
-def like_cuda() -> Iterator[None]:
-    """Everything in the block behaves as on a CUDA device of compute capability 8.0 or later."""
+def like_cuda(one_row: bool) -> Iterator[None]:
+    """Everything in the block behaves as on a CUDA device of compute capability 8.0 or later.
+
+    `one_row`: several examples share a row, which transformers reads from the positions' values.
+    """
     import transformers.masking_utils
     import transformers.modeling_utils
     import trl.kernels.chunked_logprob
@@ -63,7 +66,7 @@ def like_cuda() -> Iterator[None]:
         (torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: [])),  # fake tensors may be swapped too
         (torch, "is_autocast_enabled", lambda device="cpu": enabled("cpu" if device == "cuda" else device)),
         (transformers.modeling_utils, "save_on_cpu", _leaves_the_device),
-        (transformers.masking_utils, "find_packed_sequence_indices", lambda position_ids: None),  # reads values
+        (transformers.masking_utils, "find_packed_sequence_indices", torch.zeros_like if one_row else _one_sequence),
         (trl.trainer.utils, "_use_triton", lambda device: True),  # only scored positions reach the head
         (trl.kernels.chunked_logprob, "_forward_tile", _in_place),
         (trl.kernels.chunked_logprob, "_backward_tile", _in_place),
@@ -73,6 +76,10 @@ def like_cuda() -> Iterator[None]:
         for owner, name, replacement in replaced:
             stack.enter_context(patch.object(owner, name, replacement))
         yield
+
+
+def _one_sequence(position_ids: torch.Tensor) -> None:
+    """A row is one sequence."""
 
 
 def _in_place(*tensors: Any, **options: Any) -> None:

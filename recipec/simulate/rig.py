@@ -14,6 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.scores import one_row
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 from recipec.simulate.device import AllValid, like_cuda
@@ -31,7 +32,13 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[s
         from recipec.simulate.shard import process_group
 
         mesh = process_group(layout.mesh)
-    with _quiet(), FakeTensorMode(allow_non_fake_inputs=True), like_cuda(), AllValid(), Meter() as meter:
+    with (
+        _quiet(),
+        FakeTensorMode(allow_non_fake_inputs=True),
+        like_cuda(one_row(layout, work)),
+        AllValid(),
+        Meter() as meter,
+    ):
         trainer = _trainer(architecture, layout, work, meter, mesh)
         inputs = batch(layout, work)
         for tensor in inputs.values():

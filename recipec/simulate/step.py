@@ -13,6 +13,7 @@ from accelerate.utils.operations import convert_to_fp32
 from torch import nn
 from trl.models.utils import disable_gradient_checkpointing
 
+from recipec.estimate.scores import one_row
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 from recipec.simulate.model import DTYPES, ROUTER_COEFFICIENT
@@ -101,10 +102,11 @@ class Trainer:
 def batch(layout: Layout, work: Work) -> Inputs:
     """Token ids and labels of one micro step; a mask only where rows of different length can meet."""
     rows, length = layout.micro_batch * work.sequences_per_example, work.seq_len_tokens
-    shape = (1, rows * length) if layout.packing else (rows, length)
+    together = one_row(layout, work)
+    shape = (1, rows * length) if together else (rows, length)
     ids: Callable[[], torch.Tensor] = lambda: torch.zeros(shape, dtype=torch.long)  # noqa: E731
     inputs = {"input_ids": ids(), "labels": ids()}
-    if layout.packing:
+    if together:
         inputs["position_ids"] = ids()
     if work.padded and rows > 1:
         inputs["attention_mask"] = ids()

@@ -65,11 +65,22 @@ def test_some_layers_attend_to_the_whole_sequence():
     assert forward_flops(replace(shape, full_attention_every=0), 8192).attention < forward_flops(shape, 8192).attention
 
 
-@pytest.mark.parametrize(("rows", "padded", "whole"), [(1, True, False), (2, True, True), (2, False, False)])
-def test_a_kernel_that_is_given_a_mask_computes_whole_squares(rows, padded, whole):
-    shape = replace(layout("full", rows, checkpointing=False), attention="sdpa", packing=False)
-    found = step_flops(LLAMA_8B, shape, Work(head="hf", seq_len_tokens=2048, padded=padded))
-    assert found.attention == pytest.approx((2 if whole else 1) * 3.5 * forward_flops(LLAMA_8B, 2048).attention)
+@pytest.mark.parametrize(
+    ("rows", "changes", "objective", "squares"),
+    [
+        (1, {}, "sft", 1),  # SDPA skips what causal attention never looks at
+        (2, {}, "sft", 2),  # rows of different length have a mask
+        (2, {"packing": True}, "sft", 4),  # packed examples are one long row with a mask
+        (2, {"packing": True, "attention": "flash_attention_2"}, "sft", 1),
+        (2, {"packing": True}, "continue-pretrain", 1),  # packed text needs none
+        (1, {"attention": "eager"}, "sft", 2),
+    ],
+)
+def test_what_has_a_mask_computes_whole_squares(rows, changes, objective, squares):
+    shape = layout("full", rows, checkpointing=False, **changes)
+    work = Work(head="hf", objective=objective, seq_len_tokens=2048, padded=not shape.packing)
+    attention = 3.5 * forward_flops(LLAMA_8B, 2048).attention
+    assert step_flops(LLAMA_8B, shape, work).attention == pytest.approx(squares * attention)
 
 
 def test_each_strategy_sends_what_its_law_says():
