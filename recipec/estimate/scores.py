@@ -23,30 +23,22 @@ class Scores:
 
 
 def scores_of(architecture: Architecture, layout: Layout, work: Work, path: CodePath) -> Scores:
-    """The bytes of a micro batch; context parallelism leaves each rank a part of every row."""
-    kinds = list(architecture.layers_by_window)
-    saved = [_saved(architecture, window, layout, work, path) for window in kinds]
-    windowed = _windowed_share(architecture, layout.recompute_interval)
-    masks = sum(_mask(window, layout, work, path) for window in kinds)
-    kept = windowed * saved[0] + (1 - windowed) * saved[-1]
-    if layout.attention != "eager":
-        return Scores(max(saved), kept, masks, forward=max(saved) + masks, backward=0)
-    _, forward, backward = _eager(architecture, path)
-    numbers = architecture.num_heads * _pairs(layout, work)
-    return Scores(max(saved), kept, masks, forward * numbers, backward * numbers)
-
-
-def _eager(architecture: Architecture, path: CodePath) -> tuple[int, int, int]:
-    """Bytes per pair and head that eager attention saves, needs forward, and adds to what it saved backward.
-
-    Simulated on Llama 3.2, Gemma 2 and gpt-oss, transformers 5.23: the softmax runs in fp32 and is kept with its copy
-    in the compute type, Gemma 2's with the capped scores; with sinks it runs in the sinks' type.
-    """
-    compute = path.compute
-    if architecture.attention_sinks and path.residual == compute:
-        return compute, 3 * compute, 2 * compute
-    capped = architecture.model_type == "gemma2"
-    return 4 + compute * (1 + capped), 8 + compute, 4 + compute
+    """The bytes of a micro batch."""
+    tokens = layout.micro_batch * work.sequences_per_example * work.seq_len_tokens
+    pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
+    if layout.attention == "eager":
+        return _eager(architecture, path, pairs)
+    kinds = [masked(window, layout, work) for window in architecture.layers_by_window]
+    saved = [
+        _with_mask(architecture, path, tokens, pairs) if mask else _without_mask(architecture, work, path, tokens)
+        for mask in kinds
+    ]
+    kept = saved[0]
+    if len(kinds) > 1:
+        windowed = _windowed_share(architecture, layout.recompute_interval)
+        kept = windowed * saved[0] + (1 - windowed) * saved[1]
+    masks = pairs * sum(kinds)  # booleans
+    return Scores(max(saved), kept, masks, forward=max(saved) + masks, backward=0)
 
 
 @lru_cache(maxsize=1024)
@@ -54,6 +46,35 @@ def _windowed_share(architecture: Architecture, recompute_interval: int) -> floa
     """Of the layers that keep everything, those that attend within a window."""
     kept = [layer for layer in range(architecture.num_layers) if not recompute_interval or layer % recompute_interval]
     return sum(architecture.windowed(layer) for layer in kept) / max(1, len(kept))
+
+
+def _eager(architecture: Architecture, path: CodePath, pairs: int) -> Scores:
+    """Bytes per pair and head that eager attention saves, needs forward, and adds to what it saved backward.
+
+    Simulated on Llama 3.2, Gemma 2 and gpt-oss, transformers 5.23: the softmax runs in fp32 and is kept with its copy
+    in the compute type, Gemma 2's with the capped scores; with sinks it runs in the sinks' type. Masks are numbers.
+    """
+    compute, numbers = path.compute, architecture.num_heads * pairs
+    saved, forward, backward = 4 + compute, 8 + compute, 4 + compute
+    if architecture.model_type == "gemma2":
+        saved += compute
+    if architecture.attention_sinks and path.residual == compute:
+        saved, forward, backward = compute, 3 * compute, 2 * compute
+    masks = compute * pairs * len(architecture.layers_by_window)
+    return Scores(saved * numbers, saved * numbers, masks, forward * numbers, backward * numbers)
+
+
+def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: int) -> int:
+    """What SDPA saves on top: the mask as numbers, and keys and values repeated for all heads; one head is a view."""
+    repeated = architecture.query_size - architecture.kv_size if architecture.num_kv_heads > 1 else 0
+    return path.compute * (2 * repeated * tokens + pairs)
+
+
+def _without_mask(architecture: Architecture, work: Work, path: CodePath, tokens: int) -> int:
+    """Behind a fused projection queries are concatenated head by head, so the flash kernel's output is copied."""
+    other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
+    copied = len(architecture.modules.qkv) == 1 and not other
+    return path.compute * architecture.query_size * tokens * copied
 
 
 def one_row(layout: Layout, work: Work) -> bool:
@@ -76,35 +97,3 @@ def masked(window: int | None, layout: Layout, work: Work) -> bool:
     several = layout.micro_batch * work.sequences_per_example > 1
     told_apart = one_row(layout, work) or (work.padded and several and not layout.packing)
     return told_apart or (window is not None and window <= row_tokens(layout, work))
-
-
-def _mask(window: int | None, layout: Layout, work: Work, path: CodePath) -> int:
-    """A boolean for each pair of a row; eager attention always adds numbers of the compute type instead."""
-    pairs = _pairs(layout, work)
-    return path.compute * pairs if layout.attention == "eager" else pairs * masked(window, layout, work)
-
-
-def _saved(architecture: Architecture, window: int | None, layout: Layout, work: Work, path: CodePath) -> int:
-    """What a mask or unfused attention saves on top: repeated keys and values, and a number for each pair of a row.
-
-    Behind a fused projection queries are concatenated head by head, so the flash kernel's output has to be copied.
-    """
-    tokens, pairs = _tokens(layout, work), _pairs(layout, work)
-    if layout.attention == "eager":
-        return _eager(architecture, path)[0] * architecture.num_heads * pairs
-    if not masked(window, layout, work):
-        other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
-        copied = len(architecture.modules.qkv) == 1 and not other
-        return path.compute * architecture.query_size * tokens * copied
-    copies = architecture.num_kv_heads > 1  # one head is repeated as a view
-    repeated = 2 * path.compute * (architecture.query_size - architecture.kv_size) * copies
-    return repeated * tokens + path.compute * pairs
-
-
-def _pairs(layout: Layout, work: Work) -> int:
-    """Queries times the keys of their row."""
-    return _tokens(layout, work) * row_tokens(layout, work)
-
-
-def _tokens(layout: Layout, work: Work) -> int:
-    return layout.micro_batch * work.sequences_per_example * work.seq_len_tokens
