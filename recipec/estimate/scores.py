@@ -88,12 +88,12 @@ def row_tokens(layout: Layout, work: Work) -> int:
 
 
 def masked(window: int | None, layout: Layout, work: Work) -> bool:
-    """Whether SDPA gets a mask: packed examples in a row, rows of different length, or more tokens than the window.
+    """Whether SDPA gets a mask: packed examples in a row, rows of different length, more tokens than the window.
 
     Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
     """
     if layout.attention != "sdpa" or layout.mesh.context > 1:
         return False
     several = layout.micro_batch * work.sequences_per_example > 1
-    told_apart = one_row(layout, work) or (work.padded and several and not layout.packing)
+    told_apart = work.compiled or one_row(layout, work) or (work.padded and several and not layout.packing)
     return told_apart or (window is not None and window <= row_tokens(layout, work))

@@ -30,6 +30,7 @@ class Work:
     head: str = "trl"  # trl, or that of another code: see recipec/estimate/head.py
     reference: str = "none"  # none | adapter-off | model
     padded: bool = False  # the batch carries an attention mask
+    compiled: bool = False  # a traced forward builds the mask whether it is needed or not
     foreach: bool = False  # the multi-tensor AdamW, which makes temporaries; ours is the fused one
     decays: bool = True  # a weight decay: the multi-tensor SGD makes a copy of the gradients for it
     full_weights: str = "fp32"  # dtype that full fine-tuning trains outside DeepSpeed: fp32 | bf16

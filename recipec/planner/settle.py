@@ -214,6 +214,7 @@ def work_of(ledger: Ledger) -> Work:
         lora=lora_shape,
         reference=reference,
         padded=not value["packing"],
+        compiled=value["compile"],
         decays=value["weight_decay"] > 0,
         sync_each_batch=True,
     )

@@ -212,6 +212,16 @@ COMBINATIONS = (
         "recompute every layer and keep its input on the GPU",
         lambda f: f.stage == "dpo" and (f.recompute_every > 1 or f.activation_offload),
     ),
+    BadCombination(
+        "BAD-033",
+        "torch.compile with SDPA",
+        "a forward that is traced always builds the mask, which SDPA keeps and computes whole squares of the length "
+        "for; the estimates count this, and nothing else of the compiled step",
+        "transformers 5.23 masking_utils.py (is_tracing; run: the captured graph calls SDPA with a mask)",
+        'attention = "flash_attention_2" with the flash-attn package, or compile = false',
+        lambda f: f.compile and f.attention == "sdpa",
+        refused=False,
+    ),
 )
 
 

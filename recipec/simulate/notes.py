@@ -36,6 +36,8 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
     if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
+    if work.compiled:
+        return "train.compile: what a compiled step keeps is not simulated"
     foreign = [name for name in _FOREIGN if getattr(work, name) != getattr(_EMITTED, name)]
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
 

@@ -74,11 +74,13 @@ def test_some_layers_attend_to_the_whole_sequence():
         (2, {"packing": True, "attention": "flash_attention_2"}, "sft", 1),
         (2, {"packing": True}, "continue-pretrain", 1),  # packed text needs none
         (1, {"attention": "eager"}, "sft", 2),
+        (1, {"compiled": True}, "sft", 2),  # a traced forward always builds its mask
     ],
 )
 def test_what_has_a_mask_computes_whole_squares(rows, changes, objective, squares):
-    shape = layout("full", rows, checkpointing=False, **changes)
-    work = Work(head="hf", objective=objective, seq_len_tokens=2048, padded=not shape.packing)
+    compiled = changes.get("compiled", False)
+    shape = layout("full", rows, checkpointing=False, **{k: v for k, v in changes.items() if k != "compiled"})
+    work = Work(head="hf", compiled=compiled, objective=objective, seq_len_tokens=2048, padded=not shape.packing)
     attention = 3.5 * forward_flops(LLAMA_8B, 2048).attention
     assert step_flops(LLAMA_8B, shape, work).attention == pytest.approx(squares * attention)
 

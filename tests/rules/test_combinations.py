@@ -27,7 +27,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"modules_to_save": ()}, {"strategy": "zero3"}],
     ),
     "BAD-007": ({"moe": True, "strategy": "zero3"}, [{"leaf_modules": True}, {"strategy": "fsdp"}, {"moe": False}]),
-    "BAD-008": ({"compile": True, "strategy": "zero3"}, [{"compile": False}, {"strategy": "zero2"}]),
+    "BAD-008": (
+        {"compile": True, "strategy": "zero3", "attention": "eager"},
+        [{"compile": False}, {"strategy": "zero2"}],
+    ),
     "BAD-009": (
         {"lora_targets": ("q_proj", "lm_head")},
         [{"lora_targets": ("q_proj",)}, {"lora_targets": "all-linear"}],
@@ -73,6 +76,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"recompute_every": 2, "strategy": "fsdp", "stage": "dpo"},
         [{"recompute_every": 1}, {"stage": "sft"}],
     ),
+    "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
 }
 
 

@@ -153,3 +153,20 @@ def test_bad_030_adafactor_factors_matrices_and_no_flat_shards():
         optimizer = Adafactor([weight], lr=1e-3, scale_parameter=False, relative_step=False)
         optimizer.step()
         assert ("exp_avg_sq_row" in optimizer.state[weight]) is factored
+
+
+def test_bad_033_a_traced_forward_builds_the_mask():
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "vocab_size": 32, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**sizes, **heads), attn_implementation="sdpa").train()
+    masks = []
+
+    def captured(graph, example_inputs):
+        masks.extend(node.kwargs["attn_mask"] for node in graph.graph.nodes if "scaled_dot" in str(node.target))
+        return graph.forward
+
+    tokens = torch.zeros(1, 8, dtype=torch.long)
+    torch.compile(model, backend=captured)(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=False)
+    assert len(masks) == 1 and masks[0] is not None
