@@ -117,13 +117,24 @@ def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
 def _with_largest_batch(
     layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
 ) -> tuple[Layout, MemoryEstimate]:
-    """The layout with the largest micro batch that fits, or else with the smallest, and its memory."""
-    for size in _micro_batches(layout, bounds):
-        split = with_batch(layout, size, bounds.global_batch)
-        memory = step_memory(shape, split, work)
-        if memory.peak_allocated_bytes <= room_bytes:
-            break
-    return split, memory
+    """The layout with the largest micro batch that fits, or else with the smallest, and its memory.
+
+    The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
+    """
+
+    def split(size: int) -> tuple[Layout, MemoryEstimate]:
+        batched = with_batch(layout, size, bounds.global_batch)
+        return batched, step_memory(shape, batched, work)
+
+    largest, *between = _micro_batches(layout, bounds)
+    found = split(largest)
+    if not between or found[1].peak_allocated_bytes <= room_bytes:
+        return found
+    least = split(between.pop())
+    if least[1].peak_allocated_bytes > room_bytes:
+        return least
+    fitting = (found for found in map(split, between) if found[1].peak_allocated_bytes <= room_bytes)
+    return next(fitting, least)
 
 
 def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:

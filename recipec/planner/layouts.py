@@ -53,14 +53,14 @@ def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
 def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
     """The layout with activations kept, and with layers recomputed, as far as the recipe leaves it open.
 
-    A recipe that puts speed first also gets layouts that recompute only some layers.
+    A recipe that puts speed first, and has its states on the device, also gets layouts that recompute only some layers.
     """
     asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
     if asked is False or not (asked or every or offloads or value["checkpointing_required"]):
         yield plain
     if asked is False:
         return
-    partly = value["priority"] == "speed" and value["stage"] != "dpo"  # page BAD-032
+    partly = value["priority"] == "speed" and value["stage"] != "dpo" and plain.offload == "none"  # page BAD-032
     for interval in (every,) if every else SOME_LAYERS if partly else (1,):
         yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
 

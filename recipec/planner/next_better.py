@@ -56,7 +56,9 @@ def _least(context: Context, rung: Rung) -> tuple[Layout, MemoryEstimate] | None
     ledger, shape = settle(context, *rung, ""), context.facts.model.architecture
     work = work_of(ledger)
     plain = [layout for layout in layouts(ledger) if layout.on_device and layout.mesh.ranks_per_layer == 1]
-    allowed = [layout for layout in plain if not refused(layout, ledger.decisions, shape)]
+    every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
+    dense = [layout for layout in plain if layout.recompute_every == every]
+    allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]
     batch = ledger.decisions["global_batch_size"].value
     split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]
     found = [(layout, step_memory(shape, layout, work)) for layout in split]

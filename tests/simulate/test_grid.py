@@ -14,7 +14,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
-from benchmarks.memory_grid import Case, cases, error, read
+from benchmarks.grid_cases import Case, cases
+from benchmarks.memory_grid import error, read
 
 FEW = {  # one of each kind, the quick ones
     ("Qwen/Qwen2.5-0.5B", "full", "single", "sft"),

@@ -1,0 +1,157 @@
+"""The runs on which the memory formula is held against the exact simulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+
+from recipec.catalog.models import model
+from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
+from recipec.layout import Layout, Mesh
+
+MODELS = {  # name -> what it adds
+    "meta-llama/Llama-3.1-8B": "grouped queries, 128k vocabulary",
+    "Qwen/Qwen2.5-0.5B": "tied embeddings, query and key biases",
+    "Qwen/Qwen3-8B": "norms on queries and keys",
+    "mistralai/Mistral-7B-v0.3": "32k vocabulary",
+    "microsoft/Phi-3-mini-4k-instruct": "fused projections, no grouped queries",
+    "google/gemma-3-1b-pt": "tied 262k vocabulary, four norms, sliding window",
+    "Qwen/Qwen3-30B-A3B": "mixture of 128 experts",
+}
+METHODS = {"full": ("full", "none"), "lora": ("lora", "none"), "qlora": ("lora", "nf4")}
+RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64), ("hsdp", 32))
+TRAINERS = ("sft", "dpo")
+OPTIMIZERS = ("adafactor", "lion", "sgd")  # beside AdamW: full fine-tuning of two models, on one device and with DDP
+RECOMPUTED = (  # every n-th layer, and whether their inputs wait on the host: three models on one device, sharded whole
+    *(("single", method, *kind) for method in ("full", "lora") for kind in ((2, False), (3, True))),
+    *(("single", "qlora", *kind) for kind in ((4, False), (1, True))),
+    *((strategy, "full", 1, True) for strategy in ("ddp", "fsdp")),
+    *(("fsdp", "lora", *kind) for kind in ((2, False), (1, True))),
+    ("fsdp", "full", 2, False),
+)
+ATTENTIONS = (  # what the cases above do not have: masks in packed rows, and attention without a fused kernel
+    *(("google/gemma-3-1b-pt", trainer, True, "sdpa") for trainer in ("sft", "continue-pretrain")),
+    *((name, "continue-pretrain", True, "sdpa") for name in ("mistralai/Mistral-7B-v0.1", "allenai/Olmo-3-1025-7B")),
+    ("meta-llama/Llama-3.1-8B", "sft", True, "sdpa"),
+    *((name, "sft", False, "eager") for name in ("google/gemma-2-2b", "openai/gpt-oss-20b")),
+)
+RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
+OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
+TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of the grid."""
+
+    model: str
+    method: str
+    strategy: str
+    ranks: int
+    trainer: str
+    checkpointing: bool
+    length: int
+    rows: int
+    packed: bool
+    accumulation: int
+    dropout: bool
+    optimizer: str = "adamw"
+    recompute_every: int = 1
+    activation_offload: bool = False
+    attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
+
+    @property
+    def id(self) -> str:
+        kept = "checkpointed" if self.checkpointing else "kept"
+        kept += f" every-{self.recompute_every}" if self.recompute_every > 1 else ""
+        kept += " on-host" if self.activation_offload else ""
+        rows = "packed" if self.packed else "padded"
+        run = f"{self.method} {self.strategy}-{self.ranks} {self.trainer}"
+        dropout = " dropout" if self.dropout else ""
+        optimizer = f" {self.optimizer}" if self.optimizer != "adamw" else ""
+        batch = f"{self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
+        attention = f" {self.attention}" if self.attention else ""
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}"
+
+    @property
+    def layout(self) -> Layout:
+        adaptation, quantization = METHODS[self.method]
+        meshes = {"fsdp": Mesh(shard=self.ranks), "hsdp": Mesh(replicate=self.ranks // 8, shard=8)}
+        return Layout(
+            adaptation=adaptation,
+            quantization=quantization,
+            precision="bf16",
+            strategy=self.strategy,
+            mesh=meshes.get(self.strategy, Mesh(replicate=self.ranks)),
+            offload="none",
+            micro_batch=self.rows,
+            accumulation=self.accumulation,
+            checkpointing=self.checkpointing,
+            attention=self.attention or ("flash_attention_2" if self.packed else "sdpa"),
+            packing=self.packed,
+            optimizer=self.optimizer,
+            recompute_every=self.recompute_every,
+            activation_offload=self.activation_offload,
+        )
+
+    @property
+    def work(self) -> Work:
+        full = self.method == "full"
+        targets = ATTENTION if self.architecture.moe else ALL_LINEAR
+        reference = "none" if self.trainer != "dpo" else "model" if full else "adapter-off"
+        return Work(
+            objective=self.trainer,
+            seq_len_tokens=self.length,
+            lora=None if full else LoraShape(16, targets, self.dropout),
+            reference=reference,
+            padded=not self.packed,
+            sync_each_batch=True,
+        )
+
+    @property
+    def architecture(self):
+        found = model(self.model)
+        assert found is not None
+        return found.architecture
+
+    @property
+    def formula(self) -> MemoryEstimate:
+        return step_memory(self.architecture, self.layout, self.work)
+
+
+def cases() -> list[Case]:
+    """Every model, method, strategy and trainer; the other choices by a hash, which also orders them."""
+    rows = [_case(*choice) for choice in product(MODELS, METHODS, RANKS, TRAINERS)]
+    others = product(OPTIMIZER_MODELS, RANKS[:2], OPTIMIZERS)
+    rows += [replace(_case(name, "full", ranks, "sft"), optimizer=other) for name, ranks, other in others]
+    rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
+    kinds = product(ATTENTIONS, ("full", "lora"), (("single", 1), ("fsdp", 8)))
+    rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
+    return sorted(rows, key=lambda case: _number(case.id))
+
+
+def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
+    number = _number(f"{name} {method} {ranks} {trainer}")
+    length, rows = TOKENS[number // 7 % len(TOKENS)]
+    packed = trainer == "sft" and number % 3 == 0
+    dropout = trainer == "sft" and method != "full" and number % 11 > 3
+    return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4, dropout)
+
+
+def _attending(name: str, trainer: str, packed: bool, attention: str, method: str, ranks: tuple[str, int]) -> Case:
+    """Rows of at most 8,192 tokens, 4,096 for eager attention, which holds tens of GiB for longer ones."""
+    case = _case(name, method, ranks, trainer)
+    length = min(case.length, 4096 if attention == "eager" else 8192)
+    return replace(case, length=length, packed=packed, attention=attention)
+
+
+def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:
+    case = _case(name, method, (strategy, 1 if strategy == "single" else 8), "sft")
+    return replace(case, checkpointing=True, recompute_every=every, activation_offload=on_host)
+
+
+def _number(text: str) -> int:
+    return int(sha256(text.encode()).hexdigest()[:8], 16)
