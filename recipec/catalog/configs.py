@@ -100,6 +100,16 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
     return {} if every == 1 else {"sliding_window": window, "full_attention_every": every}
 
 
+def window_keys(architecture: Architecture) -> dict[str, Any]:
+    """The keys of a config.json that give these windows; the way back of `architecture_from_config`."""
+    row = MODEL_TYPES[architecture.model_type]
+    if not row.windowed:
+        return {}
+    switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
+    types = {"layer_types": architecture.layer_types} if row.layers_differ else {}
+    return {"sliding_window": architecture.sliding_window, **switch, **types}
+
+
 def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
     """Every how many layers one has no window; 0 where all have it."""
     if not row.layers_differ:

@@ -19,8 +19,9 @@ from recipec.layout import Layout
 # A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11.
 MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 12.0: 0.75}
 MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
-# Flash attention against large products: FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023), forward and
-# backward about 0.55; on an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5).
+# Flash attention against large products. FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023): 0.7 of the
+# products' 0.78 is 0.55, in the lower half of that, our decision with benchmarks/data/published_throughput.csv in view.
+# On an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5): 0.5 of its 0.62.
 ATTENTION_SHARE = 0.7
 ATTENTION_SHARE_HOPPER = 0.5
 BANDWIDTH_SHARE = 0.8

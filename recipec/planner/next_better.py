@@ -27,9 +27,8 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
     if now is None:
         return None
     family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
-    what = family.partition(",")[0]
     same = rung == (chosen.layout.adaptation, chosen.layout.quantization)  # without offload: a network would undo it
-    what = "nothing in CPU memory" if same else what
+    what = "nothing in CPU memory" if same else family.partition(",")[0]
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recipec.diagnostics.model import Diagnostic, Label
+from recipec.planner.buildable import can_be_built
 from recipec.planner.choose import GIB, TIE, Candidate, best, seconds_per_sequence
 from recipec.planner.fit import Fit
 from recipec.planner.known_bad import Refusal
@@ -52,8 +53,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     elif ratio < 1 / (1 + TIE):
-        shared = candidate.layout.mesh.ranks_per_layer > 1
-        why = "and cannot be built yet" if shared else "with more of it in CPU memory"
+        why = "with more of it in CPU memory" if can_be_built(candidate.layout) else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.configs import window_keys
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 
 
@@ -24,7 +25,7 @@ def config_fields(architecture: Architecture) -> dict[str, Any]:
         "tie_word_embeddings": architecture.tie_embeddings,
         "pad_token_id": 0,  # some class defaults lie outside a small vocabulary
         **_biases(architecture, row),
-        **_window(architecture, row),
+        **window_keys(architecture),
         **_experts(architecture, row),
     }
 
@@ -36,14 +37,6 @@ def _biases(architecture: Architecture, row: ModelType) -> dict[str, bool]:
         (row.mlp_bias, architecture.mlp_bias),
     )
     return {flag.name: value for flag, value in flags if isinstance(flag, Key)}
-
-
-def _window(architecture: Architecture, row: ModelType) -> dict[str, Any]:
-    if not row.windowed:
-        return {}
-    switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
-    types = {"layer_types": architecture.layer_types} if row.layers_differ else {}
-    return {"sliding_window": architecture.sliding_window, **switch, **types}
 
 
 def _experts(architecture: Architecture, row: ModelType) -> dict[str, Any]:

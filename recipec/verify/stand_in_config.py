@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.configs import window_keys
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 
 HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
@@ -31,7 +32,7 @@ def stand_in_config(
         "tie_word_embeddings": shape.tie_embeddings,
         "initializer_range": spread,
     }
-    return sizes | _flags(shape, row) | _window(shape, row) | _experts(shape, row) | tokens
+    return sizes | _flags(shape, row) | _window(shape) | _experts(shape, row) | tokens
 
 
 def _kv_heads(shape: Architecture) -> int:
@@ -47,13 +48,9 @@ def _flags(shape: Architecture, row: ModelType) -> dict[str, bool]:
     return {flag.name: value for flag, value in pairs if isinstance(flag, Key)}
 
 
-def _window(shape: Architecture, row: ModelType) -> dict[str, Any]:
-    if not row.windowed:
-        return {}
+def _window(shape: Architecture) -> dict[str, Any]:
     window = None if shape.sliding_window is None else WINDOW
-    switch = {"use_sliding_window": window is not None} if row.windowed == "switch" else {}
-    types = {"layer_types": replace(shape, num_layers=LAYERS).layer_types} if row.layers_differ else {}
-    return {"sliding_window": window, **switch, **types}
+    return window_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 
 
 def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:

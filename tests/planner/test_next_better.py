@@ -68,3 +68,10 @@ def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:
     assert stage(tmp_path, tables).layout.offload == "cpu"
     found = better(tmp_path, tables)
     assert found.family.startswith("full fine-tuning") and found.needs_gib > 24
+
+
+def test_the_same_training_without_cpu_memory_is_called_that(tmp_path: Path) -> None:
+    wanted = recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full", quantization="none")
+    chosen = stage(tmp_path, wanted).layout
+    assert not chosen.on_device
+    assert better(tmp_path, wanted).what == "nothing in CPU memory"

@@ -13,6 +13,7 @@ from compiling import BASES, Tables, compiled, good, with_key
 from recipec.layout import Machines
 from recipec.planner import StagePlan
 from recipec.planner.choose import TIE
+from recipec.planner.document import plan_document
 from recipec.planner.meshes import meshes
 
 
@@ -175,3 +176,12 @@ def test_random_weights_that_every_rank_makes_need_their_cpu_memory(tmp_path: Pa
     assert stage.layout.strategy == "zero3"
     fsdp = next(other for other in stage.rejected if other.family.endswith(", fsdp"))
     assert fsdp.reason == "needs 12,119 GiB of CPU memory per node, it has 2,048"
+
+
+def test_a_slow_rate_is_no_rate_of_zero(tmp_path: Path) -> None:
+    """A 405B model behind a slow network makes less than a token a second."""
+    long = {"data__max_length": 16384, "hardware__network_gbps": 100, "train__packing": False}
+    plan = compiled(tmp_path, on_nodes("meta-llama/Llama-3.1-405B", 16, **long), only_plan=True).plan
+    assert plan
+    told = plan_document(plan)["stages"][0]["time"]["tokens_per_second_per_gpu"]
+    assert 0 < told < 10 and told == pytest.approx(plan.stages[0].time.tokens_per_second_per_gpu, rel=0.05)

@@ -23,3 +23,9 @@ def test_the_classes_default_says_which_layers_have_a_window(kind):
     config = transformers.AutoConfig.for_model(kind, num_hidden_layers=layers)
     whole = [(layer + 1) % row.full_attention_every == 0 for layer in range(layers)]
     assert [kind == "full_attention" for kind in config.layer_types] == whole
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in MODEL_TYPES.items() if row.windowed == "always"])
+def test_the_classes_default_is_the_window_of_a_configuration_without_one(kind):
+    transformers = pytest.importorskip("transformers")
+    assert transformers.AutoConfig.for_model(kind).sliding_window == MODEL_TYPES[kind].window
