@@ -18,7 +18,7 @@ from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
 from recipec.rules.optimizers import BITSANDBYTES
-from recipec.rules.words import counted, number
+from recipec.rules.words import counted, number, waiting
 
 GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
@@ -165,8 +165,7 @@ def _waits(plan: StagePlan) -> str:
     """How long a step waits, and what would shorten it; empty for one device."""
     if plan.layout.mesh.world_size == 1:
         return ""
-    waits = f"{100 * plan.needs.waiting_share:.0f} % of a step waits for communication that computation does not hide"
-    return "; ".join([waits, *plan.shorter_waits])
+    return waiting(plan.needs.waiting_share, plan.shorter_waits)
 
 
 def _row(stage: StageJob, id: str) -> Any:

@@ -42,32 +42,6 @@ def _template_artifact(job: Job) -> Artifact:
 
 def _names(job: Job) -> dict[str, Any]:
     stages, first = job.stages, job.stages[0]
-    data = job.loaded.recipe.data
-    formats = {stage.shape.format for stage in stages}
-    split = data.split
-    flags = {
-        "splits_eval": any(stage.value("eval_fraction") for stage in stages),
-        "splits_test": any(stage.value("test_fraction") for stage in stages),
-        "reads_eval": data.eval is not None,
-        "reads_test": data.test is not None,
-        "reads_hub": any(source.hub for source in _sources(job)),
-        "keeps_rows": not any(source.hub for source in _sources(job)),  # what the hub holds may have changed
-        "weighs": any(source.weight not in (None, 1) for source in _sources(job)),
-        "reads_text_files": any(str(source.path).endswith(".txt") for source in _sources(job)),
-        "proves_mask": any(masks(stage) for stage in stages),
-        "chat_as_turns": stages[0].because(any(as_turns(stage) for stage in stages), "loss_on"),
-        "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
-        "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
-        "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
-        "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
-        "splits_by_time": bool(split and split.time),
-        "splits_by_group": bool(split and split.group),
-        "splits_by_class": bool(split and split.stratify),
-        "splits_at_random": not (split and (split.time or split.group or split.stratify)),
-    }
-    taught = {column for stage in stages for column in _taught(stage)}
-    formats_used = {f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS}
-    formats_used["masked_chat"] = any(masks(stage) for stage in stages)
     return {
         "name": job.name,
         "several_stages": first.because(len(stages) > 1, "stage"),
@@ -76,19 +50,71 @@ def _names(job: Job) -> dict[str, Any]:
         "local_model": is_path(job.facts.model.name),
         "tokenizer": from_hub(first, "AutoTokenizer", base_model(first, "root")),
         "chat_template_file": first.because(uses_template_file(job), "template"),
-        "split_column": (split and (split.time or split.group or split.stratify)) or None,
-        "converters": Raw(
-            "{" + ", ".join(f'"{name}": from_{name.replace("-", "_")}' for name in sorted(formats)) + "}"
-        ),
-        "columns": sorted(_columns(job)),
-        "only_text": formats == {"text"},
-        "only_chat": formats == {"chat"} and not any(as_turns(stage) for stage in stages),
-        "taught_columns": sorted(taught),
-        "answer_columns": sorted(taught - {"text", "messages"}),
-        **flags,
-        **formats_used,
+        **_reading(job),
+        **_splitting(job),
+        **_converting(stages),
+        **_selecting(stages),
         **_column_names([stage.shape for stage in stages]),
         **_wrapping(stages),
+    }
+
+
+def _reading(job: Job) -> dict[str, Any]:
+    """Where rows come from."""
+    data, sources = job.loaded.recipe.data, _sources(job)
+    hub = any(source.hub for source in sources)
+    return {
+        "reads_eval": data.eval is not None,
+        "reads_test": data.test is not None,
+        "reads_hub": hub,
+        "keeps_rows": not hub,  # what the hub holds may have changed
+        "reads_text_files": any(str(source.path).endswith(".txt") for source in sources),
+        "weighs": any(source.weight not in (None, 1) for source in sources),
+        "columns": sorted(_columns(job)),
+    }
+
+
+def _splitting(job: Job) -> dict[str, Any]:
+    """How evaluation and test rows are set aside."""
+    split = job.loaded.recipe.data.split
+    column = (split and (split.time or split.group or split.stratify)) or None
+    return {
+        "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
+        "splits_test": any(stage.value("test_fraction") for stage in job.stages),
+        "splits_by_time": bool(split and split.time),
+        "splits_by_group": bool(split and split.group),
+        "splits_by_class": bool(split and split.stratify),
+        "splits_at_random": column is None,
+        "split_column": column,
+    }
+
+
+def _converting(stages: list[StageJob]) -> dict[str, Any]:
+    """Which formats of rows there are, and what turns them into the trainer's columns."""
+    formats = {stage.shape.format for stage in stages}
+    named = [f'"{name}": from_{name.replace("-", "_")}' for name in sorted(formats)]
+    turns = any(as_turns(stage) for stage in stages)
+    return {
+        "converters": Raw("{" + ", ".join(named) + "}"),
+        "only_text": formats == {"text"},
+        "only_chat": formats == {"chat"} and not turns,
+        "chat_as_turns": stages[0].because(turns, "loss_on"),
+        "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
+        "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
+        "masked_chat": any(masks(stage) for stage in stages),
+        **{f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS},
+    }
+
+
+def _selecting(stages: list[StageJob]) -> dict[str, Any]:
+    """What is taught, proven and done to rows that are too long."""
+    taught = {column for stage in stages for column in _taught(stage)}
+    return {
+        "taught_columns": sorted(taught),
+        "answer_columns": sorted(taught - {"text", "messages"}),
+        "proves_mask": any(masks(stage) for stage in stages),
+        "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
+        "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
     }
 
 

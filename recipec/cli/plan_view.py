@@ -9,6 +9,7 @@ from recipec.cli.color import dim, strong
 from recipec.cli.output import stdout_is_unicode, table
 from recipec.cli.words import duration, gib, plural, usd, value_text
 from recipec.methods import METHODS
+from recipec.rules.words import device, waiting
 from recipec.sharders import SHARDERS
 
 _BAR_COLUMNS = 40  # stand for the usable memory
@@ -45,7 +46,8 @@ def stage_text(stage: Document) -> str:
     origins = {decision["id"]: decision["origin"] for decision in stage["decisions"]}
     values["network_assumed"] = origins.get("network_gbps") == "default"
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
-    figures = [_memory(stage["memory"]), [*_time_and_cost(stage), *_machine(stage)]]
+    noun = device(values["gpu_is_cpu"])
+    figures = [_memory(stage["memory"]), [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
     parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
@@ -149,10 +151,10 @@ def _band(low: float, high: float) -> str:
     return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
 
 
-def _time_and_cost(stage: Document) -> list[str]:
+def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     steps = f"{plural(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
-    rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per GPU, bound by {time['bound_by']}"
+    rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     return [
         _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
@@ -167,7 +169,7 @@ def _assumed(stage: Document) -> list[str]:
     return [_row("assumes", what)] if what and not kind else []
 
 
-def _machine(stage: Document) -> list[str]:
+def _machine(stage: Document, noun: str) -> list[str]:
     """What the plan asks of the machine around the GPUs, and where they wait for each other."""
     disk, host = stage["storage"], stage["host"]
     parts = {
@@ -180,15 +182,13 @@ def _machine(stage: Document) -> list[str]:
     named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
     lines = [
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
-        _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per GPU for the data loader"),
+        _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per {noun} for the data loader"),
     ]
     return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
 
 
 def _links(time: Document) -> list[str]:
-    share = f"{100 * time['waiting_share']:.0f} %"
-    waits = f"{share} of a step waits for communication that computation does not hide"
-    return [_row("links", "; ".join([waits, *time["shorter_waits"]]))]
+    return [_row("links", waiting(time["waiting_share"], time["shorter_waits"]))]
 
 
 def _rejected(stage: Document) -> list[str]:

@@ -27,6 +27,7 @@ class Activations:
     forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
     attention: int  # the same, of its attention
     tail: int  # final norm
+    earlier: int  # inputs of its 4-bit products that the last micro step's graph still holds
 
 
 def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Activations:
@@ -48,7 +49,13 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
         attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
         tail=(4 if lora is not None else 4 + _normalised(architecture, path)) * hidden,
+        earlier=max(0, path.saves_frozen_inputs - 1) * _product_inputs(architecture, path),
     )
+
+
+def _product_inputs(architecture: Architecture, path: CodePath) -> int:
+    """What the linear modules of a layer take: two norms, attention's output, the feed-forward block's inner width."""
+    return path.compute * (2 * architecture.hidden_size + architecture.query_size + architecture.intermediate_size)
 
 
 def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
@@ -77,7 +84,7 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     if len(modules.qkv) == 1 and not expanded:  # values are a view: the projection stays beside rotated queries, keys
         kept += path.compute * (q + architecture.kv_size)
     inputs = _inputs(architecture.hidden_size, modules.qkv, lora, path)
-    if _adapted((modules.output,), lora):
+    if adapted_modules((modules.output,), lora):
         kept += path.adapter_copy * q + _dropout(q, 1, lora, path) + _rank(1, lora, path)
     return kept + inputs
 
@@ -96,7 +103,7 @@ def _mlp(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> 
 
 def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
     hidden, modules, width = architecture.hidden_size, architecture.modules, path.compute * inner
-    adapted = _adapted((modules.mlp_out,), lora)
+    adapted = adapted_modules((modules.mlp_out,), lora)
     drops = lora is not None and lora.dropout  # the adapter then keeps a dropped copy, in fp32 for its own type
     product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy and not drops)
     saved = (3 if architecture.gated_mlp else 1) * width + (width if product else 0)
@@ -108,7 +115,7 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
             transient = 3 * width + 4 * path.compute * hidden + 4 * inner * drops
         elif drops:
             transient = 2 * width + path.residual * hidden
-    return saved, transient, _mlp_forward(architecture, bool(_adapted(modules.mlp_in, lora))) * width
+    return saved, transient, _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * width
 
 
 def _mlp_forward(architecture: Architecture, adapted: bool) -> int:
@@ -138,7 +145,7 @@ def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, pat
     """What a group of linear modules keeps of its common input."""
     if lora is None:
         return features * path.compute * (len(modules) if path.residual > path.compute else 1)
-    adapted = _adapted(modules, lora)
+    adapted = adapted_modules(modules, lora)
     frozen = path.compute * features if path.saves_frozen_inputs else 0
     if not adapted:
         return frozen
@@ -147,7 +154,7 @@ def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, pat
     return kept + _dropout(features, adapted, lora, path) + _rank(adapted, lora, path)
 
 
-def _adapted(modules: tuple[str, ...], lora: LoraShape | None) -> int:
+def adapted_modules(modules: tuple[str, ...], lora: LoraShape | None) -> int:
     """How many of `modules` carry an adapter."""
     if lora is None:
         return 0

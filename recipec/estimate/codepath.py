@@ -42,7 +42,7 @@ class CodePath:
     state_shards: int
     autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
-    saves_frozen_inputs: bool
+    saves_frozen_inputs: int  # micro steps for which 4-bit products keep theirs
     fused_norms: bool
     placed_features: int
     repeated_kv: bool
@@ -74,7 +74,7 @@ def code_path(layout: Layout, work: Work) -> CodePath:
         state_shards=shard if layout.strategy in SHARDS_STATES else 1,
         autocast_copies=autocast and trained == 4,
         adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
-        saves_frozen_inputs=work.saves_4bit_inputs and layout.quantization == "nf4",
+        saves_frozen_inputs=work.saves_4bit_inputs if layout.quantization == "nf4" else 0,
         fused_norms=work.fused_kernels and full,
         placed_features=work.placed_features,
         repeated_kv=work.repeated_kv,

@@ -1,4 +1,4 @@
-"""Money: GPU hours times the price of one."""
+"""Money: hours of all GPUs times the price of one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Cost:
     because: str
 
 
-def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str) -> Cost:
+def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str, device: str = "GPU") -> Cost:
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
     if usd_per_gpu_hour is None:
-        return Cost(hours, None, f"{hours:,.1f} GPU hours; {basis}")
-    return Cost(hours, hours * usd_per_gpu_hour, f"{hours:,.1f} GPU hours at ${usd_per_gpu_hour:g} ({basis})")
+        return Cost(hours, None, f"{hours:,.1f} {device} hours; {basis}")
+    return Cost(hours, hours * usd_per_gpu_hour, f"{hours:,.1f} {device} hours at ${usd_per_gpu_hour:g} ({basis})")

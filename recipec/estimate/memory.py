@@ -77,7 +77,7 @@ def error_band(layout: Layout) -> ErrorBand:
     if layout.strategy in ("fsdp", "hsdp"):
         return ErrorBand(0.97, 1.04, f"63 published FSDP runs; {_RESULTS}")
     if layout.strategy in ("single", "ddp"):
-        return ErrorBand(0.98, 1.08, f"45 published single-GPU runs; {_RESULTS}")
+        return ErrorBand(0.98, 1.04, f"45 published single-GPU runs; {_RESULTS}")
     return ErrorBand(0.93, 1.15, "DeepSpeed: its sources' sizes, one published run; not scored otherwise")
 
 

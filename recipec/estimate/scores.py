@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.activations import adapted_modules
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.work import Work
+from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Layout
 
 
@@ -72,9 +73,16 @@ def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: i
 
 def _without_mask(architecture: Architecture, work: Work, path: CodePath, tokens: int) -> int:
     """Behind a fused projection queries are concatenated head by head, so the flash kernel's output is copied."""
-    other = path.adapter_copy or (work.lora is not None and work.lora.dropout)  # the adapter keeps another copy
-    copied = len(architecture.modules.qkv) == 1 and not other
+    copied = len(architecture.modules.qkv) == 1 and _keeps_output(architecture, work.lora, path)
     return path.compute * architecture.query_size * tokens * copied
+
+
+def _keeps_output(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> bool:
+    """Whether the output projection keeps its input as it is: an adapter may keep another copy, or there is none."""
+    if lora is None or path.saves_frozen_inputs > 0:
+        return True
+    adapted = adapted_modules((architecture.modules.output,), lora) > 0
+    return adapted and not path.adapter_copy and not lora.dropout
 
 
 def one_row(layout: Layout, work: Work) -> bool:

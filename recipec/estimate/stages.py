@@ -91,9 +91,10 @@ def _forward_end(step: Step, saved: float) -> Terms:
     """The loss is being computed; autocast still holds its copies of the fp32 weights."""
     sizes, path = step.fixed.sizes, step.fixed.path
     cast = sizes.cast_by_layers + step.head.held_weight
+    earlier = step.tokens * step.depth.layers * step.fixed.layers.earlier
     return {
         **_resident(step),
-        "activations": saved,
+        "activations": saved + earlier,
         "logits": step.head.forward,
         "autocast_cache": path.compute * cast if path.autocast_copies else 0,
         "sharding_buffers": step.fixed.buffers.loss,

@@ -40,7 +40,9 @@ class Work:
     kbit_fp32_residual: bool = False  # prepare_model_for_kbit_training: norms, embeddings and the residual in fp32
     reentrant: bool = False  # older checkpointing, which keeps the recomputed layer's output
     fused_kernels: bool = False  # hand-fused LoRA kernels that share the adapter's input and keep no copy
-    saves_4bit_inputs: bool = False  # bitsandbytes before 0.43.2 kept the input of every 4-bit product
+    saves_4bit_inputs: int = (
+        0  # bitsandbytes before 0.43.2 kept the input of every 4-bit product: for so many micro steps
+    )
     placed_features: int = 0  # outputs of adapters on parts of a fused projection: index_copy keeps what it places
     repeated_kv: bool = False  # attention code that expands keys and values to all query heads
     sync_each_batch: bool = False  # FSDP2 accumulation: False keeps whole gradients on every rank (Trainer's default)

@@ -9,7 +9,7 @@ from recipec.planner.few_tokens import warn_of_few_tokens
 from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
-from recipec.rules.words import counted, devices
+from recipec.rules.words import counted, device
 
 FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
 
@@ -120,9 +120,9 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
         starved = stage.decisions["global_batch_size"].value < gpus
         cure = "raise train.global_batch_size" if starved else "`recipec plan` shows why no layout on all of them won"
-        noun, idle = devices(stage.decisions["gpu_is_cpu"].value), gpus - used
-        title = f"{idle} of {gpus} {noun} {'is' if idle == 1 else 'are'} idle"
-        report.add(Diagnostic("W0503", title, (label,), (f"{cure}, or ask for fewer {noun}",)))
+        noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
+        title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
+        report.add(Diagnostic("W0503", title, (label,), (f"{cure}, or ask for fewer {noun}s",)))
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

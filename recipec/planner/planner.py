@@ -23,7 +23,7 @@ from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
-from recipec.rules.words import devices
+from recipec.rules.words import device
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
@@ -91,9 +91,9 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     price = facts.decisions["gpu_price"]
     gpus = facts.machines.gpus
     idle = gpus - chosen.layout.mesh.world_size
-    noun = devices(facts.decisions["gpu_is_cpu"].value)
-    basis = price.because + (f"; {idle} of {gpus} {noun} idle, and paid" if idle else "")
-    cost = run_cost(seconds, gpus, price.value, basis)
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
+    cost = run_cost(seconds, gpus, price.value, basis, noun)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")

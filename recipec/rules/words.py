@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 RAW_TEXT = ("continue-pretrain", "pretrain")  # the stages that learn every token of plain text
 
 
@@ -18,9 +20,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def devices(gpu_is_cpu: bool) -> str:
-    """What a recipe's devices are called: GPUs, but for the CPU."""
-    return "devices" if gpu_is_cpu else "GPUs"
+def device(gpu_is_cpu: bool) -> str:
+    """What one of a recipe's devices is called: a GPU, but for the CPU."""
+    return "device" if gpu_is_cpu else "GPU"
+
+
+def waiting(share: float, ways_out: Sequence[str]) -> str:
+    """The share of a step in communication, and what would shorten it."""
+    waits = f"{100 * share:.0f} % of a step waits for communication that computation does not hide"
+    return "; ".join([waits, *ways_out])
 
 
 def data_size(examples: int) -> str:

@@ -28,8 +28,12 @@ def test_allocated_memory_of_described_runs(memory):
     median, _, p95, _, bias = percentiles(memory)
     assert len(memory) >= 100
     assert median <= 0.02
-    assert p95 <= 0.10
+    assert p95 <= 0.05
     assert abs(bias) <= 0.015
+
+
+def test_few_runs_need_clearly_more_than_predicted(memory):
+    assert sum(score.error < -0.05 for score in memory) / len(memory) < 0.02
 
 
 def test_every_way_of_training_is_within_a_few_percent(memory):
@@ -43,6 +47,13 @@ def test_litgpt_adapters_follow_its_code(memory):
     found = [score for score in memory if score.source == "Lightning-AI/litgpt" and score.method == "lora"]
     assert len(found) >= 8
     assert percentiles(found)[1] <= 0.005
+
+
+def test_litgpt_4_bit_runs_hold_the_inputs_that_bitsandbytes_kept(memory):
+    """On a graph that lives until the next loss is computed: without it the config_hub rows are 15 % too low."""
+    found = [score for score in memory if score.source == "Lightning-AI/litgpt" and score.method == "qlora"]
+    assert len(found) >= 5
+    assert percentiles(found)[3] <= 0.02
 
 
 @pytest.mark.parametrize("strategies", [("single", "ddp"), ("fsdp", "hsdp")])
