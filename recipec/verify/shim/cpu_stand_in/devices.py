@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from typing import NamedTuple
+
+
+class Usage(NamedTuple):
+    """Of a disk, in bytes; named and unpacked like shutil's own."""
+
+    total: int
+    used: int
+    free: int
 
 
 def memory_statistics(module, value):
@@ -13,7 +21,7 @@ def memory_statistics(module, value):
 
 def disk_space(module, value):
     """Every disk has room."""
-    module.disk_usage = lambda path: SimpleNamespace(total=2**60, used=0, free=2**60)
+    module.disk_usage = lambda path: Usage(total=2**60, used=0, free=2**60)
 
 
 PATCHES = {"memory-statistics": ("torch.accelerator", memory_statistics), "disk-space": ("shutil", disk_space)}
