@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from benchmarks.published import RESULTS, Case, Row, Unmodelled, card_of, rows
 from benchmarks.report import Score, publish
 from benchmarks.stacks import case_of
-from recipec.estimate.device import usable_bytes
 from recipec.estimate.memory import step_memory
+from recipec.planner.choose import usable_bytes
 
 GIB = 1 << 30
 _UNITS = {"GiB": GIB, "GB": 1e9}

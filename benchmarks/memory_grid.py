@@ -107,9 +107,9 @@ def _groups(errors: Mapping[Case, float]) -> dict[str, list[float]]:
 
 def _row(name: str, group: list[float]) -> str:
     sizes = sorted(abs(value) for value in group)
-    within = sum(size <= 0.03 for size in sizes) / len(sizes)
+    within = sum(size <= 0.03 for size in sizes)
     cuts = [sizes[round(share * (len(sizes) - 1))] for share in (0.5, 0.9, 0.95, 1.0)]
-    return f"| {name} | {len(group)} | {within:.0%} | " + " | ".join(f"{v:.1%}" for v in (*cuts, median(group))) + " |"
+    return f"| {name} | {len(group)} | {within} | " + " | ".join(f"{v:.1%}" for v in (*cuts, median(group))) + " |"
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def percentiles(group: list[Score]) -> list[float]:
 def _report(title: str, scores: list[Score], skipped: Counter[str]) -> Iterator[str]:
     yield f"# {title}"
     yield ""
-    yield f"{len(scores)} of {len(scores) + sum(skipped.values())} rows are modelled."
+    yield f"{len(scores)} of the {len(scores) + sum(skipped.values())} rows that state what is scored are modelled."
     yield "Errors are predicted / measured - 1; bias is their median with its sign."
     yield ""
     yield "| group | n | " + " | ".join(_COLUMNS) + " |"

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "53bf6f1c7b9fb400-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b28cadcf618252f9-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 

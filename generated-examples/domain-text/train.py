@@ -23,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "67d97c1209ec2430-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "ab9dcc01c0fe3299-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 

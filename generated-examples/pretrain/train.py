@@ -30,7 +30,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "fb864ee6a0d54763-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "86faca733c649493-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 

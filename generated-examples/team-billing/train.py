@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "d9c733e56eb10414-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "aeb0a622901793a2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 

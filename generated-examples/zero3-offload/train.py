@@ -23,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "8ebd20217e8c59f4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a4e62c7fc1dedc42-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 

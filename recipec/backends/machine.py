@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
-from recipec.estimate.storage import PROCESS_BYTES
 from recipec.render.traced import Traced
 
 GIB = 2**30
@@ -26,14 +25,12 @@ def needs(job: Job) -> list[Traced]:
 
 
 def _memory(job: Job) -> list[str]:
-    memories = [stage.plan.memory for stage in job.stages]
-    if job.last.on_cpu:
-        peak = max(memory.peak_reserved_bytes for memory in memories) / GIB
-        return [f"CPU memory: {peak + PROCESS_BYTES / GIB:.1f} GiB (predicted); no GPU"]
-    gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
     needed = max(stage.plan.needs.host.needed_bytes for stage in job.stages) / GIB
+    if job.last.on_cpu:
+        return [f"CPU memory: {needed:.1f} GiB (predicted); no GPU"]
+    gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
-    peak = max(memory.peak_device_bytes for memory in memories) / GIB
+    peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
         f"GPUs: {count} x {gpu.name}; {peak:.1f} GiB of the device's {gpu.memory_gib:g} (predicted)",
         f"CPU memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",

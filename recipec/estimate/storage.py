@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
+from recipec.estimate.device import GIB
 from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
-GIB = 1 << 30
-PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank
+PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank; our decision
 SMALL_FILES_BYTES = 20 * (1 << 20)  # tokenizer, configuration, trainer state
 TOKEN_BYTES = 9  # Arrow cache of tokenised data: int64 input ids and an int8 mask
-RULE_OF_THUMB_GIB = (64, 128)  # host memory per GPU that the rule book asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +75,9 @@ def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per
     copies = _copies(layout, work, ranks)
     moved = step_memory(architecture, layout, work).host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
-    low, high = RULE_OF_THUMB_GIB
     because = (
         f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB, {copies} x {loaded / GIB:.1f} GiB of weights "
-        f"while loading, {moved / GIB:.1f} GiB offloaded; the rule of thumb is {low} to {high} GiB per GPU"
+        f"while loading, {moved / GIB:.1f} GiB offloaded; rule book 001 asks for 64 GB per GPU, 128 with ZeRO-3 offload"
     )
     return HostMemory(needed, round(needed / ranks), because)
 

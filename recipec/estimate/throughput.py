@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.device import usable_bytes
+from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.flops import step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops
 from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
@@ -28,6 +28,7 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
+_SCORED = "128 published runs on one to eight GPUs, with which the rates were chosen; benchmarks/results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class TimeEstimate:
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak
     band: tuple[float, float]
+    band_source: str
 
 
 def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card, link: Link) -> TimeEstimate:
@@ -63,7 +65,14 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
         band=BAND,
+        band_source=_SCORED if _scored(layout) else f"no run of this kind was scored; {_SCORED}",
     )
+
+
+def _scored(layout: Layout) -> bool:
+    """Whether published runs of this kind were scored: on one GPU, FSDP and ZeRO-3 of one node, nothing on the host."""
+    alike = layout.strategy in ("single", "fsdp", "zero3") and layout.mesh.world_size <= 8
+    return alike and layout.on_device and layout.mesh.ranks_per_layer == 1
 
 
 def _offload(layout: Layout, step: Step, link: Link) -> float:
@@ -75,7 +84,7 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard
-    if layout.strategy not in ("zero1", "zero2"):
+    if layout.strategy == "zero3":
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
@@ -95,7 +104,7 @@ def _paging(architecture: Architecture, layout: Layout, work: Work, step: Step, 
         return 0.0
     states = step.fixed.path.optimizer * step.fixed.sizes.trainable / step.fixed.path.state_shards
     room = (
-        usable_bytes(gpu.memory_gib, layout.mesh.world_size)
+        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size)
         - step_memory(architecture, layout, work).peak_allocated_bytes
     )
     return 2 * min(states, max(states - room, 0.0)) / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)

@@ -20,7 +20,7 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     if hardware.vram_gib is not None:
         return gpu_from_vram(hardware.vram_gib)
     if hardware.gpu == "cpu":
-        return _cpu(hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB)
+        return _cpu((hardware.host_memory_gib or DEFAULT_CPU_MEMORY_GIB) / (hardware.gpus_per_node or 1))
     found = gpu(hardware.gpu)
     if found is None:
         close = nearest_gpus(hardware.gpu)
@@ -31,7 +31,7 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
 
 
 def _cpu(memory_gib: float) -> Gpu:
-    """The CPU as a device: for demos and small models."""
+    """The CPU as a device, for demos and small models: each process has its part of the memory."""
     return Gpu(
         name="cpu",
         vendor="cpu",
@@ -56,6 +56,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     gpus = per_node * nodes
     source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
     key = "gpu" if hardware.gpu is not None else "vram_gib"
+    shared = ("gpus_per_node",) if gpu.kind == "cpu" else ()
     cores = hardware.cpu_cores and hardware.cpu_cores // per_node
     return [
         stated(loaded, "gpu", gpu.name, "hardware", key),
@@ -63,7 +64,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
         known("gpus", gpus, f"{nodes} x {per_node}", "nodes", "gpus_per_node"),
         *([_network(loaded)] if nodes > 1 else []),
-        known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", source=source),
+        known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", *shared, source=source),
         known("total_vram_gib", gpu.memory_gib * gpus, f"{gpus} x {gpu.memory_gib:g} GiB", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from recipec.estimate.device import usable_bytes
-from recipec.estimate.memory import largest_micro_batch
+from dataclasses import replace
+
+from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.memory import largest_that_fits
 from recipec.figures.figure import Figure, Ours, at_most, between, figure
 from recipec.figures.jobs import Job, card_gb
 
 _TREE = "001, Decision Tree (Available compute?)"
 _RULES = ("ADPT-001",)
 _ORDERS = "orders the adaptations by these thresholds and takes the first that fits"
-_SOLVES = "solves the largest micro batch that fits, and accumulates up to the global batch"
+_SOLVES = "takes the largest micro batch that fits and divides the global batch, or one sequence where that is faster"
+MOST_SEQUENCES = 512
 
 
 @figure("FIG-135", "Under 16 GB: QLoRA", at_most(16, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
@@ -38,8 +41,9 @@ def _batch(id: str, states: str, stated: tuple[int, int], job: Job, card_gib: fl
     """The batch size of a branch, on the largest card of it."""
 
     def largest() -> Ours:
-        fits = largest_micro_batch(job.architecture, job.layout, job.work, usable_bytes(card_gib, 1))
-        return Ours(fits, f"largest micro batch that fits {card_gib:g} GiB, from one sequence up: {job}")
+        batches = [replace(job.layout, micro_batch=size) for size in range(1, MOST_SEQUENCES + 1)]
+        fits, _ = largest_that_fits(job.architecture, batches, job.work, allocatable_bytes(card_gib, 1))
+        return Ours(fits.micro_batch, f"largest micro batch that fits {card_gib:g} GiB, from one sequence up: {job}")
 
     largest.__doc__ = why
     return figure(id, states, between(*stated, "sequences"), book=_TREE, does=_SOLVES)(largest)

@@ -12,7 +12,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.gpus import gpu as gpu_named
 from recipec.catalog.models import model
-from recipec.estimate.device import usable_bytes
+from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.links import link_of
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.step import step_of
@@ -146,4 +146,4 @@ def fewest_gpus(size: str, way: str, strategy: str, card: str) -> int:
 
 
 def _fits(job: Job, card: str) -> bool:
-    return memory(job).peak_allocated_bytes <= usable_bytes(gpu(card).memory_gib, job.ranks)
+    return memory(job).peak_allocated_bytes <= allocatable_bytes(gpu(card).memory_gib, job.ranks)

@@ -38,8 +38,13 @@ def _instead(stage: StagePlan) -> list[str]:
     best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
     found = []
     if best is not None:
-        keys = [f'train.strategy = "{best.layout.strategy}"']
-        keys += [f'train.offload = "{best.layout.offload}"'] if best.layout.offload != "none" else []
-        keys += ["train.activation_offload = true"] if best.layout.activation_offload else []
-        found.append(f"{' and '.join(keys)} fits and can be built: {best.family}")
+        found.append(f"{' and '.join(pins(best.layout))} fits and can be built: {best.family}")
     return [*found, "`recipec plan` shows this plan with all its figures"]
+
+
+def pins(layout: Layout) -> list[str]:
+    """What a recipe says in [train] to get a layout of this kind."""
+    keys = [f'train.adaptation = "{"qlora" if layout.quantization == "nf4" else layout.adaptation}"']
+    keys += [f'train.strategy = "{layout.strategy}"']
+    keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
+    return keys + (["train.activation_offload = true"] if layout.activation_offload else [])

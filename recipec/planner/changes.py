@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
 from recipec.planner.settle import Context, settle
+from recipec.recipe.schema_limits import Policy
 from recipec.rules.core import Decision, Wish
+from recipec.rules.words import RAW_TEXT
 
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
 
@@ -18,6 +21,7 @@ PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
     *("train.activation_offload", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
+    *("train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
 )
 SHORTEST_TOKENS = 256
@@ -59,20 +63,25 @@ def _on(context: Context, machines: Machines) -> Context:
 
 
 def larger_gpu(context: Context) -> Changes:
-    """Each card of the catalog with more memory."""
+    """Cards of the catalog with more memory, one of each size; beside a CPU of every size."""
     facts = context.facts
+    least = 0.0 if facts.gpu.kind == "cpu" else facts.gpu.memory_gib
     known = [card for card in map(gpu, gpu_names()) if card is not None]
-    for card in sorted(known, key=lambda card: card.memory_gib):
-        if card.memory_gib > facts.gpu.memory_gib:
-            total = card.memory_gib * facts.machines.gpus
-            given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, gpu_bf16=card.bf16)
-            yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
+    larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
+    for card in sorted(larger.values(), key=lambda card: card.memory_gib):
+        total = card.memory_gib * facts.machines.gpus
+        named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
+        given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, **named)
+        yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
 
 
 def shorter(context: Context) -> Changes:
-    """Half the length, again and again."""
-    length = settle(context, "lora", "none", "").decisions["max_length"].value // 2
-    while length >= SHORTEST_TOKENS:
+    """Half the length, again and again, down to what 99 % of the rows have or to twice the mean."""
+    given = settle(context, "lora", "none", "").decisions
+    length, least = given["max_length"].value // 2, SHORTEST_TOKENS
+    if context.stage.name not in RAW_TEXT:  # text is cut into blocks of any length, other rows would be dropped
+        least = max(least, given["tokens_p99"].value or 2 * (given["tokens_per_example"].value or 0))
+    while length >= least:
         cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
         yield f"max_length = {length}", replace(context, wishes=cut)
         length //= 2
@@ -86,6 +95,13 @@ def smaller_model(context: Context) -> Changes:
         if other.architecture.params < facts.model.architecture.params:
             given = _given(facts.decisions, params=other.architecture.params)
             yield f'model.name = "{other.name}"', replace(context, facts=replace(facts, model=other, decisions=given))
+
+
+def within(context: Context, policy: Policy) -> bool:
+    """Whether a changed recipe keeps to what a shared one allows; costs show only in a plan."""
+    model, gpus = context.facts.model, context.facts.machines.gpus_per_node
+    named = policy.models is None or any(fnmatchcase(model.name, pattern) for pattern in policy.models)
+    return named and (policy.max_gpus is None or gpus <= policy.max_gpus)
 
 
 def _given(decisions: Mapping[str, Decision], **values: Any) -> dict[str, Decision]:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import device_overhead_bytes, reserved_factor, usable_bytes
+from recipec.estimate.device import GIB, allocatable_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link
-from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
 from recipec.layout import Layout, Mesh
 from recipec.planner.meshes import STRATEGIES
 
-GIB = 2**30
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
 # Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.
 MOST_HOST_BYTES = 2 * 1024 * GIB
@@ -28,7 +27,7 @@ class Bounds:
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
-    host_bytes: int | None  # CPU memory of a node; None: not stated, not checked
+    host_bytes: int | None  # CPU memory of a node; None: not stated, checked against what common nodes have
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -46,6 +45,7 @@ class Candidate:
     over_bytes: int
     host_bytes: int  # CPU memory of a node
     obstacle: str = ""  # why it cannot run although the device memory would do
+    crowds_host: bool = False  # it may need more CPU memory than the recipe says that a node has
 
     @property
     def fits(self) -> bool:
@@ -54,6 +54,10 @@ class Candidate:
     @property
     def family(self) -> str:
         return family_of(self.stage, self.layout)
+
+    @property
+    def adaptation(self) -> str:
+        return adaptation_name(self.stage, self.layout)
 
     @property
     def title(self) -> str:
@@ -67,10 +71,15 @@ _ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "all weights"}
 
 def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    name = {"full": _ALL_WEIGHTS.get(stage, "full fine-tuning"), "lora": "LoRA"}[layout.adaptation]
-    name = "QLoRA" if layout.quantization == "nf4" else name
     offload = " with CPU offload" if layout.offload == "cpu" else ""
-    return f"{name}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
+    return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
+
+
+def adaptation_name(stage: str, layout: Layout) -> str:
+    """What is trained, for people: "QLoRA"."""
+    if layout.quantization == "nf4":
+        return "QLoRA"
+    return "LoRA" if layout.adaptation == "lora" else _ALL_WEIGHTS.get(stage, "full fine-tuning")
 
 
 def _within_layers(mesh: Mesh) -> str:
@@ -78,13 +87,13 @@ def _within_layers(mesh: Mesh) -> str:
     return "".join(f" x {name} parallel" for name, ranks in kinds if ranks > 1)
 
 
-def planned_bytes(gpu_memory_gib: float, world_size: int) -> int:
+def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * usable_bytes(gpu_memory_gib, world_size))
+    return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))
 
 
 def card_gib(allocated_bytes: int, world_size: int) -> float:
-    """Memory of a card on which a plan may be predicted to reach `allocated_bytes`: `planned_bytes` the other way."""
+    """Memory of a card on which a plan may be predicted to reach `allocated_bytes`: `usable_bytes` the other way."""
     reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
     return (reserved + device_overhead_bytes(world_size)) / GIB
 
@@ -95,15 +104,31 @@ def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: 
 
 
 def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
-    room = planned_bytes(bounds.memory_gib, layout.mesh.world_size)
+    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
-    host_needed = 0
-    if not layout.on_device or work.objective == "pretrain":  # random weights are not read from a shared file
+    must_hold = not layout.on_device or work.objective == "pretrain"  # random weights are not read from a shared file
+    host_needed, stated = 0, bounds.host_bytes if gpu.kind != "cpu" else None
+    if must_hold or stated is not None:
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
-    obstacle = _host_obstacle(host_needed, bounds.host_bytes)
-    time = step_time(shape, layout, bounds.typical, gpu, bounds.link) if over <= 0 and not obstacle else None
-    return Candidate(work.objective, layout, memory, time, over, host_needed, obstacle)
+    obstacle = _host_obstacle(host_needed, bounds.host_bytes) if must_hold else ""
+    crowds_host = stated is not None and host_needed > stated
+    found = Candidate(work.objective, layout, memory, None, over, host_needed, obstacle, crowds_host)
+    return _timed(found, shape, work, gpu, bounds) if found.fits else found
+
+
+def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+    """With its time; one row at a time needs no mask between rows, and is taken where that is faster."""
+    several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
+    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None:
+        return several
+    layout = with_batch(candidate.layout, 1, bounds.global_batch)
+    alone = replace(several, layout=layout, time=step_time(shape, layout, bounds.typical, gpu, bounds.link))
+    if seconds_per_sequence(several) <= seconds_per_sequence(alone):
+        return several
+    memory = step_memory(shape, layout, work)
+    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
@@ -121,29 +146,22 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-
-    def split(size: int) -> tuple[Layout, MemoryEstimate]:
-        batched = with_batch(layout, size, bounds.global_batch)
-        return batched, step_memory(shape, batched, work)
-
-    largest, *between = _micro_batches(layout, bounds)
-    found = split(largest)
-    if not between or found[1].peak_allocated_bytes <= room_bytes:
-        return found
-    least = split(between.pop())
-    if least[1].peak_allocated_bytes > room_bytes:
-        return least
-    fitting = (found for found in map(split, between) if found[1].peak_allocated_bytes <= room_bytes)
-    return next(fitting, least)
+    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, bounds))
+    memory = step_memory(shape, largest, work)
+    if not smaller or memory.peak_allocated_bytes <= room_bytes:
+        return largest, memory
+    memory = step_memory(shape, smaller[0], work)
+    if memory.peak_allocated_bytes > room_bytes:
+        return smaller[0], memory
+    return largest_that_fits(shape, smaller, work, room_bytes)
 
 
 def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else a rank's whole share of the global batch, then the powers of two that divide it."""
+    """What the recipe fixes; else the divisors of a rank's share of the global batch."""
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    powers = (2**power for power in range(share.bit_length() - 1, -1, -1))
-    return [share, *(size for size in powers if size < share and share % size == 0)]
+    return [size for size in range(1, share + 1) if share % size == 0]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
@@ -153,8 +171,9 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits; among equally fast ones the simplest."""
-    feasible = [candidate for candidate in found if candidate.fits]
+    """The fastest candidate that fits, also into the node's CPU memory if one does; among equals the simplest."""
+    fitting = [candidate for candidate in found if candidate.fits]
+    feasible = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     if not feasible:
         return None
     fastest = min(seconds_per_sequence(candidate) for candidate in feasible)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from recipec.planner.buildable import can_be_built
 from recipec.planner.plan import Plan, StagePlan
 from recipec.rules.core import Decision
 
@@ -62,6 +63,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "waiting_share": _short(plan.needs.waiting_share),
             "shorter_waits": list(plan.shorter_waits),
             "band": list(plan.time.band),
+            "band_source": plan.time.band_source,
         },
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": asdict(plan.needs.storage),
@@ -104,6 +106,7 @@ def _choice(plan: StagePlan) -> dict[str, Any]:
         "attention": layout.attention,
         "packing": layout.packing,
         "optimizer": layout.optimizer,
+        "can_be_built": can_be_built(layout),
     }
 
 

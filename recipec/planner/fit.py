@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recipec.layout import Layout
 from recipec.planner.bounds import bounds_of
+from recipec.planner.buildable import can_be_built
 from recipec.planner.choose import Candidate, best, candidates
 from recipec.planner.known_bad import Refusal, refused
 from recipec.planner.layouts import layouts
@@ -41,9 +42,16 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for ledger, group in found:
             chosen = _best_with(effort, group)
+            if chosen is not None and effort == PLAIN and _idles(chosen, context):
+                group += _candidates(context, ledger, loaded, [], on_host=True)
+                chosen = _best_with(effort, group)
             if chosen is not None:
                 return Fit(chosen, ledger, _all(found), bad)
     return Fit(None, None, _all(found), bad)
+
+
+def _idles(chosen: Candidate, context: Context) -> bool:
+    return chosen.layout.mesh.world_size < context.facts.machines.gpus
 
 
 def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:
@@ -51,11 +59,12 @@ def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:
 
 
 def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
-    """The best with no more than `effort`; where there is one, states in CPU memory may still be clearly faster."""
+    """The best with no more than `effort`; where there is one, what waits in CPU memory may still be clearly faster."""
     fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
     if not fitting:
         return None
-    return best([*fitting, *(candidate for candidate in group if candidate.layout.offload != "none")])
+    hosted = [candidate for candidate in group if not candidate.layout.on_device and can_be_built(candidate.layout)]
+    return best([*fitting, *hosted])
 
 
 def _effort(layout: Layout) -> int:

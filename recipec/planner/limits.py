@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.buildable import can_be_built, pins
 from recipec.planner.choose import GIB
 from recipec.planner.few_tokens import warn_of_few_tokens
 from recipec.planner.known_bad import advised_against
@@ -23,6 +24,7 @@ def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report)
         _few_steps(loaded, stage, report)
         _assumed_sizes(loaded, stage, report)
         _dissent(loaded, stage, report)
+        _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
@@ -72,20 +74,32 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
-        _over(loaded, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", report)
+        share = budget.max_hours / hours
+        _over(loaded, plan, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", share, report)
     if budget.max_cost_usd is not None and usd is None:
         label = Label(loaded.place("budget", "max_cost_usd"), "cannot be compared with anything")
         help = ("set budget.price_per_gpu_hour, or name a table of prices: budget.prices",)
         report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        _over(loaded, "max_cost_usd", f"the plan costs ${usd:,.2f}", report)
+        _over(loaded, plan, "max_cost_usd", f"the plan costs ${usd:,.2f}", budget.max_cost_usd / usd, report)
 
 
-def _over(loaded: LoadedRecipe, key: str, message: str, report: Report) -> None:
+def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    smaller = "a smaller model" if loaded.recipe.goal.task == "pretrain" else "a smaller model or LoRA"
-    help = (f"fewer epochs or examples, {smaller} take less; `recipec plan` shows where time goes",)
-    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), help))
+    help = ("fewer epochs or examples or a smaller model take less",)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
+
+
+def _within(plan: Plan, share: float) -> tuple[str, ...]:
+    """The simplest alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
+    for stage in plan.stages:
+        for other in stage.rejected:
+            if other.seconds is None or not can_be_built(other.layout):
+                continue
+            seconds = plan.seconds - stage.seconds + other.seconds
+            if seconds <= share * plan.seconds:
+                return (f"{' and '.join(pins(other.layout))} takes {seconds / 3600:.1f} hours: {other.family}",)
+    return ()
 
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
@@ -93,7 +107,9 @@ def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Repor
     if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
         found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
         _broken(loaded, ("model", "name"), found, "licences", report)
-    if policy.max_usd is not None and plan.cost_usd is not None and plan.cost_usd > policy.max_usd:
+    if policy.max_usd is not None and plan.cost_usd is None:
+        _broken(loaded, ("hardware",), "what it costs is unknown, see budget.price_per_gpu_hour", "max_usd", report)
+    elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
         _broken(loaded, ("hardware",), f"the plan costs ${plan.cost_usd:,.2f}", "max_usd", report)
 
 
@@ -109,9 +125,23 @@ def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
             path = decision.key.split(".")
             own = ("train", stage.stage.name, *path[1:])
             place = loaded.place(*(own if loaded.is_set(*own) else path))
-            title = f"`{path[-1]}` = {decision.value} is outside the range of its rule"
+            title = f"`{path[-1]}` is outside the range of its rule"
             notes = (f"`recipec explain {decision.rule}` has the reasons",)
             report.add(Diagnostic("W0501", title, (Label(place, decision.dissent),), notes=notes))
+
+
+def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
+    """The recipe fixes a global batch that the ranks cannot make."""
+    layout = stage.layout
+    wish = loaded.wishes(stage.stage.name, last=last).get("train.global_batch_size")
+    if wish is None or wish.value == layout.global_batch:
+        return
+    own = ("train", stage.stage.name, "global_batch_size")
+    place = loaded.place(*own) if loaded.is_set(*own) else loaded.place("train", "global_batch_size")
+    ranks = f"{layout.mesh.data_parallel} ranks with {layout.micro_batch} each"
+    title = f"{stage.stage.name} runs with a global batch of {layout.global_batch}"
+    help = (f"a multiple of {layout.mesh.data_parallel * layout.micro_batch} is met exactly",)
+    report.add(Diagnostic("W0510", title, (Label(place, f"cannot be met by {ranks}"),), help))
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

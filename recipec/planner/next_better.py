@@ -7,18 +7,19 @@ from itertools import chain
 
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.layout import Layout
-from recipec.planner.changes import more_gpus, more_nodes
-from recipec.planner.choose import Candidate, card_gib, family_of, planned_bytes, with_batch
+from recipec.planner.changes import more_gpus, more_nodes, within
+from recipec.planner.choose import Candidate, adaptation_name, card_gib, family_of, usable_bytes, with_batch
 from recipec.planner.known_bad import refused
 from recipec.planner.layouts import layouts
 from recipec.planner.plan import NextBetter
 from recipec.planner.settle import Context, settle, work_of
+from recipec.recipe.schema_limits import Policy
 
 Rung = tuple[str, str]  # adaptation, quantization
 UP: dict[Rung, Rung] = {("lora", "nf4"): ("lora", "none"), ("lora", "none"): ("full", "none")}
 
 
-def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate]) -> NextBetter | None:
+def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
     """The next rung above `chosen`; None where it fits already, the recipe fixes the adaptation or there is none."""
     rung = _next_rung(context, chosen.layout)
     if rung is None or any(_on(other, rung) and other.fits for other in tried):
@@ -27,13 +28,22 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate])
     if now is None:
         return None
     family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
-    same = rung == (chosen.layout.adaptation, chosen.layout.quantization)  # without offload: a network would undo it
-    what = "nothing in CPU memory" if same else family.partition(",")[0]
+    present = chosen.layout.adaptation, chosen.layout.quantization
+    same, asks = rung == present, _asks(rung, present, tried)  # the same without offload: a network would undo it
+    what = "nothing in CPU memory" if same else adaptation_name(context.stage.name, now[0])
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
         found = _least(changed, rung)
-        if found is not None and _fits(changed, *found):
-            return NextBetter(what, family, needs, change, family_of(context.stage.name, found[0]))
-    return NextBetter(what, family, needs, None, None)
+        if found is not None and _fits(changed, *found) and within(changed, policy):
+            return NextBetter(what, family, needs, change, family_of(context.stage.name, found[0]), asks)
+    return NextBetter(what, family, needs, None, None, asks)
+
+
+def _asks(rung: Rung, now: Rung, tried: Sequence[Candidate]) -> str:
+    """What the recipe has to say for a rung that the rules do not put before the present one."""
+    order = list(dict.fromkeys((other.layout.adaptation, other.layout.quantization) for other in tried))
+    if rung == now or (rung in order and order.index(rung) < order.index(now)):
+        return ""
+    return 'train.adaptation = "full"' if rung[0] == "full" else 'train.quantization = "none"'
 
 
 def _next_rung(context: Context, layout: Layout) -> Rung | None:
@@ -71,4 +81,4 @@ def _micro_batches(context: Context, layout: Layout, global_batch: int) -> tuple
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:
-    return memory.peak_allocated_bytes <= planned_bytes(context.facts.gpu.memory_gib, layout.mesh.world_size)
+    return memory.peak_allocated_bytes <= usable_bytes(context.facts.gpu.memory_gib, layout.mesh.world_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from recipec.facts import Facts
@@ -53,9 +54,18 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
+    _run_batch(ledger, chosen.layout)
     rows = [*_placement(chosen, facts, peak, target), *_recomputation(chosen.layout, peak)]
     for id, value, because, inputs in [*rows, *_batch(chosen.layout, peak, target), *_mesh(chosen.layout.mesh)]:
         ledger.record(_decision(ledger, id, value, because, inputs))
+
+
+def _run_batch(ledger: Ledger, layout: Layout) -> None:
+    """The global batch that the layout makes, where that is not the one that was decided."""
+    decided, made = ledger.decisions["global_batch_size"], layout.global_batch
+    if made != decided.value:
+        nearest = f"{made}, the nearest to {decided.value} that {layout.mesh.data_parallel} ranks make"
+        ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 
 def _placement(chosen: Candidate, facts: Facts, peak: str, target: int) -> list[Row]:

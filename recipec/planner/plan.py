@@ -40,7 +40,8 @@ class NextBetter:
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
-    change_family: str | None
+    change_family: str | None  # of the layout that takes least memory then
+    asks: str  # what the recipe has to say for it where the rules prefer what is chosen; else empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from recipec.estimate.cost import run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.bounds import bounds_of
-from recipec.planner.choose import GIB, Candidate, planned_bytes
+from recipec.planner.choose import GIB, Candidate, usable_bytes
 from recipec.planner.fit import Fit, fit
 from recipec.planner.known_bad import refused
 from recipec.planner.needs import needs_of
@@ -28,7 +28,8 @@ from recipec.rules.words import device
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
     """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
-    plans = [_plan_stage(context, loaded, report) for context in contexts(loaded, facts)]
+    given = contexts(loaded, facts)
+    plans = [_plan_stage(context, given, loaded, report) for context in given]
     found = [plan for plan in plans if plan is not None]
     return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
 
@@ -65,10 +66,12 @@ def _context(
     return Context(stage, goals, facts, facts.data[section], wishes)
 
 
-def _plan_stage(context: Context, loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
-        report.add(does_not_fit(context, loaded, found) if found.tried else known_to_fail(loaded, found.bad))
+        others = [other for other in given if other is not context]
+        known = known_to_fail(loaded, found.bad)
+        report.add(does_not_fit(context, others, loaded, found) if found.tried else known)
         return None
     plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
@@ -102,7 +105,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         layout=chosen.layout,
         decisions=dict(ledger.decisions),
         memory=chosen.memory,
-        usable_bytes=planned_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
+        usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
         time=chosen.time,
         steps=steps,
@@ -113,7 +116,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         shorter_waits=shorter_waits(facts, chosen, found.tried, bounds_of(context, ledger, loaded)),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
-        next_better=next_better(context, chosen, found.tried),
+        next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
 
 

@@ -58,7 +58,7 @@ def settle(context: Context, adaptation: str, quantization: str, because: str) -
     ledger = context.ledger()
     _adaptation(ledger, adaptation, quantization, because)
     _numerics(ledger)
-    _data(ledger, context)
+    _data(ledger)
     _learning(ledger)
     if adaptation == "lora":
         _lora(ledger)
@@ -104,7 +104,7 @@ def _numerics(ledger: Ledger) -> None:
     )
 
 
-def _data(ledger: Ledger, context: Context) -> None:
+def _data(ledger: Ledger) -> None:
     given = ledger.decisions
     stage = given["stage"]
     ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])

@@ -23,13 +23,15 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     for candidate in tried:
         groups.setdefault(_group(candidate, chosen), []).append(candidate)
     groups.pop(_group(chosen, chosen))
-    return [_reason(_closest(group), chosen, seconds) for group in groups.values()]
+    preferred = list(dict.fromkeys(candidate.adaptation for candidate in tried))
+    before = preferred[: preferred.index(chosen.adaptation)]  # what the rules would rather have had
+    return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
 
 
 def _group(candidate: Candidate, chosen: Candidate) -> str:
     """Its family; all ways to share layers between ranks are one, and so is all of another adaptation."""
-    if _adaptation(candidate) != _adaptation(chosen):
-        return _adaptation(candidate)
+    if candidate.adaptation != chosen.adaptation:
+        return candidate.adaptation
     return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family
 
 
@@ -39,7 +41,7 @@ def _closest(family: list[Candidate]) -> Candidate:
     return best(plain) or best(family) or min(plain, key=lambda other: (bool(other.obstacle), other.over_bytes))
 
 
-def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected:
+def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
@@ -48,8 +50,10 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
         return Rejected(candidate.title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
-    if _adaptation(candidate) != _adaptation(chosen):
-        reason = f"fits, {ratio:.1f}x the time per example; the rules prefer {_adaptation(chosen)}"
+    if candidate.adaptation != chosen.adaptation:
+        measures = "parts wait in CPU memory" if not candidate.layout.on_device else "layers are shared between ranks"
+        why = measures if candidate.adaptation in before else f"the rules prefer {chosen.adaptation}"
+        reason = f"fits, {ratio:.1f}x the time per example; {why}"
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     elif ratio < 1 / (1 + TIE):
@@ -60,11 +64,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float) -> Rejected
     return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
 
 
-def _adaptation(candidate: Candidate) -> str:
-    return candidate.family.split(",")[0]
-
-
-def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnostic:
+def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedRecipe, found: Fit) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
@@ -74,7 +74,7 @@ def does_not_fit(context: Context, loaded: LoadedRecipe, found: Fit) -> Diagnost
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = tuple(ways_out(context, loaded)) or (
+    help = tuple(ways_out(context, others, loaded)) or (
         "no single change of the recipe fits: take a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
@@ -124,5 +124,7 @@ def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
     fixed = [key for key in keys if loaded.is_set("train", key)]
     labels = tuple(Label(loaded.place("train", key), "fixed here") for key in fixed) or (label,)
     names = " or ".join(f"train.{key}" for key in fixed or ("strategy",))
-    help = (f"let recipec decide {names}; parallel sizes must divide the GPUs",)
+    alone = loaded.is_set("train", "offload") and (loaded.recipe.hardware.gpus_per_node or 1) == 1
+    cause = "only ZeRO offloads states, from two GPUs on" if alone else "parallel sizes must divide the GPUs"
+    help = (f"let recipec decide {names}; {cause}",)
     return Diagnostic("E0405", "no arrangement of the GPUs is left", labels, help)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from recipec.planner.buildable import can_be_built
-from recipec.planner.changes import larger_gpu, more_gpus, more_nodes, shorter, smaller_model, unpinned
+from recipec.planner.changes import Changes, larger_gpu, more_gpus, more_nodes, shorter, smaller_model, unpinned, within
 from recipec.planner.choose import GIB, Candidate
 from recipec.planner.fit import fit
 from recipec.planner.settle import Context
@@ -12,18 +14,28 @@ from recipec.recipe import LoadedRecipe
 SHOWN = 3
 
 
-def ways_out(context: Context, loaded: LoadedRecipe) -> list[str]:
-    """The nearest change of each kind that fits and can be built, at most three, each as a line for the user."""
+def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> list[str]:
+    """The nearest change of each kind with which every stage fits and can be built, at most three, each as a line."""
     found = []
     for kind in (unpinned, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
         for change, changed in kind(context):
-            chosen = fit(changed, loaded).chosen
-            if chosen is not None and can_be_built(chosen.layout):
+            chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
+            if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
                 found.append(f"{change}: {_summary(chosen)}")
                 break
         if len(found) == SHOWN:
             break
     return found
+
+
+def _buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
+    chosen = fit(context, loaded).chosen
+    return chosen if chosen is not None and can_be_built(chosen.layout) else None
+
+
+def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
+    """Another stage with the same change, where it is one there."""
+    return next((changed for name, changed in kind(other) if name == change), other)
 
 
 def _summary(chosen: Candidate) -> str:

@@ -13,7 +13,7 @@ _GPUS = ("hardware", "gpus_per_node")
 
 def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
     """A global batch is a whole number of micro batches on every GPU."""
-    gpus = written.get(*_GPUS) or 1
+    gpus = (written.get(*_GPUS) or 1) * (written.get("hardware", "nodes") or 1)
     for table in (("train",), *(("train", stage) for stage in STAGES)):
         total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
         if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):

@@ -86,9 +86,11 @@ def _ways(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -> I
 
 def _other_hardware(loaded: LoadedRecipe, given: Given, model: Model) -> Iterator[str]:
     """The ways out of the first stage of `model` that does not fit."""
-    for context in contexts(loaded, with_model(loaded, given, model)):
+    stages = contexts(loaded, with_model(loaded, given, model))
+    for context in stages:
         if fit(context, loaded).chosen is None:
-            yield from (f"{way} ({model.name})" for way in ways_out(context, loaded))
+            others = [other for other in stages if other is not context]
+            yield from (f"{way} ({model.name})" for way in ways_out(context, others, loaded))
             return
 
 

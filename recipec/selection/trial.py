@@ -34,7 +34,8 @@ class Room:
 
 
 _RANKED_GIB = 16.0  # rule book 001 caps the rank of adapters under so much memory (LORA-001)
-# Time grows with the parameters, but sharding a large model between cards can cost several times the arithmetic.
+# Time grows with the parameters, but sharding a large model between cards can cost several times the arithmetic: our
+# decision on how far from proportional it may be.
 _TIME_SPREAD = 8.0
 ANY_ROOM = Room(base_bits=4, memory_share=1.0, offloads=True)
 
@@ -57,11 +58,11 @@ class Trial:
     def summary(self) -> str:
         """How it fits: "LoRA 18.3 GiB of the device"."""
         assert self.peak is not None
-        return f"{_adaptation(self.peak)} {self.peak.memory.peak_device_bytes / GIB:.1f} GiB of the device"
+        return f"{self.peak.adaptation} {self.peak.memory.peak_device_bytes / GIB:.1f} GiB of the device"
 
 
 def first_to_fit(loaded: LoadedRecipe, given: Given, models: Iterable[Model], room: Room) -> Trial | None:
-    """The trial of the first model that fits; after one far over the limits no model is tried that must be so too."""
+    """The trial of the first model that fits; after one far over the limits none is tried that is likely to be."""
     most_params = inf
     for model in models:
         if model.architecture.params <= most_params:
@@ -148,11 +149,7 @@ def _obstacle(found: Fit) -> str:
         return found.bad[0].row.title if found.bad else "no strategy is left"
     closest = min(found.tried, key=lambda candidate: (bool(candidate.obstacle), candidate.over_bytes))
     peak, over = closest.memory.peak_allocated_bytes / GIB, closest.over_bytes / GIB
-    return closest.obstacle or f"{_adaptation(closest)} {peak:.1f} GiB allocated, {over:.1f} over"
-
-
-def _adaptation(candidate: Candidate) -> str:
-    return candidate.family.split(",")[0]
+    return closest.obstacle or f"{closest.adaptation} {peak:.1f} GiB allocated, {over:.1f} over"
 
 
 def _has_limits(loaded: LoadedRecipe) -> bool:

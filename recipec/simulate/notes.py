@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
 STRATEGIES = ("single", "ddp", "fsdp", "hsdp")
 _EMITTED = Work()  # its knobs are what an emitted train.py does
-_FOREIGN = (
-    "head",
-    "foreach",
-    "full_weights",
-    "autocast",
-    "adapters",
-    "kbit_fp32_residual",
-    "reentrant",
-    "fused_kernels",
-    "saves_4bit_inputs",
-    "placed_features",
-    "repeated_kv",
-    "fsdp",
-)
+_FOLLOWED = {"objective", "seq_len_tokens", "lora", "reference", "padded", "compiled", "decays", "double_quant"}
+_FOLLOWED |= {"sync_each_batch"}
 
 
 def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | None:
@@ -38,7 +28,8 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
     if work.compiled:
         return "train.compile: what a compiled step keeps is not simulated"
-    foreign = [name for name in _FOREIGN if getattr(work, name) != getattr(_EMITTED, name)]
+    names = (field.name for field in fields(Work) if field.name not in _FOLLOWED)
+    foreign = [name for name in names if getattr(work, name) != getattr(_EMITTED, name)]
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
 
 
@@ -53,4 +44,5 @@ def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
         notes.append("DDP's buckets are counted as one copy of all gradients")
     if layout.precision == "fp16":
         notes.append("the gradient scaler is left out: it works in place")
+    notes.append("weights are in the types that the formula takes from the emitted code")
     return (*notes, "kernels' own workspaces are left out: tens of MiB, and not at the peak where we looked")

@@ -27,9 +27,9 @@ def memory():
 def test_allocated_memory_of_described_runs(memory):
     median, _, p95, _, bias = percentiles(memory)
     assert len(memory) >= 100
-    assert median <= 0.02
-    assert p95 <= 0.05
-    assert abs(bias) <= 0.015
+    assert median <= 0.008
+    assert p95 <= 0.026
+    assert abs(bias) <= 0.005
 
 
 def test_few_runs_need_clearly_more_than_predicted(memory):
@@ -50,7 +50,7 @@ def test_litgpt_adapters_follow_its_code(memory):
 
 
 def test_litgpt_4_bit_runs_hold_the_inputs_that_bitsandbytes_kept(memory):
-    """On a graph that lives until the next loss is computed: without it the config_hub rows are 15 % too low."""
+    """On a graph that lives until the next loss is computed: without it two rows are 13 % too low."""
     found = [score for score in memory if score.source == "Lightning-AI/litgpt" and score.method == "qlora"]
     assert len(found) >= 5
     assert percentiles(found)[3] <= 0.02
@@ -62,8 +62,9 @@ def test_the_stated_band_holds_nine_tenths_of_the_runs(memory, strategies):
     band = error_band(layout(strategy=strategies[0]))
     assert len(ratios) >= 40
     inside = sum(band.low <= ratio <= band.high for ratio in ratios) / len(ratios)
+    low, high = (ratios[round(share * (len(ratios) - 1))] for share in (0.05, 0.95))
     assert inside >= 0.90
-    assert band.high - band.low <= 0.11, "a band that says nothing"
+    assert low - 0.021 <= band.low <= low and high <= band.high <= high + 0.021
 
 
 def test_runs_that_ended_out_of_memory_are_refused():
@@ -80,7 +81,7 @@ def throughput():
 
 
 def test_tokens_per_second(throughput):
-    assert percentiles(throughput)[0] <= 0.10
+    assert percentiles(throughput)[0] <= 0.07
 
 
 def test_the_stated_band_of_times_holds_eight_tenths_of_the_runs(throughput):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recipec.catalog.architecture import Experts
-from recipec.estimate.memory import largest_micro_batch, step_memory
+from recipec.estimate.memory import largest_that_fits, step_memory
 from recipec.estimate.optimizers import STATES as OPTIMIZERS
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Mesh
@@ -92,13 +92,11 @@ def test_more_of_anything_never_takes_less(run):
 def test_the_largest_micro_batch_fits_and_the_next_does_not(run, limit_gib):
     architecture, shape, work = run
     limit = limit_gib << 30
-    batch = largest_micro_batch(architecture, shape, work, limit)
-
-    def peak(rows):
-        return step_memory(architecture, replace(shape, micro_batch=rows), work).peak_allocated_bytes
-
-    assert batch == 0 or peak(batch) <= limit
-    assert batch == 4096 or peak(batch + 1) > limit
+    batches = [replace(shape, micro_batch=size) for size in range(1, 257)]
+    chosen, memory = largest_that_fits(architecture, batches, work, limit)
+    following = step_memory(architecture, replace(chosen, micro_batch=chosen.micro_batch + 1), work)
+    assert chosen.micro_batch == 1 or memory.peak_allocated_bytes <= limit
+    assert chosen.micro_batch == 256 or following.peak_allocated_bytes > limit
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "zero2", "zero3"])

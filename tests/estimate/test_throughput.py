@@ -19,6 +19,7 @@ from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Mesh
 
 A100 = gpu("a100-80gb")
+PLAIN = Work()
 NVLINK = link_of(A100, gpus_per_node=8)
 
 
@@ -89,14 +90,28 @@ def test_each_strategy_sends_what_its_law_says():
     params = LLAMA_8B.params
     assert sent(layout("full", 1, 8, "ddp")) == (0, 8 * params)
     assert sent(layout("full", 1, 8, "fsdp")) == (6 * params, 0)
-    assert sent(layout("full", 1, 8, "zero2")) == (2 * params, 4 * params)
+    assert sent(layout("full", 1, 8, "zero1")) == (0, 6 * params)
+    assert sent(layout("full", 1, 8, "zero2")) == (4 * params, 2 * params)
     hybrid = replace(layout("full", 1, 8, "hsdp"), mesh=Mesh(replicate=4, shard=8))
     assert sent(hybrid) == (6 * params + 4 * params / 8, 0)
 
 
-def sent(shape) -> tuple[float, float]:
+def test_a_reference_gathers_the_weights_once_more():
+    dpo = Work(objective="dpo", reference="model")
+    shape = layout("full", 1, 8, "fsdp")
+    assert sent(shape, dpo) == (8 * LLAMA_8B.params, 0)
+    assert sent(layout("full", 1, 8, "ddp"), dpo) == sent(layout("full", 1, 8, "ddp"))
+
+
+def test_ddp_sends_gradients_in_the_type_that_trains():
+    adapters = Work(lora=LoraShape(16))
+    plain, quantized = (sent(layout("lora", 1, 8, "ddp", quantization=name), adapters)[1] for name in ("none", "nf4"))
+    assert plain == 2 * quantized
+
+
+def sent(shape, work=PLAIN) -> tuple[float, float]:
     """Bytes per micro step and per step."""
-    moved = exchanges(shape, step_of(LLAMA_8B, shape, Work()), LLAMA_8B.num_layers)
+    moved = exchanges(shape, step_of(LLAMA_8B, shape, work), LLAMA_8B.num_layers)
     return sum(exchange.per_micro_step for exchange in moved), sum(exchange.per_step for exchange in moved)
 
 

@@ -83,8 +83,17 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
 
 @pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 34, True), ("lora-ddp", 35, False)])
 def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory_gib: int, warned: bool) -> None:
-    found = compiled(tmp_path, with_key(BASES[name], "hardware.host_memory_gib", memory_gib))
+    recipe = with_key(BASES[name], "train.strategy", "ddp")
+    found = compiled(tmp_path, with_key(recipe, "hardware.host_memory_gib", memory_gib))
     assert ("W0505" in codes(found)) == warned
+
+
+def test_a_layout_that_the_nodes_memory_holds_is_preferred(tmp_path: Path) -> None:
+    """DDP reads the weights once per process."""
+    roomy, small = (with_key(BASES["lora-ddp"], "hardware.host_memory_gib", size) for size in (256, 30))
+    assert good(tmp_path, roomy).plan.stages[0].layout.strategy == "ddp"
+    assert good(tmp_path, small).plan.stages[0].layout.strategy == "fsdp"
+    assert "W0505" not in codes(compiled(tmp_path, small))
 
 
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_way_out_of_a_plan_that_cannot_be_built_is_built(tmp_path: Path) -> 
     recipe = large(packing=True, train__activation_offload=False)
     (refused,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0410"]
     keys = dict(re.findall(r'(train\.\w+) = "(\w+)"', refused.help[0]))
-    assert keys.keys() == {"train.strategy", "train.offload"}
+    assert keys.keys() == {"train.adaptation", "train.strategy", "train.offload"}
     for key, value in keys.items():
         recipe = with_key(recipe, key, value)
     assert good(tmp_path, recipe).files

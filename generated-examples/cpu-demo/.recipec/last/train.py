@@ -24,7 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "613da85a281b6ca3-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "f5afebd9696bf1f4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.5
 

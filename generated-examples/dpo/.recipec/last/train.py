@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "56e6be201e91bc24-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "01c4dc93ac13240f-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.7
 

@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "99d3495e67aab699-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "ae7f736ce16c4eff-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.3
 

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "44fc992251a7d144-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "f01b3c45f2cd2630-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 61.2
 

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "caa2a15874af411c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "9f333ad602f31e7d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 36.9
 

@@ -1,0 +1,123 @@
+"""What a plan answers: the batch that it runs, the GPUs that it uses, and advice that holds when it is followed."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, codes, compiled, good, texts, with_key
+
+from recipec.planner.plan import StagePlan
+
+LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
+
+
+def changed(base: str, keys: Tables) -> Tables:
+    recipe = BASES[base]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    return recipe
+
+
+def stage(folder: Path, base: str, **keys: object) -> StagePlan:
+    plan = compiled(folder, changed(base, {key.replace("__", "."): v for key, v in keys.items()}), only_plan=True).plan
+    assert plan
+    return plan.stages[0]
+
+
+def test_one_row_at_a_time_where_a_mask_between_rows_costs_more(tmp_path: Path) -> None:
+    recipe = changed("lora-single", {**LONG, "hardware.gpu": "h200", "train.global_batch_size": 32})
+    free, two = (with_key(recipe, "train.micro_batch_size", size) if size else recipe for size in (None, 2))
+    chosen, pinned = (compiled(tmp_path, each, only_plan=True).plan for each in (free, two))
+    assert chosen and pinned
+    assert chosen.stages[0].layout.micro_batch == 1
+    assert chosen.seconds < pinned.seconds
+
+
+@pytest.mark.parametrize("batch", [45, 48, 60, 63])
+def test_a_batch_need_not_be_a_power_of_two(tmp_path: Path, batch: int) -> None:
+    rows = {"train.global_batch_size": batch, "hardware.gpu": "rtx-4090", "train.adaptation": "lora"}
+    layout = stage(tmp_path, "lora-single", **{key.replace(".", "__"): value for key, value in rows.items()}).layout
+    assert layout.global_batch == batch
+    assert layout.micro_batch > 1
+
+
+def test_memory_does_not_make_a_plan_slower_nor_leave_gpus_idle(tmp_path: Path) -> None:
+    """More memory lets one GPU hold what two must share with activations in CPU memory: both still work."""
+    keys = {**LONG, "model.name": "Qwen/Qwen3-32B", "train.adaptation": "qlora", "hardware.gpus_per_node": 8}
+    found = []
+    for size in (48, 56, 64, 80, 96):
+        hardware = {"vram_gib": size, "gpus_per_node": 8, "host_memory_gib": 2000}
+        plan = compiled(tmp_path, with_key(changed("lora-single", keys), "hardware", hardware), only_plan=True).plan
+        found += [plan.stages[0]] if plan else []
+    assert len(found) >= 3
+    assert all(plan.layout.mesh.world_size == 8 for plan in found)
+    assert all(larger.seconds <= 1.3 * smaller.seconds for smaller, larger in pairwise(found))
+
+
+def test_what_is_run_is_what_the_bundle_says(tmp_path: Path) -> None:
+    recipe = changed("lora-single", {"hardware.gpu": "h100", "hardware.gpus_per_node": 8})
+    built = good(tmp_path, with_key(recipe, "train.global_batch_size", 12))
+    assert built.plan
+    runs = built.plan.stages[0].layout.global_batch
+    assert built.plan.stages[0].decisions["global_batch_size"].value == runs
+    assert f'"global_batch_size": {runs}' in texts(built)["registry/entry.json"]
+    assert ("W0510" in codes(built)) == (runs != 12)
+
+
+def test_processes_of_a_cpu_share_its_memory(tmp_path: Path) -> None:
+    one, four = (
+        stage(tmp_path, "cpu", hardware__gpus_per_node=count, hardware__host_memory_gib=64) for count in (1, 4)
+    )
+    assert four.capacity_bytes * 4 == one.capacity_bytes
+    assert four.needs.host.needed_bytes <= one.capacity_bytes
+
+
+def test_ways_out_keep_to_the_policy_and_to_the_data(tmp_path: Path) -> None:
+    (tmp_path / "team.toml").write_text("[policy]\nmax_gpus = 1\n")
+    keys = {
+        "model.name": "meta-llama/Llama-3.1-70B-Instruct",
+        "hardware.gpu": "rtx-4090",
+        "recipe.extends": "team.toml",
+    }
+    keys |= {"data.tokens_per_example": 900, "data.examples": 20_000}
+    (problem,) = [
+        found for found in compiled(tmp_path, changed("lora-single", keys)).diagnostics if found.code == "E0402"
+    ]
+    assert problem.help and not any("gpus_per_node" in way or "nodes" in way for way in problem.help)
+    assert all(int(length) >= 1800 for way in problem.help for length in re.findall(r"max_length = (\d+)", way))
+
+
+def test_every_stage_fits_with_a_way_out(tmp_path: Path) -> None:
+    keys = {"hardware.gpu": "rtx-4090", "hardware.gpus_per_node": 1, "train.adaptation": "full"}
+    recipe = changed("sft-dpo", keys)
+    found = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402"]
+    ways = {way.partition(":")[0] for problem in found for way in problem.help if way.startswith("gpu = ")}
+    assert found and ways
+    for way in ways:
+        card = way.partition('"')[2].rstrip('"')
+        assert compiled(tmp_path, with_key(recipe, "hardware.gpu", card), only_plan=True).plan is not None
+
+
+def test_a_budget_names_the_plan_that_keeps_to_it(tmp_path: Path) -> None:
+    """Where speed is not what the rules ask for, a slower choice has faster alternatives."""
+    recipe = changed("lora-ddp", {"train.adaptation": "lora"})
+    plan = good(tmp_path, recipe).plan
+    assert plan
+    slower = with_key(with_key(recipe, "train.strategy", "auto"), "budget.max_hours", 0.99 * plan.seconds / 3600)
+    (problem,) = [found for found in compiled(tmp_path, slower).diagnostics if found.code == "E0403"]
+    named = re.findall(r'train\.(\w+) = "(\w+)"', problem.help[0])
+    faster = [other for other in plan.stages[0].rejected if other.seconds is not None and other.seconds < plan.seconds]
+    assert bool(named) == bool(faster)
+    for key, value in named:
+        slower = with_key(slower, f"train.{key}", value)
+    if named:
+        assert "E0403" not in codes(compiled(tmp_path, slower))
+
+
+def test_what_the_rules_do_not_prefer_has_to_be_asked_for(tmp_path: Path) -> None:
+    better = stage(tmp_path, "lora-single", hardware__gpu="rtx-4090").next_better
+    assert better and better.what == "full fine-tuning"
+    assert better.asks == 'train.adaptation = "full"'
