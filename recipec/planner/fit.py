@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recipec.layout import Layout
 from recipec.planner.bounds import bounds_of
 from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import Candidate, best, candidates
+from recipec.planner.choose import TIE, Candidate, best, candidates, seconds_per_sequence
 from recipec.planner.known_bad import Refusal, refused
 from recipec.planner.layouts import layouts
 from recipec.planner.settle import Context, settle, work_of
@@ -40,14 +40,25 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
         if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
             for ledger, group in found:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
-        for ledger, group in found:
+        for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
             if chosen is not None and effort == PLAIN and _idles(chosen, context):
                 group += _candidates(context, ledger, loaded, [], on_host=True)
                 chosen = _best_with(effort, group)
             if chosen is not None:
-                return Fit(chosen, ledger, _all(found), bad)
+                preferred = _faster(found[:place], chosen)
+                return Fit(*(preferred or (chosen, ledger)), _all(found), bad)
     return Fit(None, None, _all(found), bad)
+
+
+def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
+    """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
+    limit = seconds_per_sequence(chosen) / (1 + TIE)
+    for ledger, group in before:
+        found = best([candidate for candidate in group if can_be_built(candidate.layout)])
+        if found is not None and seconds_per_sequence(found) < limit:
+            return found, ledger
+    return None
 
 
 def _idles(chosen: Candidate, context: Context) -> bool:

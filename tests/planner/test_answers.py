@@ -57,6 +57,15 @@ def test_memory_does_not_make_a_plan_slower_nor_leave_gpus_idle(tmp_path: Path) 
     assert all(larger.seconds <= 1.3 * smaller.seconds for smaller, larger in pairwise(found))
 
 
+def test_what_the_rules_prefer_is_taken_where_it_is_also_faster(tmp_path: Path) -> None:
+    """QLoRA with activations in CPU memory fits one of three cards; LoRA over all of them is 3.4 times as fast."""
+    keys = {"model.name": "Qwen/Qwen3-32B", "data.max_length": 2048, "data.tokens_per_example": 1024}
+    hardware = {"vram_gib": 24, "gpus_per_node": 3, "gpu_link": "nvlink", "host_memory_gib": 2000}
+    recipe = with_key(changed("lora-single", keys), "hardware", hardware)
+    layout = good(tmp_path, with_key(recipe, "train", {"global_batch_size": 64})).plan.stages[0].layout
+    assert (layout.adaptation, layout.quantization, layout.mesh.world_size) == ("lora", "none", 3)
+
+
 def test_what_is_run_is_what_the_bundle_says(tmp_path: Path) -> None:
     recipe = changed("lora-single", {"hardware.gpu": "h100", "hardware.gpus_per_node": 8})
     built = good(tmp_path, with_key(recipe, "train.global_batch_size", 12))
