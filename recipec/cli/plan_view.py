@@ -116,7 +116,14 @@ def _learning(values: Document) -> str:
     epochs = value_text(values.get("epochs"))
     length = plural(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
     rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
-    return f"{length} over {value_text(values.get('examples'))} examples, learning rate {rate}, {schedule}"
+    return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}"
+
+
+def _examples(values: Document) -> str:
+    """How many are learned of how many there are."""
+    held_out = values["eval_fraction"] + values["test_fraction"]
+    learned = round(values["examples"] * (1 - held_out))
+    return f"{learned:,} of {values['examples']:,}" if held_out else f"{values['examples']:,}"
 
 
 def _kernels(choice: Document) -> str:

@@ -148,9 +148,15 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
     if used < gpus:
         label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
-        starved = stage.decisions["global_batch_size"].value < gpus
-        cure = "raise train.global_batch_size" if starved else "`recipec plan` shows why no layout on all of them won"
-        noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
+        decisions, layout = stage.decisions, stage.layout
+        fixed = layout.micro_batch if decisions["micro_batch_size"].origin == "recipe" else 1
+        starved = decisions["global_batch_size"].value // fixed < gpus
+        cure = (
+            f"raise train.global_batch_size{' or lower train.micro_batch_size' * (fixed > 1)}"
+            if starved
+            else "`recipec plan` shows why no layout on all of them won"
+        )
+        noun, idle = device(decisions["gpu_is_cpu"].value), gpus - used
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
         report.add(Diagnostic("W0503", title, (label,), (f"{cure}, or ask for fewer {noun}s",)))
 

@@ -55,7 +55,7 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
     target = ledger.decisions["global_batch_size"].value
     _run_batch(ledger, chosen.layout)
-    rows = [*_placement(chosen, facts, peak, target), *_recomputation(chosen.layout, peak)]
+    rows = [*_placement(ledger, chosen, facts, peak, target), *_recomputation(chosen.layout, peak)]
     for id, value, because, inputs in [*rows, *_batch(chosen.layout, peak, target), *_mesh(chosen.layout.mesh)]:
         ledger.record(_decision(ledger, id, value, because, inputs))
 
@@ -68,13 +68,14 @@ def _run_batch(ledger: Ledger, layout: Layout) -> None:
         ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 
-def _placement(chosen: Candidate, facts: Facts, peak: str, target: int) -> list[Row]:
+def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int) -> list[Row]:
     layout, world = chosen.layout, chosen.layout.mesh.world_size
+    fixed = layout.micro_batch if KEYS["micro_batch_size"] in ledger.wishes else 1
     hosted = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node)
     return [
         ("strategy", layout.strategy, _strategy(layout.strategy, peak), STRATEGY_INPUTS),
         ("offload", layout.offload, _offload(layout.offload, peak, hosted), ("strategy", "gpu", "params")),
-        ("world_size", world, _world(world, facts.machines.gpus, target), ("gpus", "global_batch_size")),
+        ("world_size", world, _world(world, facts.machines.gpus, target // fixed), ("gpus", "global_batch_size")),
     ]
 
 
@@ -196,9 +197,9 @@ def _offload(offload: str, peak: str, host_bytes: int) -> str:
     return f"states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
 
 
-def _world(world_size: int, gpus: int, sequences: int) -> str:
+def _world(world_size: int, gpus: int, micro_batches: int) -> str:
     if world_size == gpus:
         return f"all {gpus} device{'s' * (gpus > 1)}"
-    if sequences < gpus:
-        return f"{world_size} of {gpus} devices: the global batch has no sequences for the others"
+    if micro_batches < gpus:
+        return f"{world_size} of {gpus} devices: the global batch has none for the others"
     return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"

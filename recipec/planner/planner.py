@@ -18,7 +18,7 @@ from recipec.planner.next_better import next_better
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
-from recipec.planner.verdicts import does_not_fit, known_to_fail, rejected
+from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, told
 from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
@@ -90,7 +90,10 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
+    bounds = bounds_of(context, ledger, loaded)
     others = rejected(chosen, found.tried, seconds)
+    kept = activations_kept(context, ledger, chosen, bounds)
+    others += [told(kept, chosen, seconds)] if kept is not None else []
     price = facts.decisions["gpu_price"]
     gpus = facts.machines.gpus
     idle = gpus - chosen.layout.mesh.world_size
@@ -113,7 +116,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
-        shorter_waits=shorter_waits(facts, chosen, found.tried, bounds_of(context, ledger, loaded)),
+        shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import GIB, TIE, Candidate, best, seconds_per_sequence
+from recipec.planner.choose import GIB, TIE, Bounds, Candidate, best, candidates, seconds_per_sequence
 from recipec.planner.fit import Fit
 from recipec.planner.known_bad import Refusal
 from recipec.planner.plan import Rejected
-from recipec.planner.settle import Context
+from recipec.planner.settle import Context, work_of
 from recipec.planner.ways_out import ways_out
 from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Ledger
 
 CLOSEST = 3  # layouts that an error names
 
@@ -62,6 +64,24 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
     return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
+
+
+def activations_kept(context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> Candidate | None:
+    """The same without recomputation, where nothing but rule PREC-004 asks for it."""
+    required, layout = ledger.decisions["checkpointing_required"], chosen.layout
+    if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
+        return None
+    kept = replace(layout, checkpointing=False, recompute_every=1)
+    (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
+    return found if found.fits and seconds_per_sequence(found) < seconds_per_sequence(chosen) else None
+
+
+def told(kept: Candidate, chosen: Candidate, seconds: float) -> Rejected:
+    """Why activations that could be kept are recomputed."""
+    ratio = seconds_per_sequence(kept) / seconds_per_sequence(chosen)
+    reason = f"fits, {1 / ratio:.1f}x faster; PREC-004 recomputes: train.activation_checkpointing = false keeps them"
+    title = f"{kept.title}, activations kept"
+    return Rejected(title, kept.layout, reason, kept.memory.peak_device_bytes, seconds * ratio)
 
 
 def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedRecipe, found: Fit) -> Diagnostic:

@@ -95,7 +95,9 @@ class Goal(Section):
     """What the model should learn to do."""
 
     task: Task = required("Task", "The kind of training.", "instruct")
-    priority: Priority | None = key("Priority", "What matters where there is a choice.", "speed", default="quality")
+    priority: Priority | None = key(
+        "Priority", "What matters where there is a choice; absent, the size of the data decides.", "speed"
+    )
     new_domain: bool | None = key(
         "New domain",
         "The data is far from what the model has seen, or has its own vocabulary.",

@@ -115,7 +115,7 @@ CHECKLIST = (
         _GATES,
         "run_gpu_busy",
         "the GPU was busy for more than 85 % of the run",
-        "known only during the run: look at nvidia-smi (001 asks for 80 %; the stricter figure is used)",
+        "known only during the run: look at nvidia-smi or rocm-smi (001 asks for 80 %; the stricter figure is used)",
         after=True,
     ),
     Item(

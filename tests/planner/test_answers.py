@@ -22,7 +22,11 @@ def changed(base: str, keys: Tables) -> Tables:
 
 
 def stage(folder: Path, base: str, **keys: object) -> StagePlan:
-    plan = compiled(folder, changed(base, {key.replace("__", "."): v for key, v in keys.items()}), only_plan=True).plan
+    return stage_of(folder, changed(base, {key.replace("__", "."): value for key, value in keys.items()}))
+
+
+def stage_of(folder: Path, recipe: Tables) -> StagePlan:
+    plan = compiled(folder, recipe, only_plan=True).plan
     assert plan
     return plan.stages[0]
 
@@ -130,3 +134,13 @@ def test_what_the_rules_do_not_prefer_has_to_be_asked_for(tmp_path: Path) -> Non
     better = stage(tmp_path, "lora-single", hardware__gpu="rtx-4090").next_better
     assert better and better.what == "full fine-tuning"
     assert better.asks == 'train.adaptation = "full"'
+
+
+def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None:
+    """PREC-004 recomputes above 7B; on large cards nothing else does."""
+    recipe = changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B", "hardware.gpu": "h200"})
+    recipe = with_key(recipe, "hardware.gpus_per_node", 8)
+    (kept,) = [other for other in stage_of(tmp_path, recipe).rejected if not other.layout.checkpointing]
+    assert kept.seconds is not None and "PREC-004" in kept.reason
+    free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
+    assert free.seconds <= kept.seconds * 1.25
