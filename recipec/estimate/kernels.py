@@ -16,7 +16,8 @@ from recipec.estimate.work import ALL_LINEAR, Work
 from recipec.layout import Layout
 
 # Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
-# A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11.
+# A100 0.78, H100 0.62 under its power limit, Ada 0.8; T4 falls to its 70 W limit). Read 2026-11. Volta, the small
+# Ampere cards and Blackwell are our decision, by their neighbours.
 MATMUL_SHARE = {7.0: 0.7, 7.5: 0.45, 8.0: 0.78, 8.6: 0.75, 8.9: 0.78, 9.0: 0.62, 10.0: 0.62, 12.0: 0.75}
 MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
 # Flash attention against large products. FlashAttention-2 reaches 0.5 to 0.73 of an A100's peak (Dao 2023): 0.7 of the
@@ -24,8 +25,8 @@ MATMUL_SHARE_OTHER = 0.5  # no published figure used: AMD and unknown cards
 # On an H100 319 of 989 TFLOP/s in a causal forward at 4,096 tokens (Shah et al. 2024, figure 5): 0.5 of its 0.62.
 ATTENTION_SHARE = 0.7
 ATTENTION_SHARE_HOPPER = 0.5
-BANDWIDTH_SHARE = 0.8
-# Small batches leave the matrix units idle: the rate falls to a half at about this many tokens per product.
+BANDWIDTH_SHARE = 0.8  # of the memory's peak, in elementwise kernels: our decision
+# Small batches leave the matrix units idle: the rate falls to a half at this many tokens per product, our decision.
 HALF_RATE_TOKENS = 256
 # Elementwise traffic: bytes moved per byte saved for backward, counted on the eager Llama layer (norms in fp32, rotary
 # embedding, residuals, SwiGLU): 2.9 forward, about twice that backward. An adapter's forward reads its input, casts it
@@ -56,7 +57,8 @@ class Card(Protocol):
 
 
 def peak_flops(card: Card, precision: str) -> float:
-    """Dense matrix rate in operations per second; fp32 is taken at an eighth of the fp16 rate."""
+    """Dense matrix rate in operations per second; fp32 is taken at an eighth of the fp16 rate, our decision between the
+    eighth of a V100 and the sixteenth of an A100 without TF32."""
     if precision == "fp32":
         return card.fp16_tflops * 1e12 / 8
     return (card.bf16_tflops if precision == "bf16" and card.bf16_tflops else card.fp16_tflops) * 1e12

@@ -9,6 +9,7 @@ from recipec.layout import ASSUMED_NETWORK_GBPS
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
+# Infinity Fabric and networks are our decision.
 ACHIEVED = {"nvlink": 0.77, "infinity-fabric": 0.65, "pcie": 0.4, "network": 0.8}
 PCIE_GB_S = 32.0  # PCIe 4.0 x16, one direction
 PCIE_ACHIEVED = 0.75  # pinned copies to and from the host

@@ -10,8 +10,10 @@ from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.step import Step
 from recipec.layout import Layout, Mesh
 
-HIDDEN_SHARE = 0.8  # share of a micro step behind which the strategy's communication can hide
-EXPOSED_SHARE = 0.05  # of each transfer: the first and the last have nothing to hide behind
+# Our decisions: the share of a micro step behind which the strategy's communication can hide, and of each transfer what
+# cannot, since the first and the last have nothing to hide behind.
+HIDDEN_SHARE = 0.8
+EXPOSED_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)

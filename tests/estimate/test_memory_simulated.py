@@ -1,4 +1,8 @@
-"""Peaks of the real modules run on fake tensors (torch 2.13, transformers 5.23, TRL 1.16, PEFT 0.21)."""
+"""Peaks of the real modules run on fake tensors (2026-11: torch 2.13, transformers 5.23, TRL 1.16, PEFT 0.21).
+
+`recipec.simulate` can make the rows of TRL's loss again, as benchmarks/memory_grid.py does for 283 others; those of
+transformers' own loss were simulated once, by the same method, and keep the formula true for runs of other trainers.
+"""
 
 from __future__ import annotations
 
