@@ -42,12 +42,13 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
-            if chosen is not None and effort == PLAIN and _idles(chosen, context):
+            if chosen is None:
+                continue
+            if effort == PLAIN and _idles(chosen, context):  # layouts on all GPUs may still be faster
                 group += _candidates(context, ledger, loaded, [], on_host=True)
-                chosen = _best_with(effort, group)
-            if chosen is not None:
-                preferred = _faster(found[:place], chosen)
-                return Fit(*(preferred or (chosen, ledger)), _all(found), bad)
+                chosen = _best_with(effort, group) or chosen
+            preferred = _faster(found[:place], chosen)
+            return Fit(*(preferred or (chosen, ledger)), _all(found), bad)
     return Fit(None, None, _all(found), bad)
 
 
