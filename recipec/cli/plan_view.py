@@ -217,8 +217,9 @@ def _next(stage: Document) -> list[str]:
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:
-    seconds = row["seconds"]
-    return row["family"], gib(row["peak_device_bytes"]), "-" if seconds is None else duration(seconds), row["reason"]
+    peak, seconds = row["peak_device_bytes"], row["seconds"]
+    memory, time = "-" if peak is None else gib(peak), "-" if seconds is None else duration(seconds)
+    return row["family"], memory, time, row["reason"]
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:

@@ -27,15 +27,17 @@ class Fit:
     ledger: Ledger | None
     tried: Sequence[Candidate]  # in order of preference, the chosen one among them
     bad: Sequence[Refusal]  # why layouts of the preferred adaptation were left out before they were estimated
+    ruled_out: Sequence[Refusal] = ()  # of each adaptation before the chosen one that left none at all, the first
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose."""
-    bad: list[Refusal] = []
+    refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, quantization, because in _adaptations(context):
         ledger = settle(context, adaptation, quantization, because)
-        found.append((ledger, _candidates(context, ledger, loaded, bad if not found else [])))
+        refusals.append([])
+        found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
     for effort in EFFORTS:
         if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
             for ledger, group in found:
@@ -48,8 +50,9 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
                 chosen = _best_with(effort, group) or chosen
             preferred = _faster(found[:place], chosen)
-            return Fit(*(preferred or (chosen, ledger)), _all(found), bad)
-    return Fit(None, None, _all(found), bad)
+            none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
+            return Fit(*(preferred or (chosen, ledger)), _all(found), refusals[0], none_left)
+    return Fit(None, None, _all(found), refusals[0] if refusals else [])
 
 
 def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:

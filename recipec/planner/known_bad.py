@@ -14,10 +14,11 @@ from recipec.rules.core import Decision
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A row of the table, and the combination that it refuses."""
+    """A row of the table, and the combination and layout that it refuses."""
 
     row: BadCombination
     combination: Combination
+    layout: Layout
 
     def mended_by(self, *names: str) -> bool:
         """Whether the combination would pass with the plain values of these."""
@@ -29,7 +30,7 @@ def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architectu
     """The first reason why the layout must not be proposed, None when there is none."""
     combination = _combination(layout, decisions, shape)
     row = next((row for row in known_bad(combination) if row.refused), None)
-    return Refusal(row, combination) if row else None
+    return Refusal(row, combination, layout) if row else None
 
 
 def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[BadCombination]:

@@ -28,7 +28,7 @@ class Rejected:
     family: str  # "full fine-tuning, fsdp"
     layout: Layout
     reason: str
-    peak_device_bytes: int
+    peak_device_bytes: int | None  # None where a rule left it out before it was estimated
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
 
 

@@ -18,7 +18,7 @@ from recipec.planner.next_better import next_better
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
-from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, told
+from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out, told
 from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
@@ -94,6 +94,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     others = rejected(chosen, found.tried, seconds)
     kept = activations_kept(context, ledger, chosen, bounds)
     others += [told(kept, chosen, seconds)] if kept is not None else []
+    others += [ruled_out(context.stage.name, refusal) for refusal in found.ruled_out]
     price = facts.decisions["gpu_price"]
     gpus = facts.machines.gpus
     idle = gpus - chosen.layout.mesh.world_size

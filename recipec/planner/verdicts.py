@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import GIB, TIE, Bounds, Candidate, best, candidates, seconds_per_sequence
+from recipec.planner.choose import GIB, TIE, Bounds, Candidate, adaptation_name, best, candidates, seconds_per_sequence
 from recipec.planner.fit import Fit
 from recipec.planner.known_bad import Refusal
 from recipec.planner.plan import Rejected
@@ -74,6 +74,13 @@ def activations_kept(context: Context, ledger: Ledger, chosen: Candidate, bounds
     kept = replace(layout, checkpointing=False, recompute_every=1)
     (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
     return found if found.fits and seconds_per_sequence(found) < seconds_per_sequence(chosen) else None
+
+
+def ruled_out(stage: str, refusal: Refusal) -> Rejected:
+    """An adaptation that the rules would rather have, of which no layout is known to work here."""
+    return Rejected(
+        adaptation_name(stage, refusal.layout), refusal.layout, f"{refusal.row.id}: {refusal.row.title}", None
+    )
 
 
 def told(kept: Candidate, chosen: Candidate, seconds: float) -> Rejected:

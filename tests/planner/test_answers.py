@@ -144,3 +144,12 @@ def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None
     assert kept.seconds is not None and "PREC-004" in kept.reason
     free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
     assert free.seconds <= kept.seconds * 1.25
+
+
+def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
+    """The rules would rather have adapters, which shared sequences rule out."""
+    recipe = changed("lora-single", {"hardware.gpus_per_node": 8, "train.context_parallel": 2})
+    plan = stage_of(tmp_path, recipe)
+    assert plan.layout.adaptation == "full"
+    (lora,) = [other for other in plan.rejected if other.family == "LoRA"]
+    assert lora.reason.startswith("BAD-021") and lora.peak_device_bytes is None
