@@ -47,4 +47,5 @@ def pins(layout: Layout) -> list[str]:
     keys = [f'train.adaptation = "{"qlora" if layout.quantization == "nf4" else layout.adaptation}"']
     keys += [f'train.strategy = "{layout.strategy}"']
     keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
+    keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]
     return keys + (["train.activation_offload = true"] if layout.activation_offload else [])

@@ -87,6 +87,11 @@ def _within_layers(mesh: Mesh) -> str:
     return "".join(f" x {name} parallel" for name, ranks in kinds if ranks > 1)
 
 
+def by_preference(tried: Iterable[Candidate]) -> list[str]:
+    """The adaptations that were tried, in the order in which the rules would have them."""
+    return list(dict.fromkeys(candidate.adaptation for candidate in tried))
+
+
 def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
     return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))

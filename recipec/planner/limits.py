@@ -91,7 +91,7 @@ def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float
 
 
 def _within(plan: Plan, share: float) -> tuple[str, ...]:
-    """The simplest alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
+    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
     for stage in plan.stages:
         for other in stage.rejected:
             if other.seconds is None or not can_be_built(other.layout):

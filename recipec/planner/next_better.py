@@ -8,7 +8,15 @@ from itertools import chain
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.layout import Layout
 from recipec.planner.changes import more_gpus, more_nodes, within
-from recipec.planner.choose import Candidate, adaptation_name, card_gib, family_of, usable_bytes, with_batch
+from recipec.planner.choose import (
+    Candidate,
+    adaptation_name,
+    by_preference,
+    card_gib,
+    family_of,
+    usable_bytes,
+    with_batch,
+)
 from recipec.planner.known_bad import refused
 from recipec.planner.layouts import layouts
 from recipec.planner.plan import NextBetter
@@ -28,20 +36,20 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     if now is None:
         return None
     family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
-    present = chosen.layout.adaptation, chosen.layout.quantization
-    same, asks = rung == present, _asks(rung, present, tried)  # the same without offload: a network would undo it
-    what = "nothing in CPU memory" if same else adaptation_name(context.stage.name, now[0])
-    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):
+    name = adaptation_name(context.stage.name, now[0])
+    same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
+    what = "nothing in CPU memory" if same else name
+    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):
             return NextBetter(what, family, needs, change, family_of(context.stage.name, found[0]), asks)
     return NextBetter(what, family, needs, None, None, asks)
 
 
-def _asks(rung: Rung, now: Rung, tried: Sequence[Candidate]) -> str:
+def _asks(rung: Rung, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
-    order = list(dict.fromkeys((other.layout.adaptation, other.layout.quantization) for other in tried))
-    if rung == now or (rung in order and order.index(rung) < order.index(now)):
+    order = by_preference(tried)
+    if name in order[: order.index(chosen.adaptation) + 1]:
         return ""
     return 'train.adaptation = "full"' if rung[0] == "full" else 'train.quantization = "none"'
 

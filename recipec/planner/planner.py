@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil
 
 from recipec.diagnostics.model import Report
-from recipec.estimate.cost import run_cost
+from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.bounds import bounds_of
@@ -18,7 +18,7 @@ from recipec.planner.next_better import next_better
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
 from recipec.planner.settle import Context, settle_steps
-from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out, told
+from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
 from recipec.planner.waiting import shorter_waits
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
@@ -70,8 +70,8 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
-        known = known_to_fail(loaded, found.bad)
-        report.add(does_not_fit(context, others, loaded, found) if found.tried else known)
+        fails = does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, found.bad)
+        report.add(fails)
         return None
     plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
@@ -91,16 +91,12 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
     bounds = bounds_of(context, ledger, loaded)
-    others = rejected(chosen, found.tried, seconds)
-    kept = activations_kept(context, ledger, chosen, bounds)
-    others += [told(kept, chosen, seconds)] if kept is not None else []
-    others += [ruled_out(context.stage.name, refusal) for refusal in found.ruled_out]
-    price = facts.decisions["gpu_price"]
-    gpus = facts.machines.gpus
-    idle = gpus - chosen.layout.mesh.world_size
-    noun = device(facts.decisions["gpu_is_cpu"].value)
-    basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
-    cost = run_cost(seconds, gpus, price.value, basis, noun)
+    others = [
+        *rejected(chosen, found.tried, seconds),
+        *activations_kept(context, ledger, chosen, bounds, seconds),
+        *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
+    ]
+    cost = _cost(facts, chosen, seconds)
     needs = needs_of(facts, ledger, chosen)
     record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")
@@ -122,6 +118,14 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
+
+
+def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
+    """Of all devices for so long: what is idle is paid too."""
+    price, gpus = facts.decisions["gpu_price"], facts.machines.gpus
+    idle, noun = gpus - chosen.layout.mesh.world_size, device(facts.decisions["gpu_is_cpu"].value)
+    basis = price.because + (f"; {idle} of {gpus} {noun}s idle, and paid" if idle else "")
+    return run_cost(seconds, gpus, price.value, basis, noun)
 
 
 def _total_steps(ledger: Ledger, chosen: Candidate) -> int:

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import GIB, TIE, Bounds, Candidate, adaptation_name, best, candidates, seconds_per_sequence
+from recipec.planner.choose import (
+    GIB,
+    TIE,
+    Bounds,
+    Candidate,
+    adaptation_name,
+    best,
+    by_preference,
+    candidates,
+    seconds_per_sequence,
+)
 from recipec.planner.fit import Fit
 from recipec.planner.known_bad import Refusal
 from recipec.planner.plan import Rejected
@@ -25,8 +35,8 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     for candidate in tried:
         groups.setdefault(_group(candidate, chosen), []).append(candidate)
     groups.pop(_group(chosen, chosen))
-    preferred = list(dict.fromkeys(candidate.adaptation for candidate in tried))
-    before = preferred[: preferred.index(chosen.adaptation)]  # what the rules would rather have had
+    order = by_preference(tried)
+    before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
     return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
 
 
@@ -66,14 +76,20 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
 
 
-def activations_kept(context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> Candidate | None:
-    """The same without recomputation, where nothing but rule PREC-004 asks for it."""
+def activations_kept(
+    context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds, seconds: float
+) -> list[Rejected]:
+    """The same without recomputation, where nothing but rule PREC-004 asks for it and it is faster."""
     required, layout = ledger.decisions["checkpointing_required"], chosen.layout
     if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
-        return None
+        return []
     kept = replace(layout, checkpointing=False, recompute_every=1)
     (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
-    return found if found.fits and seconds_per_sequence(found) < seconds_per_sequence(chosen) else None
+    if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
+        return []
+    reason = f"fits, {1 / ratio:.1f}x faster; PREC-004 recomputes: train.activation_checkpointing = false keeps them"
+    peak = found.memory.peak_device_bytes
+    return [Rejected(f"{found.title}, activations kept", found.layout, reason, peak, seconds * ratio)]
 
 
 def ruled_out(stage: str, refusal: Refusal) -> Rejected:
@@ -81,14 +97,6 @@ def ruled_out(stage: str, refusal: Refusal) -> Rejected:
     return Rejected(
         adaptation_name(stage, refusal.layout), refusal.layout, f"{refusal.row.id}: {refusal.row.title}", None
     )
-
-
-def told(kept: Candidate, chosen: Candidate, seconds: float) -> Rejected:
-    """Why activations that could be kept are recomputed."""
-    ratio = seconds_per_sequence(kept) / seconds_per_sequence(chosen)
-    reason = f"fits, {1 / ratio:.1f}x faster; PREC-004 recomputes: train.activation_checkpointing = false keeps them"
-    title = f"{kept.title}, activations kept"
-    return Rejected(title, kept.layout, reason, kept.memory.peak_device_bytes, seconds * ratio)
 
 
 def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedRecipe, found: Fit) -> Diagnostic:

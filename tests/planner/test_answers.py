@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
+from recipec.cli.plan_view import plan_text
 from recipec.planner.plan import StagePlan
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
@@ -153,3 +155,19 @@ def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
     assert plan.layout.adaptation == "full"
     (lora,) = [other for other in plan.rejected if other.family == "LoRA"]
     assert lora.reason.startswith("BAD-021") and lora.peak_device_bytes is None
+    text = plan_text(json.loads(compiled(tmp_path, recipe, only_plan=True).plan_json))
+    assert "cannot write shared layers yet (E0410)" in text
+    assert re.search(r"LoRA +- +- +BAD-021", text)
+
+
+def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
+    recipe = with_key(changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B"}), "hardware.gpu", "h200")
+    recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "train.strategy", "fsdp")
+    plan = stage_of(tmp_path, recipe)
+    (kept,) = [other for other in plan.rejected if not other.layout.checkpointing]
+    assert kept.seconds is not None
+    limited = with_key(recipe, "budget.max_hours", (kept.seconds + plan.seconds) / 2 / 3600)
+    (problem,) = [found for found in compiled(tmp_path, limited).diagnostics if found.code == "E0403"]
+    assert "train.activation_checkpointing = false" in problem.help[0]
+    kept_to = with_key(limited, "train.activation_checkpointing", False)
+    assert "E0403" not in codes(compiled(tmp_path, kept_to))

@@ -102,3 +102,13 @@ def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
     )
     found = compiled(tmp_path, with_key(LORA, "recipe.extends", "team.toml"))
     assert codes(found) == [code] * bool(code)
+
+
+def test_a_limit_in_money_does_not_pass_where_no_price_is_known(tmp_path: Path) -> None:
+    (tmp_path / "team.toml").write_text("[policy]\nmax_usd = 0.0001\n")
+    assert "E0404" in codes(compiled(tmp_path, with_key(BASES["cpu"], "recipe.extends", "team.toml")))
+
+
+def test_offload_on_one_gpu_is_told_what_it_needs(tmp_path: Path) -> None:
+    (problem,) = compiled(tmp_path, with_key(LORA, "train.offload", "cpu")).diagnostics
+    assert problem.code == "E0405" and "from two GPUs on" in problem.help[0]
