@@ -20,7 +20,7 @@ MODELS = {  # name -> what it adds
     "google/gemma-3-1b-pt": "tied 262k vocabulary, four norms, sliding window",
     "Qwen/Qwen3-30B-A3B": "mixture of 128 experts",
 }
-METHODS = {"full": ("full", "none"), "lora": ("lora", "none"), "qlora": ("lora", "nf4")}
+METHODS = ("full", "lora", "qlora")
 RANKS = (("single", 1), ("ddp", 8), ("fsdp", 8), ("fsdp", 64), ("hsdp", 32))
 TRAINERS = ("sft", "dpo")
 OPTIMIZERS = ("adafactor", "lion", "sgd")  # beside AdamW: full fine-tuning of two models, on one device and with DDP
@@ -78,11 +78,9 @@ class Case:
 
     @property
     def layout(self) -> Layout:
-        adaptation, quantization = METHODS[self.method]
         meshes = {"fsdp": Mesh(shard=self.ranks), "hsdp": Mesh(replicate=self.ranks // 8, shard=8)}
         return Layout(
-            adaptation=adaptation,
-            quantization=quantization,
+            adaptation=self.method,
             precision="bf16",
             strategy=self.strategy,
             mesh=meshes.get(self.strategy, Mesh(replicate=self.ranks)),

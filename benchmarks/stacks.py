@@ -7,7 +7,14 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Layout, Mesh
 
-_METHODS = {"full": "full", "lora": "lora", "qlora": "lora", "full SFT": "full", "full DPO": "full", "pretrain": "full"}
+_METHODS = {
+    "full": "full",
+    "lora": "lora",
+    "qlora": "qlora",
+    "full SFT": "full",
+    "full DPO": "full",
+    "pretrain": "full",
+}
 
 
 def case_of(row: Row) -> Case:
@@ -65,7 +72,6 @@ def layout(row: Row, strategy: str, optimizer: str = "adamw", checkpointing: boo
     mesh = Mesh(shard=ranks) if sharded else Mesh(replicate=ranks)
     return Layout(
         adaptation=_METHODS[method],
-        quantization="nf4" if method == "qlora" else "none",
         precision=_precision(row),
         strategy=strategy if ranks > 1 else "single",
         mesh=mesh,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
+
 ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
 
 
@@ -48,10 +50,9 @@ class Mesh:
 class Layout:
     """One candidate of the planner: everything that decides memory and speed and nothing that decides learning."""
 
-    adaptation: str  # full | lora
-    quantization: str  # none | nf4
+    adaptation: str  # a row of recipec.axes.adaptations
     precision: str  # bf16 | fp16 | fp32: the compute dtype
-    strategy: str  # single | ddp | fsdp | hsdp | zero1 | zero2 | zero3
+    strategy: str  # a row of recipec.axes.strategies
     mesh: Mesh
     offload: str  # none | cpu
     micro_batch: int  # sequences per rank and micro step (pairs for preference methods)
@@ -62,6 +63,21 @@ class Layout:
     optimizer: str  # adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, lion, lion-8bit or sgd
     recompute_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
     activation_offload: bool = False  # with checkpointing: the inputs of recomputed layers wait in host memory
+
+    @property
+    def adapts(self) -> Adaptation:
+        """The row of its adaptation."""
+        return ADAPTATIONS[self.adaptation]
+
+    @property
+    def spreads(self) -> Strategy:
+        """The row of its strategy."""
+        return STRATEGIES[self.strategy]
+
+    @property
+    def quantization(self) -> str:
+        """How the base below an adapter is stored: a row of recipec.axes.adaptations.BASES."""
+        return self.adapts.base
 
     @property
     def on_device(self) -> bool:

@@ -69,7 +69,7 @@ class StageJob:
 
     @property
     def lora(self) -> bool:
-        return self.plan.layout.adaptation == "lora"
+        return self.plan.layout.adapts.family == "lora"
 
     @property
     def nf4(self) -> bool:

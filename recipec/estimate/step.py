@@ -60,7 +60,7 @@ class Step:
 
 def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
     """Resolve everything that the stages of a step need."""
-    choices = (layout.adaptation, layout.quantization, layout.precision, layout.strategy, layout.offload)
+    choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
     architecture = narrowed(architecture, layout.mesh.tensor)
     sequences, context = layout.micro_batch * work.sequences_per_example, layout.mesh.context
@@ -85,8 +85,8 @@ def _depth(layout: Layout, layers: int) -> Depth:
 
 @lru_cache(maxsize=8192)
 def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
-    adaptation, quantization, precision, strategy, offload = choices
-    layout = Layout(adaptation, quantization, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
+    adaptation, precision, strategy, offload = choices
+    layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
     path, count = code_path(layout, work), rank_sizes(architecture, work.lora, mesh.tensor)
     gathered = gathered_sizes(architecture, work.lora, mesh)
     return Fixed(

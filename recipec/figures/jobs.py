@@ -60,8 +60,7 @@ class Job:
     def layout(self) -> Layout:
         replicated = self.strategy in ("single", "ddp")
         return Layout(
-            adaptation="full" if self.way == "full" else "lora",
-            quantization="nf4" if self.way == "qlora" else "none",
+            adaptation=self.way,
             precision=self.precision,
             strategy=self.strategy,
             mesh=Mesh(replicate=self.ranks) if replicated else Mesh(shard=self.ranks),

@@ -44,7 +44,7 @@ def _instead(stage: StagePlan) -> list[str]:
 
 def pins(layout: Layout) -> list[str]:
     """What a recipe says in [train] to get a layout of this kind."""
-    keys = [f'train.adaptation = "{"qlora" if layout.quantization == "nf4" else layout.adaptation}"']
+    keys = [f'train.adaptation = "{layout.adaptation}"']
     keys += [f'train.strategy = "{layout.strategy}"']
     keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
     keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]

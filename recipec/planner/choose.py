@@ -79,7 +79,7 @@ def adaptation_name(stage: str, layout: Layout) -> str:
     """What is trained, for people: "QLoRA"."""
     if layout.quantization == "nf4":
         return "QLoRA"
-    return "LoRA" if layout.adaptation == "lora" else _ALL_WEIGHTS.get(stage, "full fine-tuning")
+    return "LoRA" if layout.adapts.family == "lora" else _ALL_WEIGHTS.get(stage, "full fine-tuning")
 
 
 def _within_layers(mesh: Mesh) -> str:

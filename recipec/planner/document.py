@@ -90,7 +90,7 @@ def _rate(tokens_per_second: float) -> float:
 def _choice(plan: StagePlan) -> dict[str, Any]:
     layout = plan.layout
     return {
-        "adaptation": layout.adaptation,
+        "adaptation": layout.adapts.family,
         "quantization": layout.quantization,
         "precision": layout.precision,
         "strategy": layout.strategy,

@@ -43,7 +43,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
     targets = value.get("lora_targets", "all-linear")
     return Combination(
         stage=value["stage"],
-        adaptation=layout.adaptation,
+        adaptation=layout.adapts.family,
         quantization=layout.quantization,
         precision=layout.precision,
         model_type=value["model_type"],

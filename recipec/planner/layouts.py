@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from recipec.axes import adaptation_of
 from recipec.layout import Layout, Machines
 from recipec.planner.meshes import meshes
 from recipec.rules.core import Ledger
@@ -29,8 +30,7 @@ def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
         if offload == "cpu" and strategy not in OFFLOADING:
             continue
         plain = Layout(
-            adaptation=value["adaptation"],
-            quantization=value["quantization"],
+            adaptation=adaptation_of(value["adaptation"], value["quantization"]).name,
             precision=value["precision"],
             strategy=strategy,
             mesh=mesh,

@@ -56,7 +56,7 @@ def _asks(rung: Rung, name: str, chosen: Candidate, tried: Sequence[Candidate]) 
 
 def _next_rung(context: Context, layout: Layout) -> Rung | None:
     """Without offload what is offloaded now; otherwise more of the model."""
-    rung = layout.adaptation, layout.quantization
+    rung = layout.adapts.family, layout.quantization
     if not layout.on_device:
         return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else rung
     fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
@@ -65,7 +65,7 @@ def _next_rung(context: Context, layout: Layout) -> Rung | None:
 
 def _on(candidate: Candidate, rung: Rung) -> bool:
     layout = candidate.layout
-    return (layout.adaptation, layout.quantization) == rung and layout.on_device
+    return (layout.adapts.family, layout.quantization) == rung and layout.on_device
 
 
 def _least(context: Context, rung: Rung) -> tuple[Layout, MemoryEstimate] | None:

@@ -37,7 +37,6 @@ def layout(adaptation="lora", batch=1, ranks=1, strategy="single", **changes) ->
     """A layout with everything but the arguments at its plain value; ranks shard where the strategy does."""
     mesh = Mesh(replicate=ranks) if strategy in ("single", "ddp") else Mesh(shard=ranks)
     plain = {
-        "quantization": "none",
         "precision": "bf16",
         "offload": "none",
         "accumulation": 1,

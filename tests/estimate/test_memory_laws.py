@@ -68,7 +68,9 @@ def test_adapter_runs_are_affine_in_tokens(name, architecture, quantization, cha
         **{**PUBLISHED, **changes},
     )
     tokens = (4 * 4096, 32 * 4096)
-    low, high = (peak(architecture, layout(batch=batch, quantization=quantization), work) for batch in (4, 32))
+    low, high = (
+        peak(architecture, layout("qlora" if quantization == "nf4" else "lora", batch), work) for batch in (4, 32)
+    )
     slope = (high - low) / (tokens[1] - tokens[0])
     assert slope / 1000 == pytest.approx(slope_kb, rel=0.035)
     assert (low - slope * tokens[0]) / GIB == pytest.approx(intercept_gib, rel=0.06)
@@ -96,7 +98,7 @@ def test_full_adamw_state_is_sixteen_bytes_per_parameter():
 
 
 def test_four_bit_weights_take_half_a_byte_and_their_scales():
-    estimate = step_memory(LLAMA_8B, layout(quantization="nf4"), Work(lora=LoraShape(16)))
+    estimate = step_memory(LLAMA_8B, layout("qlora"), Work(lora=LoraShape(16)))
     rest = 2 * LLAMA_8B.embedding_params + 2 * LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     linear = LLAMA_8B.params - LLAMA_8B.embedding_params - LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     assert (estimate.terms["weights"] - rest) / linear == pytest.approx(0.515869, abs=1e-6)
@@ -150,7 +152,7 @@ def test_sgd_copies_the_gradients_for_a_decay_and_keeps_nothing():
 def test_bitsandbytes_keeps_fp32_states_of_bf16_adapters():
     qlora = Work(lora=LoraShape(16))
     torch_adamw, lion = (
-        step_memory(LLAMA_8B, layout(quantization="nf4", optimizer=name), qlora).terms["optimizer_states"]
+        step_memory(LLAMA_8B, layout("qlora", optimizer=name), qlora).terms["optimizer_states"]
         for name in ("adamw", "lion")
     )
     assert torch_adamw == lion  # two of 2 bytes, one of 4

@@ -37,7 +37,7 @@ def runs(draw):
     adaptation = draw(st.sampled_from(["full", "lora"]))
     sharded = strategy in ("fsdp", "zero2", "zero3")
     shape = layout(
-        adaptation,
+        "qlora" if adaptation == "lora" and not sharded and draw(st.booleans()) else adaptation,
         draw(st.integers(1, 16)),
         1 if strategy == "single" else draw(st.sampled_from([2, 8])),
         strategy,
@@ -47,7 +47,6 @@ def runs(draw):
         accumulation=draw(st.sampled_from([1, 4])),
         offload=draw(st.sampled_from(["none", "cpu"])) if sharded else "none",
         optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
-        quantization="nf4" if adaptation == "lora" and not sharded and draw(st.booleans()) else "none",
         precision=draw(st.sampled_from(["bf16", "fp16", "fp32"])),
         attention=draw(st.sampled_from(["sdpa", "eager", "flash_attention_2"])),
     )

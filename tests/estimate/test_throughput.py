@@ -105,7 +105,7 @@ def test_a_reference_gathers_the_weights_once_more():
 
 def test_ddp_sends_gradients_in_the_type_that_trains():
     adapters = Work(lora=LoraShape(16))
-    plain, quantized = (sent(layout("lora", 1, 8, "ddp", quantization=name), adapters)[1] for name in ("none", "nf4"))
+    plain, quantized = (sent(layout(name, 1, 8, "ddp"), adapters)[1] for name in ("lora", "qlora"))
     assert plain == 2 * quantized
 
 
@@ -166,7 +166,7 @@ def test_work_that_is_not_done_takes_no_time():
     assert seconds(layout(batch=4), lora) < seconds(layout("full", 4), full)
     assert seconds(layout(batch=4, checkpointing=False), lora) < seconds(layout(batch=4), lora)
     shared = replace(lora, adapters="bf16")
-    assert seconds(layout(batch=4), shared) < seconds(layout(batch=4, quantization="nf4"), shared)
+    assert seconds(layout(batch=4), shared) < seconds(layout("qlora", batch=4), shared)
 
 
 def test_small_batches_are_launch_bound():

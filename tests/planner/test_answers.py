@@ -69,7 +69,7 @@ def test_what_the_rules_prefer_is_taken_where_it_is_also_faster(tmp_path: Path) 
     hardware = {"vram_gib": 24, "gpus_per_node": 3, "gpu_link": "nvlink", "host_memory_gib": 2000}
     recipe = with_key(changed("lora-single", keys), "hardware", hardware)
     layout = good(tmp_path, with_key(recipe, "train", {"global_batch_size": 64})).plan.stages[0].layout
-    assert (layout.adaptation, layout.quantization, layout.mesh.world_size) == ("lora", "none", 3)
+    assert (layout.adapts.family, layout.quantization, layout.mesh.world_size) == ("lora", "none", 3)
 
 
 def test_what_is_run_is_what_the_bundle_says(tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ def test_no_size_between_the_ends_takes_less_than_both(strategy, adaptation, che
     found = model("Qwen/Qwen2.5-0.5B")
     assert found
     mesh = Mesh() if strategy == "single" else Mesh(shard=RANKS)
-    plain = Layout(
-        *(adaptation, "none", "bf16", strategy, mesh, "none", 1, 1, checkpointing, attention, False, "adamw")
-    )
+    plain = Layout(*(adaptation, "bf16", strategy, mesh, "none", 1, 1, checkpointing, attention, False, "adamw"))
     work = Work(lora=LoraShape(16) if adaptation == "lora" else None, padded=True, sync_each_batch=True)
     share = GLOBAL_BATCH // mesh.data_parallel
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= share]

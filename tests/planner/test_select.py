@@ -61,7 +61,7 @@ def test_the_model_suits_the_hardware(
     plan = good(tmp_path, with_key(recipe, "goal.priority", priority) if priority else recipe).plan
     assert plan is not None and plan.selection is not None
     layout = plan.stages[-1].layout
-    assert (plan.selection.model, layout.adaptation, layout.quantization) == (name, adaptation, quantization)
+    assert (plan.selection.model, layout.adapts.family, layout.quantization) == (name, adaptation, quantization)
 
 
 # What the recipe asks for, on one GPU of 40 GiB, and the model that is chosen then.

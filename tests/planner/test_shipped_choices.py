@@ -29,7 +29,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
 def _choices(found: Compilation) -> list[tuple[str, ...]]:
     assert found.plan, [str(finding) for finding in found.diagnostics]
     layouts = [(part.stage.name, part.layout) for part in found.plan.stages]
-    return [(name, lay.adaptation, lay.quantization, lay.strategy, lay.offload) for name, lay in layouts]
+    return [(name, lay.adapts.family, lay.quantization, lay.strategy, lay.offload) for name, lay in layouts]
 
 
 def test_every_shipped_recipe_is_listed() -> None:

@@ -14,7 +14,7 @@ from recipec.simulate.notes import obstacle
 
 LORA = Work(seq_len_tokens=1024, lora=LoraShape(16), sync_each_batch=True)
 FULL = replace(LORA, lora=None)
-PLAIN = Layout("lora", "none", "bf16", "single", Mesh(), "none", 2, 1, True, "sdpa", False, "adamw")
+PLAIN = Layout("lora", "bf16", "single", Mesh(), "none", 2, 1, True, "sdpa", False, "adamw")
 SHARDED = {"strategy": "fsdp", "mesh": Mesh(shard=8)}
 
 
@@ -26,7 +26,7 @@ RUNS = {
     "lora": (PLAIN, LORA),
     "full, kept": (replace(PLAIN, adaptation="full", checkpointing=False), FULL),
     "dpo, sharded": (replace(PLAIN, adaptation="full", **SHARDED), replace(FULL, objective="dpo", reference="model")),
-    "qlora, sharded": (replace(PLAIN, quantization="nf4", **SHARDED), LORA),
+    "qlora, sharded": (replace(PLAIN, adaptation="qlora", **SHARDED), LORA),
 }
 
 

@@ -1,0 +1,122 @@
+"""The adaptations: which weights train, on which base. One row each, the smallest change first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptation:
+    """What is trained, and what follows from it for a run and for what it leaves."""
+
+    name: str
+    title: str  # for people: "QLoRA"
+    family: str  # the value of train.adaptation
+    base: str  # the value of train.quantization
+    means: str  # for editors
+    summary: str  # in a sentence: "a LoRA adapter on a 4-bit base"
+    trains_all: bool  # every weight, not an adapter beside them
+    reference: str  # what serves preference methods as the frozen start: model (a second copy) | adapter-off
+    config: str  # the class of peft; "" where there is none
+    packages: tuple[str, ...]  # that a bundle needs for it
+    saves: tuple[str, ...]  # files that a save must have left
+    weights: str  # where they are: a glob
+    merges: bool  # into one model that loads without PEFT
+    above: str  # the next larger one; "" for the largest
+    asked_by: str  # the line of [train] that asks for it against the rules' order
+    because: str  # why it is taken
+    source: str
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its base is stored in fewer bits than it computes in."""
+        return self.base != "none"
+
+
+_LORA = {
+    "family": "lora",
+    "trains_all": False,
+    "reference": "adapter-off",
+    "config": "LoraConfig",
+    "saves": ("adapter_config.json",),
+    "weights": "adapter_model*.safetensors",
+    "merges": True,
+}
+
+LORA = Adaptation(
+    **_LORA,
+    name="lora",
+    title="LoRA",
+    base="none",
+    means="train low-rank adapters",
+    summary="a LoRA adapter",
+    packages=("peft",),
+    above="full",
+    asked_by='train.quantization = "none"',
+    because="LoRA on an unquantised base: about 1 % of the parameters, exact merge, the default of 001 and 003",
+    source="LoRA (arXiv 2106.09685, 2021)",
+)
+QLORA = Adaptation(
+    **_LORA,
+    name="qlora",
+    title="QLoRA",
+    base="nf4",
+    means="lora on a base quantised to nf4",
+    summary="a LoRA adapter on a 4-bit base",
+    packages=("peft", "bitsandbytes"),
+    above="lora",
+    asked_by='train.adaptation = "qlora"',
+    because="LoRA on a 4-bit NF4 base: a quarter of the base's bf16 size, slower steps, and a merged model that "
+    "differs slightly from what was trained (peft #1043)",
+    source="QLoRA (arXiv 2305.14314, 2023)",
+)
+FULL = Adaptation(
+    name="full",
+    title="full fine-tuning",
+    family="full",
+    base="none",
+    means="train every weight",
+    summary="all weights",
+    trains_all=True,
+    reference="model",
+    config="",
+    packages=(),
+    saves=("config.json",),
+    weights="model*.safetensors",
+    merges=False,
+    above="",
+    asked_by='train.adaptation = "full"',
+    because="full fine-tuning: the largest shift, 16 bytes per parameter with AdamW; for over 100K rows, new knowledge",
+    source="Llama 2 (arXiv 2307.09288, 2023), section 3.1",
+)
+
+ADAPTATIONS = {row.name: row for row in (LORA, QLORA, FULL)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """How the frozen weights below an adapter are stored."""
+
+    name: str  # the value of train.quantization
+    means: str
+    bits: int | None  # None: those of the compute type
+
+
+BASES = {
+    row.name: row
+    for row in (
+        Base(name="none", means="the base as it is", bits=None),
+        Base(name="nf4", means="the frozen base in 4-bit NormalFloat", bits=4),
+    )
+}
+
+
+def adaptation_of(family: str, base: str) -> Adaptation:
+    """The row of a pair of recipe values; raises StopIteration where no row has it."""
+    return next(row for row in ADAPTATIONS.values() if (row.family, row.base) == (family, base))
+
+
+def families() -> dict[str, str]:
+    """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
+    named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
+    return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}

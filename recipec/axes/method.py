@@ -1,0 +1,134 @@
+"""What a training method is to the rest of the compiler: one row of pure data.
+
+A method's rows live in `recipec/axes/methods/`, its trainer arguments in `recipec/backends/methods/`; nothing else
+knows its name. Every field is required: a row that lacks one does not construct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """One row of a table of defaults: the first row whose conditions hold gives the value.
+
+    An empty condition always holds.
+    """
+
+    value: float
+    because: str  # the fact that decides, without the value
+    source: str  # public: a paper with its arXiv number, a library file with its version
+    accepts: tuple[float, float] | None = None  # inclusive; a recipe's value outside it is warned about
+    adaptations: tuple[str, ...] = ()  # names of recipec.axes.adaptations
+    sizes: tuple[str, ...] = ()  # rows of the table of data sizes: "<1K", "1K-10K", "10K-100K", ">100K"
+    params_below: float = inf  # parameters of the model
+
+
+Defaults = tuple[Default, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One forward pass of a micro step, in the order in which the trainer runs them."""
+
+    model: str  # policy | reference | teacher
+    sequences: int  # per example
+    gradient: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A hyperparameter that not every method has, and the key of [alignment] that sets it."""
+
+    id: str  # of its rule, never reused: "DPO-001"
+    name: str  # of the decision: "beta"
+    key: str  # in [alignment]: "beta"
+    title: str  # for editors: "Beta"
+    description: str  # for editors and the reference of keys
+    value: float | str
+    because: str
+    source: str
+    accepts: tuple[float, float] | None  # inclusive; outside it a recipe's value is warned about
+    above: float | None  # the schema's bounds: above < value <= most; None for a name
+    most: float | None
+    values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
+    watch: str
+    page: str  # what `recipec explain ID` says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One training method, apart from its own trainer arguments."""
+
+    # who it is
+    name: str  # of the stage: its folder, [train.NAME], its files in methods/
+    title: str  # "direct preference optimization"
+    learns: str  # after "It learns": "to prefer the chosen answer over the rejected one"
+    full_name: str  # what training all weights is called: "full fine-tuning"
+    source: str
+    # when it runs
+    task: str  # the goal.task that it fulfils
+    alignment: str  # how alignment.method names it; "" where the task alone decides
+    means: str  # what `task`, or `alignment.method`, means by it, for editors and `recipec init`
+    section: str  # of [data] that holds its rows; data.train is read where the recipe has no such section
+    formats: tuple[str, ...]  # names of recipec.axes.row_formats, the usual one first
+    after: tuple[str, ...]  # methods that run before it where data.train holds rows for them
+    # what runs
+    module: str  # that trainer and configuration are imported from: "trl"
+    trainer: str
+    config: str
+    auto_class: str  # that loads the result: "AutoModelForCausalLM"
+    random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
+    passes: tuple[Pass, ...]
+    head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py
+    loss_outputs: tuple[str, ...]  # what TRL's fused head is asked for; empty where it is not used
+    generates: bool
+    # how its rows are laid out
+    block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
+    packs: str  # blocks | examples | never
+    packs_because: str
+    groups_lengths: bool  # rows of similar length make a batch
+    groups_because: str
+    drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
+    keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
+    accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps
+    # its hyperparameters
+    adaptations: tuple[str, ...]  # names of recipec.axes.adaptations that it can run with
+    preferred: tuple[str, ...]  # the order that it wants them in; empty: the rules decide
+    preferred_because: str
+    learning_rate: Defaults
+    warmup: Defaults
+    epochs: Defaults
+    global_batch: Defaults
+    weight_decay: Defaults
+    adam_beta2: Defaults
+    lora_rank: Defaults
+    lora_alpha_most: int
+    lora_dropout: Defaults
+    own: tuple[Own, ...]
+    # what shows that it works
+    metrics: tuple[str, ...]  # that it logs beside those of every method
+    proof: tuple[str, ...]  # checks of recipec/verify/learn_checks.py
+
+    @property
+    def sequences_per_example(self) -> int:
+        """Sequences of the pass that is differentiated."""
+        return next(part.sequences for part in self.passes if part.gradient)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a frozen copy of its start scores the rows too."""
+        return any(part.model == "reference" for part in self.passes)
+
+    @property
+    def has_teacher(self) -> bool:
+        """Whether another model scores the rows too."""
+        return any(part.model == "teacher" for part in self.passes)
+
+    @property
+    def of_text(self) -> bool:
+        """Whether it learns every token of plain text, which is cut into blocks."""
+        return self.block_tokens is not None

@@ -1,0 +1,163 @@
+"""The formats of training rows: what a row must have, what it teaches, and what it becomes. One row each.
+
+A format is how rows are written in the user's files. A kind is what preparation makes of them and a trainer reads;
+several formats become one kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What one column of a row is for."""
+
+    name: str
+    aliases: tuple[str, ...]  # names that are understood without being told, the usual one first
+    required: bool
+    holds: tuple[str, ...]  # of strings, messages, from-value (messages with `from` and `value`), flags
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What a trainer reads: the columns of data/STAGE/*.jsonl."""
+
+    name: str
+    columns: tuple[str, ...]
+    taught: tuple[str, ...]  # those of them that hold what is learned
+    scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
+    template: str  # templates/rows/NAME.py.j2: how rows become tokens
+
+
+KINDS = {
+    row.name: row
+    for row in (
+        Kind(name="text", columns=("text",), taught=("text",), scored="", template="text"),
+        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", template="chat"),
+        Kind(
+            name="completion",
+            columns=("prompt", "completion"),
+            taught=("completion",),
+            scored="completion",
+            template="completion",
+        ),
+        Kind(
+            name="pairs",
+            columns=("prompt", "chosen", "rejected"),
+            taught=("chosen", "rejected"),
+            scored="chosen",
+            template="pairs",
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFormat:
+    """One way to write training rows."""
+
+    name: str  # the value of data.format
+    means: str  # for editors
+    kind: str  # what preparation makes of it
+    roles: tuple[Role, ...]
+    splits: bool  # a long row can be cut into several
+    loss_on: str  # all | assistant | completion: which tokens are learned
+    turns: bool  # rows are rendered with a chat template
+    wraps: bool  # strings become messages: a question of the user, an answer of the assistant
+    implicit: str  # a role that other roles may hold the beginning of; "" where there is none
+    recognized: str  # how a person recognises it
+
+    @property
+    def required(self) -> tuple[Role, ...]:
+        return tuple(role for role in self.roles if role.required)
+
+    def role(self, name: str) -> Role:
+        """The role of that name; raises StopIteration where there is none."""
+        return next(role for role in self.roles if role.name == name)
+
+
+_TEXTS, _TURNS = ("strings",), ("strings", "messages")
+_PROMPTS = ("prompt", "question", "query")
+
+PREFERENCE = RowFormat(
+    name="preference",
+    means="a prompt with a chosen and a rejected answer",
+    kind="pairs",
+    roles=(
+        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS),
+        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS),
+        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS),
+    ),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=True,
+    implicit="prompt",
+    recognized="`chosen` and `rejected`, and a `prompt` unless both begin with the same messages",
+)
+CHAT = RowFormat(
+    name="chat",
+    means="lists of messages with roles",
+    kind="chat",
+    roles=(
+        Role(
+            name="messages",
+            aliases=("messages", "conversations", "conversation"),
+            required=True,
+            holds=("messages", "from-value"),
+        ),
+    ),
+    splits=False,
+    loss_on="assistant",
+    turns=True,
+    wraps=False,
+    implicit="",
+    recognized="`messages`: a list of `role` and `content`, or of `from` and `value`",
+)
+INSTRUCTION = RowFormat(
+    name="instruction",
+    means="an instruction, perhaps an input, and the output",
+    kind="completion",
+    roles=(
+        Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS),
+        Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS),
+        Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS),
+    ),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=False,
+    implicit="",
+    recognized="`instruction` and `output`, and an `input` that may be empty",
+)
+PROMPT_COMPLETION = RowFormat(
+    name="prompt-completion",
+    means="a prompt and its completion",
+    kind="completion",
+    roles=(
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS),
+        Role(name="completion", aliases=("completion", "response", "answer"), required=True, holds=_TURNS),
+    ),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=True,
+    implicit="",
+    recognized="`prompt` and `completion`, as texts or as lists of messages",
+)
+TEXT = RowFormat(
+    name="text",
+    means="raw text",
+    kind="text",
+    roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS),),
+    splits=True,
+    loss_on="all",
+    turns=False,
+    wraps=False,
+    implicit="",
+    recognized="`text`, or .txt files",
+)
+
+# In the order in which a row is tried against them.
+ROW_FORMATS = {row.name: row for row in (PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT)}
