@@ -6,7 +6,7 @@ knows its name. Every field is required: a row that lacks one does not construct
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -127,6 +127,10 @@ class Method:
     def has_teacher(self) -> bool:
         """Whether another model scores the rows too."""
         return any(part.model == "teacher" for part in self.passes)
+
+    def rows_in(self, sections: Collection[str]) -> str:
+        """Which of the sections of [data] that a recipe has holds its rows."""
+        return self.section if self.section in sections else "train"
 
     @property
     def of_text(self) -> bool:
