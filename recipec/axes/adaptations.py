@@ -22,6 +22,7 @@ class Adaptation:
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
     merges: bool  # into one model that loads without PEFT
+    unasked: bool  # the planner may take it where the recipe leaves it open
     above: str  # the next larger one; "" for the largest
     asked_by: str  # the line of [train] that asks for it against the rules' order
     because: str  # why it is taken
@@ -41,6 +42,7 @@ _LORA = {
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "merges": True,
+    "unasked": True,
 }
 
 LORA = Adaptation(
@@ -84,6 +86,7 @@ FULL = Adaptation(
     saves=("config.json",),
     weights="model*.safetensors",
     merges=False,
+    unasked=True,
     above="",
     asked_by='train.adaptation = "full"',
     because="full fine-tuning: the largest shift, 16 bytes per parameter with AdamW; for over 100K rows, new knowledge",

@@ -119,6 +119,11 @@ class Method:
         return next(part.sequences for part in self.passes if part.gradient)
 
     @property
+    def single_pass(self) -> bool:
+        """Whether a step is one pass of the policy over one sequence per example."""
+        return len(self.passes) == 1 and self.sequences_per_example == 1
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
         return any(part.model == "reference" for part in self.passes)

@@ -20,6 +20,7 @@ class Strategy:
     offloads: tuple[str, ...]  # values of train.offload beside "none"
     one_rank: bool  # for one rank; the others need two or more
     on_cpu: bool
+    shares_layers: bool  # its meshes may also split layers between ranks: tensor, context, expert parallelism
     searched_from_nodes: int  # nodes from which on the planner tries it unasked
     because: str  # why it is taken, before its memory
     pros: str
@@ -49,6 +50,7 @@ _FSDP = {
     "offloads": (),
     "one_rank": False,
     "on_cpu": False,
+    "shares_layers": True,
 }
 _ZERO = {
     "engine": "deepspeed",
@@ -56,6 +58,7 @@ _ZERO = {
     "offloads": ("cpu",),
     "one_rank": False,
     "on_cpu": False,
+    "shares_layers": False,
     "searched_from_nodes": 1,
 }
 
@@ -69,6 +72,7 @@ SINGLE = Strategy(
     offloads=(),
     one_rank=True,
     on_cpu=True,
+    shares_layers=False,
     searched_from_nodes=1,
     because="one device: nothing to distribute",
     pros="nothing to configure, nothing to wait for",
@@ -85,6 +89,7 @@ DDP = Strategy(
     offloads=(),
     one_rank=False,
     on_cpu=True,
+    shares_layers=False,
     searched_from_nodes=1,
     because="the model fits on every device, so only gradients are exchanged",
     pros="the least communication: one all-reduce of the gradients, hidden behind the backward pass",

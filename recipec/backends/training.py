@@ -87,8 +87,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
 
 def summary(stage: StageJob) -> str:
     """One sentence: what is trained, how, on how many rows."""
-    how = {"full": "all weights", "lora": "a LoRA adapter"}[stage.value("adaptation")]
-    how = "a LoRA adapter on a 4-bit base" if stage.nf4 else how
+    how = stage.plan.layout.adapts.summary
     before, model = stage.plan.stage.starts_from, stage.job.facts.model.name
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if stage.method.random_weights else start

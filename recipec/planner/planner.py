@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
-from recipec.planner.bounds import bounds_of
-from recipec.planner.choose import GIB, Candidate, usable_bytes
-from recipec.planner.fit import Fit, fit
-from recipec.planner.known_bad import refused
-from recipec.planner.needs import needs_of
-from recipec.planner.next_better import next_better
+from recipec.planner.advice.needs import needs_of
+from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
+from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
-from recipec.planner.settle import Context, settle_steps
-from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
-from recipec.planner.waiting import shorter_waits
+from recipec.planner.search.candidates import GIB, Candidate, bounds_of, usable_bytes
+from recipec.planner.search.context import Context, settle_steps
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
@@ -44,9 +45,9 @@ def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
-    given = facts.decisions
-    method = ledger.decide(goal.alignment_method, given["task"], given["has_preferences"])
-    names = ledger.decide(goal.stages, given["task"], train_format(facts.data), method).value
+    task, held = facts.decisions["task"], train_format(facts.data)
+    method = ledger.decide(goal.alignment_method, task, ledger.record(_preference_format(facts.data)))
+    names = ledger.decide(goal.stages, task, held, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
@@ -58,12 +59,21 @@ def train_format(data: Mapping[str, DataFacts]) -> Decision:
     return train.decisions["data_format"]
 
 
+def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of the rows that an alignment method can learn from: its own section's, or data.train's."""
+    for section in dict.fromkeys(name for row in METHODS.values() if row.alignment for name in (row.section, "train")):
+        if section in data:
+            held = data[section].decisions["data_format"]
+            if any(row.alignment and held.value in row.formats for row in METHODS.values()):
+                return replace(held, id="preference_format")
+    return Decision("preference_format", None, "no such rows", origin="recipe")
+
+
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
-    section = "preferences" if stage.name == "dpo" and "preferences" in facts.data else "train"
     wishes = loaded.wishes(stage.name, last=stage is stages[-1])
-    return Context(stage, goals, facts, facts.data[section], wishes)
+    return Context(stage, goals, facts, facts.data[METHODS[stage.name].rows_in(facts.data)], wishes)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

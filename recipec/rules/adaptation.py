@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from recipec.axes import ADAPTATIONS, BASES, Method
 from recipec.rules.core import Choice, rule
+from recipec.rules.defaults import method_of
 from recipec.rules.words import data_size, gpu_memory
 
-_Order = tuple[tuple[str, str], ...]
-LORA, QLORA, FULL = ("lora", "none"), ("lora", "nf4"), ("full", "none")
-_LORA_FIRST, _QLORA_FIRST, _FULL_FIRST = (LORA, QLORA, FULL), (QLORA, LORA, FULL), (FULL, LORA, QLORA)
+_OPEN = [row for row in ADAPTATIONS.values() if row.unasked]
+ADAPTERS_FIRST = tuple(row.name for row in sorted(_OPEN, key=lambda row: (row.trains_all, row.quantized)))
+SMALLEST_FIRST = tuple(row.name for row in sorted(_OPEN, key=lambda row: (row.trains_all, not row.quantized)))
+FULL_FIRST = tuple(row.name for row in sorted(_OPEN, key=lambda row: (not row.trains_all, row.quantized)))
 
 
 class _Case(NamedTuple):
-    stage: str
+    method: Method
     priority: str | None
     new_domain: bool
     first_time: bool
@@ -28,16 +31,19 @@ class _Case(NamedTuple):
         return has_room and (self.new_domain or (self.first_time and self.priority == "quality"))
 
 
+_Order = tuple[str, ...]
 _BRANCHES: tuple[tuple[Callable[[_Case], bool], _Order, str], ...] = (  # the first that applies decides
-    (lambda c: c.stage == "pretrain", (FULL,), "random weights must all be trained"),
-    (lambda c: c.priority == "memory", _QLORA_FIRST, "priority memory: 4-bit base first"),
-    (lambda c: c.priority == "speed", _LORA_FIRST, "priority speed: 1 % of the parameters to update"),
-    (lambda c: c.first_time and c.memory == "<16", _QLORA_FIRST, "first training under 16 GB: 4-bit base first"),
-    (lambda c: c.stage == "dpo", _LORA_FIRST, "DPO: the adapter switched off is the reference"),
-    (lambda c: c.stage == "continue-pretrain", _FULL_FIRST, "new knowledge moves every weight"),
-    (lambda c: c.size == ">100K", _FULL_FIRST, "over 100K examples full fine-tuning is preferred"),
-    (lambda c: c.is_worth_full, _FULL_FIRST, "10K-100K examples, 48 GB or more, and a wish for the most quality"),
-    (lambda c: True, _LORA_FIRST, "LoRA until its quality is shown not to suffice"),
+    (lambda c: c.priority == "memory", SMALLEST_FIRST, "the recipe puts memory first"),
+    (
+        lambda c: c.priority == "speed",
+        ADAPTERS_FIRST,
+        "the recipe puts speed first, and an adapter updates 1% of the weights",
+    ),
+    (lambda c: c.first_time and c.memory == "<16", SMALLEST_FIRST, "a first training under 16 GB of GPU memory"),
+    (lambda c: bool(c.method.preferred), (), ""),  # the method's own order
+    (lambda c: c.size == ">100K", FULL_FIRST, "more than 100,000 rows are worth training every weight"),
+    (lambda c: c.is_worth_full, FULL_FIRST, "10,000 rows or more, 48 GB or more, and a wish for the most quality"),
+    (lambda c: True, ADAPTERS_FIRST, "LoRA until its quality is shown not to suffice"),
 )
 
 
@@ -69,32 +75,24 @@ def adaptation_preferences(
     Otherwise LoRA: 001's compute branches alone would say full from 48 GB on, but 003 calls starting with full
     an anti-pattern, and 001's own data rows say LoRA under 10K, a domain shift included, which no tree covers.
     """
-    size, memory = data_size(examples), gpu_memory(total_vram_gib, gpu_is_cpu)
-    case = _Case(stage, priority, new_domain, first_time, size, memory)
+    size, memory, method = data_size(examples), gpu_memory(total_vram_gib, gpu_is_cpu), method_of(stage)
+    order, why = _order(_Case(method, priority, new_domain, first_time, size, memory))
+    return Choice(tuple(name for name in order if name in method.adaptations), why)
+
+
+def _order(case: _Case) -> tuple[_Order, str]:
+    """The order that applies; a method with a single adaptation has its own at once."""
+    own = case.method.preferred, case.method.preferred_because
+    if len(case.method.adaptations) == 1:
+        return own
     order, why = next((order, why) for applies, order, why in _BRANCHES if applies(case))
-    return Choice(order, f"{why}; {examples:,} examples ({size}), {total_vram_gib:g} GiB of GPU memory ({memory})")
+    return (order, why) if order else own
 
 
-_REASONS = {
-    LORA: "LoRA on an unquantised base: about 1 % of the parameters, exact merge, the default of 001 and 003",
-    QLORA: "LoRA on a 4-bit NF4 base: a quarter of the base's bf16 size, slower steps, and a merged model that differs "
-    "slightly from what was trained (peft #1043)",
-    FULL: "full fine-tuning: the largest shift, 16 bytes per parameter with AdamW; for over 100K rows, new knowledge",
-}
-
-
-def adaptation_reason(adaptation: str, quantization: str) -> str:
-    """Say in one line what an entry of the preference list buys and costs."""
-    return _REASONS[adaptation, quantization]
-
-
-def wished(
-    preferences: tuple[tuple[str, str], ...], adaptation: str | None, quantization: str | None
-) -> tuple[tuple[str, str], ...]:
+def wished(preferences: Sequence[str], family: str | None, base: str | None) -> tuple[str, ...]:
     """Keep the preferences that agree with what the recipe fixes; None fixes nothing, an empty answer is a conflict."""
-    return tuple(
-        (method, base) for method, base in preferences if adaptation in (None, method) and quantization in (None, base)
-    )
+    rows = [ADAPTATIONS[name] for name in preferences]
+    return tuple(row.name for row in rows if family in (None, row.family) and base in (None, row.base))
 
 
 @rule(
@@ -109,6 +107,6 @@ def double_quantization(quantization: str) -> Choice:
     Rule book 001 says so three times: QLoRA is 4-bit NF4 with double quantization. It takes the scales from 0.5 to
     about 0.127 bits per parameter (QLoRA paper, arXiv 2305.14314, section 3): 0.37 bits, 0.3 GB on a 7B model.
     """
-    if quantization == "nf4":
-        return Choice(True, "NF4 with double quantization saves 0.37 bits per parameter, 0.3 GB on 7B")
-    return Choice(False, f"quantization {quantization}: 0 scales to quantise")
+    if BASES[quantization].bits is None:
+        return Choice(False, "the base is not quantized, so it has no scales")
+    return Choice(True, "the scales of a 4-bit base take 0.37 bits per parameter less")

@@ -20,7 +20,9 @@ def save_every(eval_every: float) -> Choice:
     both shares are rounded up on their own (of 330 steps, 0.05 is every 17 and 0.1 every 33, and 34 is not saved), and
     then the best evaluation has no checkpoint. Equal shares cannot drift apart.
     """
-    return Choice(eval_every, f"{eval_every:g} of the run, as often as it evaluates", accepts=(eval_every, 1.0))
+    return Choice(
+        eval_every, "every evaluation has its checkpoint, so the best one can be loaded", accepts=(eval_every, 1.0)
+    )
 
 
 @rule(
@@ -37,4 +39,4 @@ def keep_checkpoints() -> Choice:
     which may be the newest, and then nothing can be resumed; Trainer keeps the best and the newest. Two are therefore
     the least, and the third survives if the newest was cut off while it was written.
     """
-    return Choice(3, "3: the best, the newest and one before it", accepts=(2, 10))
+    return Choice(3, "the best, the newest and one before it", accepts=(2, 10))

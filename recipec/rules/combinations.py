@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from recipec.rules.combination import BadCombination, Facts
+from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_parallel import PARALLEL
 from recipec.rules.optimizers import BITSANDBYTES
 
-_ZERO = ("zero1", "zero2", "zero3")
 
-
-def known_bad(facts: Facts) -> list[BadCombination]:
+def known_bad(combination: Combination) -> list[BadCombination]:
     """Return the known-bad combinations in a layout, refused ones first."""
-    return sorted((row for row in COMBINATIONS if row.applies(facts)), key=lambda row: (not row.refused, row.id))
+    return sorted((row for row in COMBINATIONS if row.applies(combination)), key=lambda row: (not row.refused, row.id))
 
 
 COMBINATIONS = (
@@ -21,7 +19,7 @@ COMBINATIONS = (
         "4-bit weights are integers without gradients; transformers raises on a quantised model without adapters",
         "transformers 5.23 trainer_utils.validate_quantization_for_training",
         'adaptation = "lora" on the quantised base, or quantization = "none"',
-        lambda f: f.adaptation == "full" and f.quantization != "none",
+        lambda f: f.adaptation.trains_all and f.adaptation.quantized,
     ),
     BadCombination(
         "BAD-002",
@@ -30,7 +28,7 @@ COMBINATIONS = (
         "adapters were saved without weights",
         "transformers 5.23 modeling_utils (needs_zero3_init); peft #2016; DeepSpeed #3620",
         'strategy = "zero2" or "ddp" with the 4-bit base, or LoRA on an unquantised base under ZeRO-3',
-        lambda f: f.quantization == "nf4" and f.strategy == "zero3",
+        lambda f: f.adaptation.quantized and f.deepspeed and f.strategy.shards_weights,
     ),
     BadCombination(
         "BAD-003",
@@ -39,7 +37,7 @@ COMBINATIONS = (
         "with a bf16 storage the forward pass is wrong",
         "accelerate 1.15 fsdp_utils, accelerate #3983 and #3987; bitsandbytes #1945",
         'strategy = "ddp" with the 4-bit base, or LoRA on an unquantised base under FSDP',
-        lambda f: f.quantization == "nf4" and f.fsdp,
+        lambda f: f.adaptation.quantized and f.fsdp,
     ),
     BadCombination(
         "BAD-004",
@@ -57,7 +55,7 @@ COMBINATIONS = (
         "adamw_mode off, so that weight decay changes its meaning too; for Lion it raises a TypeError",
         "accelerate 1.15 utils/deepspeed.map_pytorch_optim_to_deepspeed (run); DeepSpeed #6666",
         'optimizer = "adamw" with offload, or the other optimizer without offload',
-        lambda f: f.optimizer != "adamw" and f.strategy in _ZERO and f.offload != "none",
+        lambda f: f.optimizer != "adamw" and f.deepspeed and f.offload != "none",
     ),
     BadCombination(
         "BAD-006",
@@ -65,7 +63,7 @@ COMBINATIONS = (
         "training steps run, and the first checkpoint hangs",
         "ms-swift #9313",
         'strategy = "zero2" or "zero3", or no modules_to_save',
-        lambda f: bool(f.modules_to_save) and f.adaptation == "lora" and f.fsdp,
+        lambda f: bool(f.modules_to_save) and not f.adaptation.trains_all and f.fsdp,
     ),
     BadCombination(
         "BAD-007",
@@ -73,7 +71,7 @@ COMBINATIONS = (
         "ranks route to different experts, gather different parameters and wait for each other for ever",
         "LLaMA-Factory #1998 and #9222; ms-swift #5875; DeepSpeed #7461",
         "name the expert block in zero_optimization.leaf_module, as the compiler does, or use FSDP",
-        lambda f: f.moe and f.strategy == "zero3" and not f.leaf_modules,
+        lambda f: f.moe and f.deepspeed and f.strategy.shards_weights and not f.leaf_modules,
     ),
     BadCombination(
         "BAD-008",
@@ -81,7 +79,7 @@ COMBINATIONS = (
         "the hooks that gather and release parameters break the graph or fail to compile",
         "pytorch #115484 (open) and #135410",
         "compile = false, or a strategy that keeps parameters whole (ddp, zero2)",
-        lambda f: f.compile and f.strategy == "zero3",
+        lambda f: f.compile and f.deepspeed and f.strategy.shards_weights,
     ),
     BadCombination(
         "BAD-009",
@@ -89,7 +87,7 @@ COMBINATIONS = (
         "the trainer multiplies by lm_head.weight directly, the adapter would never be trained; SFTTrainer refuses it",
         "TRL 1.16 sft_trainer (ValueError at construction)",
         'leave lm_head out of lora.targets ("all-linear" does)',
-        lambda f: f.adaptation == "lora" and not isinstance(f.lora_targets, str) and "lm_head" in f.lora_targets,
+        lambda f: f.adapts_linear and not isinstance(f.lora_targets, str) and "lm_head" in f.lora_targets,
     ),
     BadCombination(
         "BAD-010",
@@ -97,7 +95,7 @@ COMBINATIONS = (
         '"all-linear" reaches the experts, which are one parameter and not layers; PEFT raises when dropout is not 0',
         "PEFT 0.21.2 lora.ParamWrapper (ValueError at construction)",
         'lora.targets = ["q_proj", "k_proj", "v_proj", "o_proj"], or lora.dropout = 0',
-        lambda f: f.moe and f.adaptation == "lora" and f.lora_targets == "all-linear" and f.lora_dropout > 0,
+        lambda f: f.moe and f.adapts_linear and f.lora_targets == "all-linear" and f.lora_dropout > 0,
     ),
     BadCombination(
         "BAD-011",
@@ -114,7 +112,7 @@ COMBINATIONS = (
         "the packed length",
         "TRL 1.16 packing is documented for variable-length kernels; axolotl #3453 for a model it broke",
         "packing = false",
-        lambda f: f.packing and f.stage == "sft" and f.attention == "eager",
+        lambda f: f.packs_examples and f.attention == "eager",
     ),
     BadCombination(
         "BAD-013",
@@ -123,7 +121,7 @@ COMBINATIONS = (
         "mask does not cost again",
         "TRL 1.16 with sdpa: logits equal to 6e-6, and a block-diagonal mask is built",
         "packing = false",
-        lambda f: f.packing and f.stage == "sft" and f.attention == "sdpa",
+        lambda f: f.packs_examples and f.attention == "sdpa",
         refused=False,
     ),
     BadCombination(
@@ -132,7 +130,7 @@ COMBINATIONS = (
         "DPOTrainer has no packing and only warns about padding_free",
         "TRL 1.16 DPOConfig",
         "packing = false",
-        lambda f: f.packing and f.stage == "dpo",
+        lambda f: f.packing and f.method.packs == "never",
     ),
     BadCombination(
         "BAD-015",
@@ -165,7 +163,7 @@ COMBINATIONS = (
         "only a sharding engine moves states to the host; the setting would have no effect",
         "rule book 003, Distributed training; accelerate 1.15 configuration",
         'strategy = "zero2" or "zero3", or offload = "none"',
-        lambda f: f.offload != "none" and f.strategy in ("single", "ddp"),
+        lambda f: f.offload != "none" and f.strategy.replicates,
     ),
     *PARALLEL,
     BadCombination(
@@ -183,7 +181,7 @@ COMBINATIONS = (
         "FSDP and DeepSpeed shard between GPUs; accelerate runs plain DDP on a CPU instead, without a word",
         "accelerate 1.15 state.py (MULTI_CPU; run)",
         'strategy = "single" or "ddp" on a CPU',
-        lambda f: f.gpu_is_cpu and f.strategy not in ("single", "ddp"),
+        lambda f: f.gpu_is_cpu and not f.strategy.on_cpu,
     ),
     BadCombination(
         "BAD-030",
@@ -193,7 +191,7 @@ COMBINATIONS = (
         "DeepSpeed 0.19 stage_1_and_2.py and stage3.py (flat fp32 partitions); transformers 5.23 Adafactor (factors "
         "from 2 dimensions on); run",
         'optimizer = "adamw", whose states ZeRO shards, or Adafactor with strategy = "ddp"',
-        lambda f: f.optimizer == "adafactor" and f.strategy in _ZERO,
+        lambda f: f.optimizer == "adafactor" and f.deepspeed,
     ),
     BadCombination(
         "BAD-031",
@@ -201,7 +199,7 @@ COMBINATIONS = (
         "a CPU with AVX512-BF16 packs the 4-bit weights at the first evaluation, and no gradient passes them after it",
         "bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward; run: the gradient is None, a bias raises)",
         'adaptation = "lora" on a CPU',
-        lambda f: f.gpu_is_cpu and f.quantization == "nf4",
+        lambda f: f.gpu_is_cpu and f.adaptation.quantized,
     ),
     BadCombination(
         "BAD-032",
@@ -210,7 +208,7 @@ COMBINATIONS = (
         "from the second step on the recipe's choice is gone",
         "TRL 1.16 models/utils.py (disable_gradient_checkpointing; run)",
         "recompute every layer and keep its input on the GPU",
-        lambda f: f.stage == "dpo" and (f.recompute_every > 1 or f.activation_offload),
+        lambda f: not f.method.keeps_recomputation and (f.recompute_every > 1 or f.activation_offload),
     ),
     BadCombination(
         "BAD-033",

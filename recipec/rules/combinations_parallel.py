@@ -35,7 +35,7 @@ PARALLEL = (
         "PEFT's adapters on weights that are split at load were not run on this stack",
         "not run with the pinned PEFT 0.21 and transformers 5.23",
         'adaptation = "full", or LoRA under fsdp',
-        lambda f: f.adaptation != "full" and max(f.tensor, f.context, f.expert) > 1,
+        lambda f: not f.adaptation.trains_all and max(f.tensor, f.context, f.expert) > 1,
     ),
     BadCombination(
         "BAD-022",
@@ -68,7 +68,7 @@ PARALLEL = (
         "DPOTrainer scores whole sequences and knows nothing of ranks that hold a part of one",
         "TRL 1.16 dpo_trainer (no context parallel code)",
         "a shorter max_length, or more shards",
-        lambda f: f.context > 1 and f.stage == "dpo",
+        lambda f: f.context > 1 and not f.method.single_pass,
     ),
     BadCombination(
         "BAD-026",

@@ -49,6 +49,7 @@ class Rule:
     watch: str
     source: str
     function: Callable[..., Choice]
+    defaults: str = ""  # the field of a method's row that holds its answers
 
     @property
     def title(self) -> str:
@@ -61,15 +62,18 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, *, decides: str, watch: str, source: str, key: str = "") -> Callable[[Callable[..., Choice]], Rule]:
+def rule(
+    id: str, *, decides: str, watch: str, source: str, key: str = "", defaults: str = ""
+) -> Callable[[Callable[..., Choice]], Rule]:
     """Register a decision function under an id that is never reused.
 
-    `key` is the recipe key that overrides the decision ("train.learning_rate"); empty when nothing does.
+    `key` is the recipe key that overrides the decision ("train.learning_rate"), empty when nothing does; `defaults` is
+    the field of a method's row that holds the answers, empty where the function does.
     """
 
     def register(function: Callable[..., Choice]) -> Rule:
         assert id not in RULES, f"rule id {id} is used twice"
-        RULES[id] = Rule(id, decides, key, watch, source, function)
+        RULES[id] = Rule(id, decides, key, watch, source, function, defaults)
         return RULES[id]
 
     return register

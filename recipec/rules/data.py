@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from recipec.axes import ROW_FORMATS
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import RAW_TEXT
+from recipec.rules.defaults import method_of
+from recipec.rules.words import counted
 
-_BLOCK = 2048  # rule book 001, Step 2: tokenize_and_mask(max_length=2048)
-_CONTEXT = 4096  # of pretraining: Llama 2 (arXiv 2307.09288, 2023), OLMo 2 (2501.00656, 2025), Qwen3 (2505.09388, 2025)
+UNKNOWN_LENGTHS = 2048  # rule book 001, Step 2: tokenize_and_mask(max_length=2048)
 
 
 @rule(
@@ -32,14 +33,14 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
 
 
 def _wanted_length(stage: str, tokens_per_example: int | None, tokens_p99: int | None) -> tuple[int, str]:
-    if stage in RAW_TEXT:
-        block = _CONTEXT if stage == "pretrain" else _BLOCK
-        return block, f"text is packed into full blocks of {block:,} tokens"
+    if block := method_of(stage).block_tokens:
+        return block, "text is packed into full blocks"
     if tokens_p99:
-        return _power_of_two(tokens_p99), f"99 % of the rows have at most {tokens_p99:,} tokens"
+        return _power_of_two(tokens_p99), f"99% of the rows have at most {tokens_p99:,} tokens"
     if tokens_per_example:
-        return _power_of_two(3 * tokens_per_example), f"3 x the mean of {tokens_per_example:,} tokens, rounded up"
-    return _BLOCK, f"no lengths are known: {_BLOCK:,}, as in rule book 001"
+        mean = counted(tokens_per_example, "token")
+        return _power_of_two(3 * tokens_per_example), f"3 times the mean length of {mean}, rounded up"
+    return UNKNOWN_LENGTHS, "no lengths are known"
 
 
 def _power_of_two(tokens: int) -> int:
@@ -63,13 +64,12 @@ def packing(stage: str, attention: str) -> Choice:
     without a dense mask over the whole packed sequence, so without one packing saves nothing. Preference
     pairs are never packed: DPOTrainer ignores the request.
     """
-    if stage in RAW_TEXT:
-        return Choice(True, "text fills every block: 0 padding")
-    if stage == "dpo":
-        return Choice(False, "DPOTrainer packs 0 pairs: it ignores the setting")
+    method = method_of(stage)
+    if method.packs != "examples":
+        return Choice(method.packs == "blocks", method.packs_because)
     if attention == "flash_attention_2":
-        return Choice(True, "flash_attention_2 attends to each document alone: 0 padding, 0 leakage")
-    return Choice(False, f"{attention} needs a dense mask over the packed sequence: 0 saved")
+        return Choice(True, "flash_attention_2 attends to each document alone, without padding")
+    return Choice(False, f"{attention} needs a dense mask over the packed sequence, which costs what the padding did")
 
 
 @rule(
@@ -85,10 +85,10 @@ def packing_strategy(stage: str, packing: bool) -> Choice:
     lost, and wrong for examples. bfd (best fit, decreasing) keeps every example whole and masks the others.
     """
     if not packing:
-        return Choice("none", "1 example per sequence")
-    if stage in RAW_TEXT:
-        return Choice("wrapped", "blocks are cut anywhere: 0 tokens dropped, 0 padded")
-    return Choice("bfd", "every example stays in 1 piece")
+        return Choice("none", "each example is a sequence of its own")
+    if method_of(stage).of_text:
+        return Choice("wrapped", "blocks are cut anywhere, so no token is dropped or padded")
+    return Choice("bfd", "every example stays in one piece")
 
 
 @rule(
@@ -105,9 +105,9 @@ def overflow(stage: str) -> Choice:
     whose whole answer is cut away without a count. We drop whole rows, count them, and fail above the limit of
     DATA-005. Text has no answer to lose: it is split.
     """
-    if stage in RAW_TEXT:
-        return Choice("split", "text is split into blocks: 0 tokens are lost")
-    return Choice("drop", "a cut answer would teach 0 end-of-turn tokens")
+    if method_of(stage).of_text:
+        return Choice("split", "text is split into blocks, so no token is lost")
+    return Choice("drop", "a cut answer has no end-of-turn token and would teach the model not to stop")
 
 
 @rule(
@@ -122,7 +122,7 @@ def dropped_rows_limit() -> Choice:
     The books ask for filtering without a limit. One row in twenty lost is noise; more means that the format or the
     length limit is wrong, and training on the rest would be another recipe than the one that was written.
     """
-    return Choice(0.05, "5 % of the rows; more means a wrong format or length", accepts=(0.0, 0.5))
+    return Choice(0.05, "more lost rows mean a wrong format or a wrong length", accepts=(0.0, 0.5))
 
 
 @rule(
@@ -140,11 +140,19 @@ def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
     Conversations whose template cannot say which tokens are the assistant's (TRL 1.16 has a training version of most
     families' templates, not of Llama 3.1's and 3.2's) are cut into one row per answer, with what came before as prompt.
     """
-    if data_format == "chat" and template == "model" and not template_has_mask:
-        return Choice("completion", "the model's template marks 0 assistant tokens: each answer becomes a row")
-    parts = {"text": "all", "chat": "assistant"}
-    part = parts.get(data_format, "completion")
-    return Choice(part, f"{data_format} rows: loss on {part} tokens, label -100 elsewhere")
+    part = ROW_FORMATS[data_format].loss_on
+    if part == "assistant" and template == "model" and not template_has_mask:
+        return Choice(
+            "completion", "the model's template does not mark the assistant's tokens, so each answer becomes a row"
+        )
+    return Choice(part, _TAUGHT[part])
+
+
+_TAUGHT = {
+    "all": "text has no questions: every token is learned",
+    "assistant": "the assistant's turns are learned, and what others say is not",
+    "completion": "the answers are learned, and the prompts are not",
+}
 
 
 @rule(
@@ -160,11 +168,11 @@ def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
     001: the template must match the base model's training format exactly, so a model that has one keeps it. A base
     model without one gets `plain`, which adds no new tokens and therefore needs no new embeddings. Text rows take none.
     """
-    if data_format == "text":
-        return Choice("none", "text rows have 0 turns")
+    if not ROW_FORMATS[data_format].turns:
+        return Choice("none", "text rows have no turns")
     if has_template:
-        return Choice("model", f"this {model_kind} model brings 1 template, its own")
-    return Choice("plain", f"no template of this {model_kind} model is known; plain adds 0 new tokens")
+        return Choice("model", f"the {model_kind} model has its own chat template, and training must use the same one")
+    return Choice("plain", f"no template of this {model_kind} model is known; `plain` adds no new tokens")
 
 
 @rule(
@@ -179,7 +187,7 @@ def deduplication() -> Choice:
     003 asks for an exact hash for identical rows and MinHash for near ones; 001 for "deduplicated and filtered". The
     exact pass costs one hash per row and is never skipped. MinHash is not in this version (page NOT-005).
     """
-    return Choice("exact", "1 SHA-256 per row; identical rows are kept once")
+    return Choice("exact", "identical rows would be learned several times")
 
 
 @rule(
@@ -194,4 +202,4 @@ def leak_check() -> Choice:
     001 asks for strict separation. Removing them from evaluation would change what is measured from one version of
     the training data to the next; removing them from training keeps the yardstick.
     """
-    return Choice("remove-from-train", "0 rows are shared; the evaluation set stays as it is")
+    return Choice("remove-from-train", "the evaluation rows stay the same from one version of the data to the next")

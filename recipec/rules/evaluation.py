@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
+from recipec.rules.defaults import method_of
 from recipec.rules.words import counted
 
 
@@ -21,7 +23,7 @@ def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
     EVAL-003 reads no more than 1,000 rows of it: from 100,000 texts on 1 % is held out, from a million on 0.1 %.
     """
     if has_eval_file:
-        return Choice(0.0, "data.eval is given: 0 % of the training rows", accepts=(0.0, 0.3))
+        return Choice(0.0, "data.eval is given, so no training row is held out", accepts=(0.0, 0.3))
     share, why = _held_out(stage, examples)
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
@@ -40,16 +42,16 @@ def test_fraction(has_test_file: bool, stage: str, examples: int) -> Choice:
     part. A file given as `data.test` replaces it. Of a large corpus it is as small as the evaluation's (EVAL-001).
     """
     if has_test_file:
-        return Choice(0.0, "data.test is given: 0 % of the training rows", accepts=(0.0, 0.3))
+        return Choice(0.0, "data.test is given, so no training row is held out", accepts=(0.0, 0.3))
     return Choice(*_held_out(stage, examples), accepts=(0.0, 0.3))
 
 
 def _held_out(stage: str, examples: int) -> tuple[float, str]:
     """The share of the rows for one of the two parts, and why."""
-    if stage != "pretrain" or examples < 100_000:
-        return 0.1, "10 % of the rows, as in 80/10/10"
+    if not method_of(stage).random_weights or examples < 100_000:
+        return 0.1, "the usual share of a split into 80%, 10% and 10%"
     share = 0.01 if examples < 1_000_000 else 0.001
-    return share, f"{share:.1%} of {examples:,} texts: {round(share * examples):,}, and evaluation reads at most 1,000"
+    return share, f"{round(share * examples):,} of {examples:,} texts are enough, since evaluation reads at most 1,000"
 
 
 @rule(
@@ -65,7 +67,11 @@ def eval_samples(params: int) -> Choice:
     subset is drawn once, with the recipe's seed, so that evaluations can be compared; after training all rows are read.
     """
     count = 500 if params > 7e9 else 1000
-    return Choice(count, f"at most {count} rows for {params / 1e9:.1f}B parameters, of 500-1000", accepts=(100, 10_000))
+    return Choice(
+        count,
+        f"enough to compare evaluations, and few enough for {params / 1e9:.1f}B parameters",
+        accepts=(100, 10_000),
+    )
 
 
 @rule(
@@ -83,12 +89,11 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     still evaluate five times, longer ones never more than a hundred times. Full fine-tuning writes all weights at every
     evaluation (CKPT-001), so it never goes below 0.05, twenty times.
     """
-    shares = (0.05, 0.1, 0.2) if adaptation == "full" else (0.01, 0.02, 0.05, 0.1, 0.2)
+    shares = (0.05, 0.1, 0.2) if ADAPTATIONS[adaptation].trains_all else (0.01, 0.02, 0.05, 0.1, 0.2)
     share = next((s for s in shares if s * total_steps >= 50), 0.2)
     steps = max(1, round(share * total_steps))
     often = f"every {counted(steps, 'step')}, {round(1 / share)} times"
-    because = f"{share:g} of {counted(total_steps, 'step')}: {often}"
-    return Choice(share, because, accepts=(0.01, 0.25))
+    return Choice(share, f"{often} in {counted(total_steps, 'step')}", accepts=(0.01, 0.25))
 
 
 @rule(
@@ -103,7 +108,7 @@ def best_metric() -> Choice:
     001 and 003 both say best by validation loss. The pinned Trainer checks the metric's name only at the first
     evaluation, so the bundle evaluates once before it trains.
     """
-    return Choice("eval_loss", "the lowest eval_loss of all evaluations; 1 metric, smaller is better")
+    return Choice("eval_loss", "the checkpoint with the lowest eval_loss is the result, not the last one")
 
 
 @rule(
@@ -118,4 +123,8 @@ def early_stopping_patience() -> Choice:
     001 calls it overfitting when the gap stays over 20 % for three evaluations or more. Its gap, train_loss -
     eval_loss, is negative exactly then; `train_eval_gap` is (eval_loss - loss) / loss, and its limit is 0.2.
     """
-    return Choice(3, "3 evaluations without a better eval_loss; train_eval_gap above 0.2 warns sooner", accepts=(1, 10))
+    return Choice(
+        3,
+        "so many evaluations without a better eval_loss are overfitting; train_eval_gap above 0.2 warns sooner",
+        accepts=(1, 10),
+    )

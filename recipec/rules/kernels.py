@@ -20,8 +20,8 @@ def attention(has_sdpa: bool) -> Choice:
     GPUs of compute capability 8.0 and later, so the gain is kept wherever there is no padding mask.
     """
     if not has_sdpa:
-        return Choice("eager", "transformers 5.23 has 0 fused kernels for this architecture")
-    return Choice("sdpa", "flash_attention_2 is not among the pinned packages; sdpa holds a flash kernel from 8.0 on")
+        return Choice("eager", "transformers 5.23 has no fused kernel for this architecture")
+    return Choice("sdpa", "PyTorch's fused attention needs no further package and has a flash kernel for recent GPUs")
 
 
 @rule(
@@ -39,4 +39,4 @@ def compile_model() -> Choice:
     10 steps against 7 without), and under ZeRO-3 it breaks (BAD-008). We leave it off and count no speedup in the plan;
     `train.compile = true` turns it on, and `tokens_per_second` tells whether it paid.
     """
-    return Choice(False, "off: the 10-30 % of rule book 001 need fixed shapes; 10 tiny steps took 64 s against 7")
+    return Choice(False, "batches change their length at every step, and each new shape would be compiled again")

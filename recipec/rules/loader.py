@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.defaults import method_of
+from recipec.rules.words import counted
 
 
 @rule(
@@ -18,9 +20,10 @@ def dataloader_workers(cores_per_gpu: int | None) -> Choice:
     than 4 cores per GPU the cores win over the range, because idle workers take turns. Unknown cores: 4.
     """
     if cores_per_gpu is None:
-        return Choice(4, "cores per GPU are unknown: 4, the lower end of 4-8", accepts=(1, 16))
+        return Choice(4, "the cores per GPU are not stated; the lower end of 4 to 8 is taken", accepts=(1, 16))
     workers = max(1, min(cores_per_gpu, 8))
-    return Choice(workers, f"{workers} for {cores_per_gpu} cores per GPU, at most 8", accepts=(1, 16))
+    cores = counted(cores_per_gpu, "core")
+    return Choice(workers, f"there are {cores} per GPU, and more than 8 workers gain nothing", accepts=(1, 16))
 
 
 @rule(
@@ -35,7 +38,7 @@ def prefetch_factor() -> Choice:
     001 asks to enable it. Two are PyTorch's own default; token batches are small and tokenised before training, so
     more would only hold memory. It is written out because it is None without workers.
     """
-    return Choice(2, "2 batches per worker: token rows are small", accepts=(1, 16))
+    return Choice(2, "rows of tokens are small, so more batches ahead would only hold memory", accepts=(1, 16))
 
 
 @rule(
@@ -49,8 +52,9 @@ def pin_memory(gpu_is_cpu: bool) -> Choice:
 
     Pinned pages let the copy overlap with the computation. On a CPU there is no copy and PyTorch warns about it.
     """
-    copies = 0 if gpu_is_cpu else 1
-    return Choice(not gpu_is_cpu, f"{copies} copies per batch to a GPU")
+    if gpu_is_cpu:
+        return Choice(False, "batches are not copied to a GPU")
+    return Choice(True, "batches are copied to a GPU, and pinned pages let the copy overlap with computation")
 
 
 @rule(
@@ -65,7 +69,9 @@ def persistent_workers(dataloader_workers: int) -> Choice:
     Starting processes anew at every epoch and evaluation is one of the idle times that 001 lists. With 0 workers
     PyTorch refuses the setting.
     """
-    return Choice(dataloader_workers > 0, f"{dataloader_workers} workers are started once")
+    if dataloader_workers == 0:
+        return Choice(False, "there are no workers to keep")
+    return Choice(True, "workers that live through the run are started once")
 
 
 @rule(
@@ -85,8 +91,7 @@ def sampling(stage: str, packing: bool) -> Choice:
     The pinned DPOTrainer does not hand lengths to its sampler: its pairs come in random order, and the longest batch is
     tried once before step 1.
     """
-    if stage == "dpo":
-        return Choice("random", "DPOTrainer hands 0 lengths to its sampler")
+    method = method_of(stage)
     if packing:
-        return Choice("random", "packed sequences all have 1 length")
-    return Choice("group_by_length", "little padding, and the longest batch comes first, in step 1")
+        return Choice("random", "packed sequences all have one length")
+    return Choice("group_by_length" if method.groups_lengths else "random", method.groups_because)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import data_size, gpu_memory
+from recipec.rules.defaults import applies, choose, method_of
+from recipec.rules.words import gpu_memory
+
+NEW_DOMAIN_RANK = 64  # rule book 001, Anti-Pattern 2: 16 -> 64
+SMALL_MEMORY_RANK = 32  # rule book 001, Available compute: under 16 GB
 
 
 @rule(
     "LORA-001",
     decides="lora_rank",
     key="train.lora.rank",
+    defaults="lora_rank",
     watch="loss, train_eval_gap: both losses high and flat ask for more rank, a widening gap for less",
     source="rule book 001, Key Hyperparameter Rules (LoRA rank), Available compute?, Anti-Patterns 1, 2 and 6; "
     "003, Stack Defaults",
@@ -22,15 +27,16 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float
     memory 001 caps the rank at 32. The reference that rule book 000 lost (moshi-finetune) uses 128 for speech with
     alpha = 2 r; that is outside every range here and is left to the recipe.
     """
-    wanted, why = 16, "the start of rule books 001 and 003"
-    if data_size(examples) == ">100K":
-        wanted, why = 32, f"{examples:,} examples hold more than 100K do"
-    if stage == "continue-pretrain" or new_domain:
-        wanted, why = 64, "a new domain needs capacity: 16 -> 64 of rule book 001"
-    low, high = (16 if stage == "dpo" else 8), (32 if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16" else 64)
+    row = next(row for row in method_of(stage).lora_rank if applies(row, "", examples, 0))
+    wanted, why = int(row.value), row.because
+    if new_domain and wanted < NEW_DOMAIN_RANK:
+        wanted, why = NEW_DOMAIN_RANK, "a new domain needs capacity"
+    low, high = map(int, row.accepts or (row.value, row.value))
+    if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
+        high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:
-        why += f", capped at {high} because {total_vram_gib:g} GiB is under 16 GB"
-    return Choice(min(wanted, high), f"rank {min(wanted, high)}: {why}", accepts=(low, high))
+        wanted, why = high, f"{why}; capped because {total_vram_gib:g} GiB of GPU memory is under 16 GB"
+    return Choice(wanted, f"{why}; recipec accepts {low} to {high} without a warning", accepts=(low, high))
 
 
 @rule(
@@ -46,15 +52,16 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     16 and 32 in 001 and 003, scaling 2.0 in the reference that 000 names: all three are alpha = 2 r. 001's ranges
     are 16-128, and 16-64 for DPO, where alpha is capped at 64.
     """
-    low, high = 16, (64 if stage == "dpo" else 128)
+    low, high = 16, method_of(stage).lora_alpha_most
     alpha = max(low, min(2 * lora_rank, high))
-    return Choice(alpha, f"{alpha} = 2 x rank {lora_rank}, within {low}-{high}", accepts=(low, high))
+    return Choice(alpha, f"twice the rank, within {low} to {high}", accepts=(low, high))
 
 
 @rule(
     "LORA-003",
     decides="lora_dropout",
     key="train.lora.dropout",
+    defaults="lora_dropout",
     watch="train_eval_gap: over 0.2 for 3 evaluations is overfitting; raise dropout towards 0.2",
     source="rule book 001, Step 3, Anti-Pattern 1 (0.05 -> 0.2), Optuna (0.0-0.3)",
 )
@@ -65,13 +72,7 @@ def lora_dropout(stage: str, examples: int) -> Choice:
     five epochs and more, we start at 0.1, half way. Continued pretraining sees each text once and takes 0. So does DPO,
     which compares the policy with its reference; its trainer switches dropout off unless it is told otherwise.
     """
-    if stage == "dpo":
-        return Choice(0.0, "0: policy and reference are compared, and noise in one of them would count as a preference")
-    if stage == "continue-pretrain":
-        return Choice(0.0, "0: each text is seen about once, there is nothing to regularise", accepts=(0.0, 0.3))
-    if data_size(examples) == "<1K":
-        return Choice(0.1, f"0.1 on {examples:,} examples, fewer than 1K", accepts=(0.0, 0.3))
-    return Choice(0.05, f"0.05, the start of rule book 001, on {examples:,} examples", accepts=(0.0, 0.3))
+    return choose(method_of(stage).lora_dropout, "", examples, 0)
 
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -95,5 +96,5 @@ def lora_targets(moe: bool) -> Choice:
     with dropout (BAD-010), and moving the router moves the balance of the experts. There we adapt attention only.
     """
     if moe:
-        return Choice(_ATTENTION, "the 4 attention layers: experts and router of the mixture stay as they are")
-    return Choice("all-linear", "all 7 linear layers of a block: 0.59 % of a 7B at rank 16, against 0.12 % for q and v")
+        return Choice(_ATTENTION, "attention alone is adapted: experts and router of the mixture stay as they are")
+    return Choice("all-linear", "attention and feed-forward layers both need adapters to reach full quality")

@@ -25,11 +25,11 @@ def checkpointing_required(params: int, priority: str | None, total_vram_gib: fl
     """
     billions = params / 1e9
     if priority == "speed":
-        return Choice(False, f"priority speed: the planner decides, also for {billions:.1f}B parameters")
+        return Choice(False, "the recipe puts speed first, so layers are recomputed only where memory needs it")
     if billions > 7:
         return Choice(True, f"{billions:.1f}B parameters are more than 7B")
     if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
         return Choice(True, f"{total_vram_gib:g} GiB of GPU memory is under 16 GB")
     if priority == "memory":
-        return Choice(True, f"priority memory, although {billions:.1f}B parameters are not more than 7B")
-    return Choice(False, f"{billions:.1f}B parameters are not more than 7B: the planner decides")
+        return Choice(True, "the recipe puts memory first")
+    return Choice(False, f"{billions:.1f}B parameters are not more than 7B, so the planner decides")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from recipec.axes import METHODS
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import counted
 
 OPEN_LICENCES = ("Apache-2.0", "MIT")
 _BLOCK = 2048  # DATA-001 where no lengths are known
@@ -26,13 +28,18 @@ def model_kinds(task: str, train_format: str | None, examples: int) -> Choice:
     come with it. From 10K rows, where 001 begins to allow full fine-tuning because the data decide the behaviour, a
     base model is acceptable where no chat model is. That the line lies there and not elsewhere is our decision.
     """
-    if task in ("pretrain", "continue-pretrain"):
-        return Choice(("base",), "continued pretraining: 0 instructions to keep, a base model")
-    if train_format in (None, "preference"):
-        return Choice(("chat",), "preference pairs after 0 supervised stages: a model that answers already")
+    if _block(task):
+        return Choice(("base",), "raw text would make a chat model forget its instructions")
+    if not any(train_format in row.formats for row in METHODS.values() if row.section == "train"):
+        return Choice(("chat",), "no supervised stage comes first, so the model must answer already")
     if examples < 10_000:
         return Choice(("chat",), f"{examples:,} rows, fewer than 10K: a model that answers already")
     return Choice(("chat", "base"), f"{examples:,} rows, 10K or more: a chat model, or else a base model")
+
+
+def _block(task: str) -> int | None:
+    """The tokens of a block where the task learns raw text; None where it does not."""
+    return next((row.block_tokens for row in METHODS.values() if row.task == task), None)
 
 
 @rule(
@@ -52,10 +59,10 @@ def model_licences(families: tuple[str, ...] | None, policy_licences: tuple[str,
     licence, or where a policy lists its licence. A policy always holds too.
     """
     if policy_licences is not None:
-        return Choice(policy_licences, f"the {len(policy_licences)} licences of the policy")
+        return Choice(policy_licences, "the policy lists the licences that it allows")
     if families:
-        return Choice("any", f"the recipe names {len(families)} families and so accepts their licences")
-    return Choice(OPEN_LICENCES, "2 licences that allow any use: Apache-2.0 and MIT")
+        return Choice("any", "the recipe names families and so accepts their licences")
+    return Choice(OPEN_LICENCES, "Apache-2.0 and MIT allow any use without asking anybody")
 
 
 @rule(
@@ -74,8 +81,8 @@ def model_purposes(families: tuple[str, ...] | None) -> Choice:
     names the family exactly (`deepseek-r1-distill`, `qwen3-moe`), and general models of it still come first.
     """
     if families:
-        return Choice("named", f"of the {len(families)} families that the recipe names, those named exactly")
-    return Choice("general", "0 families are named: dense models that are made for anything")
+        return Choice("named", "models of one purpose are taken only from families that the recipe names exactly")
+    return Choice("general", "no family is named, so dense models that are made for anything are taken")
 
 
 @rule(
@@ -94,13 +101,16 @@ def model_context(
     """
     if stated_max_length is not None:
         return Choice(stated_max_length, f"data.max_length is {stated_max_length:,}")
-    if task in ("pretrain", "continue-pretrain"):
-        return Choice(_BLOCK, f"text is cut into blocks of {_BLOCK:,} tokens")
+    if block := _block(task):
+        return Choice(block, "text is cut into blocks of so many tokens")
     if tokens_p99:
-        return Choice(tokens_p99, f"99 % of the rows have at most {tokens_p99:,} tokens")
+        return Choice(tokens_p99, f"99% of the rows have at most {tokens_p99:,} tokens")
     if tokens_per_example:
-        return Choice(3 * tokens_per_example, f"3 x the mean of {tokens_per_example:,} tokens")
-    return Choice(_BLOCK, f"no lengths are known: {_BLOCK:,}")
+        return Choice(
+            3 * tokens_per_example,
+            f"rows have {counted(tokens_per_example, 'token')} in the mean, and three times that is allowed",
+        )
+    return Choice(_BLOCK, "no lengths are known")
 
 
 @rule(
@@ -125,7 +135,7 @@ def model_base_bits(priority: str | None) -> Choice:
     smaller model. A recipe that fixes train.adaptation or train.quantization is taken at its word.
     """
     if priority in ("quality", "memory"):
-        return Choice(4, f"priority {priority}: a base in 4 or 16 bits")
+        return Choice(4, "the recipe puts memory first, so a 4-bit base is acceptable")
     return Choice(16, f"{f'priority {priority}' if priority else 'no priority'}: a base in 16 bits or more")
 
 
@@ -195,7 +205,9 @@ def model_order(models: tuple[ModelRow, ...]) -> Choice:
         near = [model for model in rest if model.params >= _NEAR_SIZE * rest[0].params]
         order += [model.name for model in sorted(near, key=_preference)]
         rest = rest[len(near) :]
-    return Choice(tuple(order), f"{len(order)} of {len(models)} models, the largest first")
+    return Choice(
+        tuple(order), f"{counted(len(order), 'acceptable model')}, the largest first" if order else "none is acceptable"
+    )
 
 
 def _supersedes(newer: ModelRow, older: ModelRow) -> bool:

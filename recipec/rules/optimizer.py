@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
+from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
+from recipec.rules.defaults import choose, method_of
 from recipec.rules.optimizers import LION, decay_for, rate_for
-from recipec.rules.pretraining import learning_rate_for
-from recipec.rules.words import RAW_TEXT, data_size, number
-
-_Rate = tuple[float, float, float]  # the start, and the range that is accepted
-_LEARNING_RATES: dict[tuple[str, str], _Rate] = {
-    ("sft", "lora"): (2e-4, 1e-4, 5e-4),
-    ("sft", "full"): (2e-5, 1e-5, 5e-5),
-    ("continue-pretrain", "lora"): (1e-4, 1e-4, 5e-4),
-    ("continue-pretrain", "full"): (2e-5, 1e-5, 5e-5),
-    ("dpo", "lora"): (5e-6, 5e-7, 5e-6),
-    ("dpo", "full"): (5e-7, 5e-7, 5e-6),
-}
 
 
 @rule(
     "OPT-001",
     decides="learning_rate",
     key="train.learning_rate",
+    defaults="learning_rate",
     watch="loss, grad_norm: loss falls from the end of warmup on; NaN: halve it; flat after 100 steps: sweep it",
     source="rule book 001, Key Hyperparameter Rules (Learning rate), Step 1, Data size, Rules; 003, Learning rate & "
     "schedule, LR ranges; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024); "
     "Lion (2302.06675, 2023), Adafactor (1804.04235, 2018), LOMO (2306.09782, 2023)",
 )
-def learning_rate(
-    stage: str, adaptation: str, quantization: str, examples: int, params: int, optimizer: str = "adamw"
-) -> Choice:
+def learning_rate(stage: str, adaptation: str, examples: int, params: int, optimizer: str = "adamw") -> Choice:
     """Decides the peak learning rate by stage, adaptation, the amount of data and the optimizer.
-
-    | | start | accepted | from |
-    |---|---|---|---|
-    | SFT, LoRA | 2e-4 (3e-4 under 1K examples) | 1e-4 to 5e-4 | 001 table, Step 1, Data size; 003 "start 2e-4" |
-    | SFT, LoRA on a 4-bit base | the same | 1e-4 to 3e-4 | 001 Step 1 (QLoRA); 003 |
-    | SFT and continued pretraining, full | 2e-5 | 1e-5 to 5e-5 | 001 table, Step 1 |
-    | continued pretraining, LoRA | 1e-4 | 1e-4 to 5e-4 | the low end of 001's LoRA range |
-    | DPO, LoRA / full | 5e-6 / 5e-7 | 5e-7 to 5e-6 | 001 table: the two ends |
-    | pretraining, under 300M parameters | 6e-4 | 1e-4 to 1e-3 | GPT-3 125M, Pythia 70M and 160M |
-    | pretraining, under 20B | 3e-4 | 1e-4 to 3e-4 | 001 table; Pythia 1B, LLaMA 7B and 13B |
-    | pretraining, under 100B | 1.5e-4 | 1e-4 to 3e-4 | 001 table; LLaMA 65B, Llama 3 70B |
-    | pretraining, from 100B on | 8e-5 | 6e-5 to 3e-4 | Llama 3 405B, GPT-3 175B |
 
     Full: 001's rules say 5e-5 to 2e-5, its table 1e-5 to 5e-5, 003 starts at 5e-5 and ranges to 1e-4. 2e-5 lies in
     the first two; 003's start is the top of 001's range, and its 1e-4 is warned about. LoRA: 001's rules say "1e-4 to
@@ -56,20 +33,7 @@ def learning_rate(
     0.03, from 1e-3 to 0.1, after the configuration published with LOMO, which is SGD for 7B. No source gives a rate for
     adapters or for preferences.
     """
-    if stage == "pretrain":
-        return rate_for(optimizer, learning_rate_for(params), stage, adaptation)
-    adamw = _fine_tuning_rate(stage, adaptation, quantization, examples)
-    return rate_for(optimizer, adamw, stage, adaptation)
-
-
-def _fine_tuning_rate(stage: str, adaptation: str, quantization: str, examples: int) -> Choice:
-    start, low, high = _LEARNING_RATES[stage, adaptation]
-    where = f"{stage} with {adaptation}"
-    if quantization != "none":
-        where, high = f"{where} on a {quantization} base", min(high, 3e-4)
-    if (stage, adaptation, data_size(examples)) == ("sft", "lora", "<1K"):
-        start, where = 3e-4, f"{where}, {examples:,} examples are fewer than 1K"
-    return Choice(start, f"{number(start)} for {where}, range {number(low)} to {number(high)}", accepts=(low, high))
+    return rate_for(optimizer, choose(method_of(stage).learning_rate, adaptation, examples, params))
 
 
 @rule(
@@ -105,18 +69,18 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     BAD-030. Of the other names of transformers, AdEMAMix, RMSprop and Adagrad are not offered; GaLore, APOLLO, LOMO,
     GrokAdamW, schedule-free, torchao and StableAdamW need packages that are not in the pinned stack.
     """
-    if adaptation == "full" and priority == "memory" and not gpu_is_cpu:
-        return Choice("adamw-8bit", "priority memory: the moments take 2 bytes per parameter instead of 8")
-    if adaptation == "full":
-        return Choice("adamw", "AdamW keeps 8 bytes of fp32 moments for every parameter")
-    small = "about 1 % of the parameters: too little to page or to store in 8 bits, also on a 4-bit base"
-    return Choice("adamw", f"AdamW keeps 8 bytes of fp32 moments for {small}")
+    if not ADAPTATIONS[adaptation].trains_all:
+        return Choice("adamw", "an adapter is about 1% of the parameters, so its moments are too small to save on")
+    if priority == "memory" and not gpu_is_cpu:
+        return Choice("adamw-8bit", "the recipe puts memory first, and 8-bit moments take 2 bytes per parameter, not 8")
+    return Choice("adamw", "the usual optimizer; its fp32 moments take 8 bytes per parameter")
 
 
 @rule(
     "OPT-003",
     decides="weight_decay",
     key="train.weight_decay",
+    defaults="weight_decay",
     watch="train_eval_gap: a widening gap asks for more, towards the end of the accepted range",
     source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
 )
@@ -129,14 +93,7 @@ def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:
     is as much higher (arXiv 2302.06675, section 5). For SGD it is 0, as in LOMO: PyTorch's SGD adds a decay to a copy
     of all gradients, 4 bytes per parameter, and SGD is chosen to save memory.
     """
-    return decay_for(optimizer, _adamw_decay(stage))
-
-
-def _adamw_decay(stage: str) -> Choice:
-    if stage in RAW_TEXT:
-        return Choice(0.1, "0.1, the upper end of 0.01-0.1, as GPT-3 and LLaMA", accepts=(0.01, 0.1))
-    low = 0.0 if stage == "dpo" else 0.01
-    return Choice(0.01, f"0.01, the start of rule book 001, range {low:g}-0.1", accepts=(low, 0.1))
+    return decay_for(optimizer, choose(method_of(stage).weight_decay, "", 0, 0))
 
 
 @rule(
@@ -152,12 +109,13 @@ def max_grad_norm() -> Choice:
     Every column of 001's table says 1.0, and its remedy against instability is to clip at 1.0. A tighter limit is
     accepted; a looser one hardly clips and is warned about.
     """
-    return Choice(1.0, "1.0 in all 4 columns of rule book 001", accepts=(0.1, 1.0))
+    return Choice(1.0, "the usual limit, which clips spikes and nothing else", accepts=(0.1, 1.0))
 
 
 @rule(
     "OPT-005",
     decides="adam_beta2",
+    defaults="adam_beta2",
     watch="loss, grad_norm: spikes of the loss in pretraining ask for a beta2 that forgets sooner",
     source="rule book 001, Step 4 (adamw_torch); GPT-3 (arXiv 2005.14165, appendix B, 2020), LLaMA (2302.13971, 2023); "
     "Lion (2302.06675, 2023)",
@@ -170,7 +128,5 @@ def adam_beta2(stage: str, optimizer: str = "adamw") -> Choice:
     Trainer hands the same two to Lion, whose own are 0.9 and 0.99. Adafactor and SGD have none.
     """
     if optimizer in LION:
-        return Choice(0.99, "0.99, the default of Lion: a memory of about 100 steps")
-    if stage == "pretrain":
-        return Choice(0.95, "0.95, a memory of about 20 steps, as GPT-3 and LLaMA")
-    return Choice(0.999, "0.999, the default of AdamW: a memory of about 1,000 steps")
+        return Choice(0.99, "the default of Lion: a memory of about 100 steps")
+    return choose(method_of(stage).adam_beta2, "", 0, 0)

@@ -23,29 +23,29 @@ _LION_LEAST = 3.0
 _SGD_RATE, _SGD_RANGE = 0.03, (1e-3, 0.1)
 
 
-def rate_for(optimizer: str, adamw: Choice, stage: str, adaptation: str) -> Choice:
+def rate_for(optimizer: str, adamw: Choice) -> Choice:
     """The learning rate of `optimizer`, where AdamW's would be `adamw`."""
     if optimizer == "sgd":
-        return _sgd_rate(stage, adaptation)
+        return _sgd_rate()
     if optimizer == "adafactor":
-        return Choice(adamw.value, f"{adamw.because}; for Adafactor too, our decision", adamw.accepts)
+        return Choice(
+            adamw.value, f"{adamw.because}; no source has a rate for Adafactor, so AdamW's is taken", adamw.accepts
+        )
     if optimizer not in LION:
         return adamw
     value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
     accepts = _scaled(low, 1 / _LION_FACTOR), _scaled(high, 1 / _LION_LEAST)
-    because = f"{number(value)} for Lion, range {number(accepts[0])} to {number(accepts[1])}: a step is the whole rate "
+    because = "a step of Lion is the whole rate "
     return Choice(
-        value, f"{because}for every parameter, so 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
+        value, f"{because}for every parameter, so it is 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
     )
 
 
-def _sgd_rate(stage: str, adaptation: str) -> Choice:
+def _sgd_rate() -> Choice:
     because = (
-        "0.03 for SGD, as LOMO for full fine-tuning of 7B, range 1e-3 to 0.1: its steps are as long as the gradient, "
-        "so AdamW's rates say nothing; sweep it"
+        "steps of SGD are as long as the gradient, so AdamW's rates say nothing; LOMO trained all weights of a 7B with "
+        "this rate, and no source has one for anything else: sweep it"
     )
-    if (stage, adaptation) != ("sft", "full"):
-        because += f", for no source has one for {stage} with {adaptation}"
     return Choice(_SGD_RATE, because, accepts=_SGD_RANGE)
 
 
@@ -53,13 +53,11 @@ def decay_for(optimizer: str, adamw: Choice) -> Choice:
     """The weight decay of `optimizer`, where AdamW's would be `adamw`."""
     low, high = adamw.accepts or (adamw.value, adamw.value)
     if optimizer == "sgd":
-        return Choice(0.0, "0 for SGD, as LOMO: PyTorch adds a decay to a copy of all gradients", (0.0, high))
+        return Choice(0.0, "PyTorch's SGD adds a decay to a copy of all gradients, so LOMO has none", (0.0, high))
     if optimizer not in LION:
         return adamw
     value = _scaled(adamw.value, _LION_FACTOR)
-    because = (
-        f"{value:g} for Lion, 10 times AdamW's {adamw.value:g}: its rate, which the decay is multiplied by, is lower"
-    )
+    because = f"10 times AdamW's {adamw.value:g}, for Lion's rate, which the decay is multiplied by, is lower"
     return Choice(value, because, (_scaled(low, _LION_LEAST), _scaled(high, _LION_FACTOR)))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from inspect import cleandoc
 
+from recipec.axes import METHODS
 from recipec.rules.combinations import COMBINATIONS, BadCombination
 from recipec.rules.core import RULES, Rule
+from recipec.rules.defaults import table_page
 from recipec.rules.unbuilt import UNBUILT, Unbuilt
 
 
@@ -31,7 +33,17 @@ def _rule_page(rule: Rule) -> str:
         f"- watch: {rule.watch}",
         f"- source: {rule.source}",
     ]
-    return f"# {rule.id}: {title}\n\n{body.strip()}\n\n" + "\n".join(lines) + "\n"
+    text = "\n\n".join(filter(None, (body.strip(), _defaults(rule))))
+    return f"# {rule.id}: {title}\n\n{text}\n\n" + "\n".join(lines) + "\n"
+
+
+def _defaults(rule: Rule) -> str:
+    """The answers that the methods' rows hold, as a table; the first line of a method that applies decides."""
+    if not rule.defaults:
+        return ""
+    head = ["| method | when | value | accepted | source |", "|---|---|---|---|---|"]
+    rows = [line for method in METHODS.values() for line in table_page(method, getattr(method, rule.defaults))]
+    return "\n".join([*head, *rows])
 
 
 def _combination_page(row: BadCombination) -> str:

@@ -20,7 +20,7 @@ def precision(gpu_bf16: bool, gpu_is_cpu: bool) -> Choice:
     bits of exponent like fp32, so no loss scaling is needed; trained weights keep an fp32 master copy either way.
     """
     if gpu_is_cpu:
-        return Choice("fp32", "a CPU: 32 bits, there is no memory to save and bf16 is emulated on many")
+        return Choice("fp32", "a CPU has no GPU memory to save, and many emulate bf16")
     if gpu_bf16:
-        return Choice("bf16", "the GPU computes in bf16: 8 exponent bits as in fp32, no loss scaling")
-    return Choice("fp16", "the GPU is older than Ampere and has no bf16: fp16, 5 exponent bits, with loss scaling")
+        return Choice("bf16", "the GPU computes in bf16, which has the range of fp32 and needs no loss scaling")
+    return Choice("fp16", "the GPU has no bf16, so fp16 with loss scaling is used")

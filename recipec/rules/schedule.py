@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import RAW_TEXT, data_size
+from recipec.rules.defaults import choose, method_of
 
 
 @rule(
@@ -20,13 +20,14 @@ def schedule() -> Choice:
     from scratch. It is one key away (`train.schedule = "warmup-stable-decay"`) and pays where the end of the run is
     not known: its checkpoints can be trained on. A pass over a known amount of text has an end to decay to.
     """
-    return Choice("cosine", "cosine in all 4 columns of rule book 001 and in 003")
+    return Choice("cosine", "the usual shape of fine-tuning: it falls slowly at first, and to zero at the end")
 
 
 @rule(
     "SCHED-002",
     decides="warmup",
     key="train.warmup",
+    defaults="warmup",
     watch="grad_norm, learning_rate: no spike while the rate rises; spikes ask for a longer warmup",
     source="rule book 001, Key Hyperparameter Rules (Warmup ratio), Step 4; 003, Learning rate & schedule",
 )
@@ -38,28 +39,14 @@ def warmup(stage: str, examples: int) -> Choice:
     end of 001's range, is then still only a handful of steps. Continued pretraining: 0.03 within 0.01 to 0.05.
     Pretraining: 0.01, the low end, as Pythia (arXiv 2304.01373, 2023); LLaMA took 2,000 steps, under 0.01 of its own.
     """
-    if stage == "dpo":
-        return Choice(0.1, "0.1 of the steps for DPO, range 0.05-0.15", accepts=(0.05, 0.15))
-    if stage in RAW_TEXT:
-        share = 0.01 if stage == "pretrain" else 0.03
-        return Choice(share, f"{share:g} of the steps, range 0.01-0.05", accepts=(0.01, 0.05))
-    if data_size(examples) == "<1K":
-        return Choice(0.1, f"0.1 of the few steps that {examples:,} examples give", accepts=(0.03, 0.1))
-    return Choice(0.03, "0.03 of the steps, as rule books 001 and 003 start", accepts=(0.03, 0.1))
-
-
-_SFT_EPOCHS = {  # data size -> epochs for LoRA, epochs for full, and the most that is accepted
-    "<1K": (5, 3, 9),
-    "1K-10K": (3, 3, 5),
-    "10K-100K": (2, 2, 5),
-    ">100K": (1, 1, 3),
-}
+    return choose(method_of(stage).warmup, "", examples, 0)
 
 
 @rule(
     "SCHED-003",
     decides="epochs",
     key="train.epochs",
+    defaults="epochs",
     watch="eval_loss, train_eval_gap: stop where eval_loss turns up; the best checkpoint is kept, not the last",
     source="rule book 001, Data size for instruction tuning?, Key Hyperparameter Rules (Epochs); 003, Anti-Patterns",
 )
@@ -73,15 +60,7 @@ def epochs(stage: str, adaptation: str, examples: int) -> Choice:
     best checkpoint and early stopping as its safeguards. Ten are never accepted silently.
     DPO: 001 gives 1-3 and preferences overfit soonest, so 3 / 2 / 1 by size. Both kinds of pretraining: 1 of 1-3.
     """
-    size = data_size(examples)
-    if stage in RAW_TEXT:
-        return Choice(1, f"1 pass over {examples:,} texts, range 1-3", accepts=(1, 3))
-    if stage == "dpo":
-        passes = {"<1K": 3, "1K-10K": 2}.get(size, 1)
-        return Choice(passes, f"{passes} over {examples:,} pairs ({size}), range 1-3", accepts=(1, 3))
-    lora, full, most = _SFT_EPOCHS[size]
-    passes = lora if adaptation == "lora" else full
-    return Choice(passes, f"{passes} over {examples:,} examples ({size}) with {adaptation}", accepts=(1, most))
+    return choose(method_of(stage).epochs, adaptation, examples, 0)
 
 
 DECAY_SHARE = 0.1  # of the steps: MiniCPM (arXiv 2404.06395, 2024)
@@ -99,4 +78,4 @@ def decay_share() -> Choice:
     001 names the schedule and no length. MiniCPM, which introduced it, found that about 10 % of the tokens suffice for
     the decay. The pinned stack counts the decay in steps and not as a share, so train.py computes them.
     """
-    return Choice(DECAY_SHARE, f"the last {DECAY_SHARE:g} of the steps, as MiniCPM")
+    return Choice(DECAY_SHARE, "MiniCPM found that this share of the tokens suffices for the decay")

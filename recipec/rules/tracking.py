@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import counted
 
 
 @rule(
@@ -18,7 +19,7 @@ def tracker() -> Choice:
     001 accepts W&B, MLflow or TensorBoard, 003 prefers MLflow or W&B. TensorBoard needs no server, account or network,
     so a bundle runs anywhere unmodified; the others are one key away.
     """
-    return Choice("tensorboard", "TensorBoard: 0 accounts and 0 servers")
+    return Choice("tensorboard", "TensorBoard needs no account and no server")
 
 
 @rule(
@@ -33,9 +34,7 @@ def logging_steps(total_steps: int) -> Choice:
     001 logs every 10 steps. A short run would then have fewer than ten points, too few to see a trend or a spike.
     """
     every = 1 if total_steps < 100 else 10
-    return Choice(
-        every, f"every {every} of {total_steps:,} steps: {-(-total_steps // every):,} points", accepts=(1, 100)
-    )
+    return Choice(every, f"enough points to see a trend in {counted(total_steps, 'step')}", accepts=(1, 100))
 
 
 @rule(
@@ -51,4 +50,4 @@ def seed() -> Choice:
     001 asks for reproducibility and leaves its own split unseeded. One seed serves all; 42 is transformers' default, so
     that an emitted value changes nothing by itself.
     """
-    return Choice(42, "42, the default of the pinned transformers, written out")
+    return Choice(42, "the default of transformers, written out so that a run can be repeated")

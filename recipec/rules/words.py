@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-RAW_TEXT = ("continue-pretrain", "pretrain")  # the stages that learn every token of plain text
-
 
 def number(value: float) -> str:
     """Write a number as people do in papers: 2e-4, 0.03, 64."""

@@ -12,9 +12,9 @@ from compiling import BASES, Tables, compiled, good, with_key
 
 from recipec.layout import Machines
 from recipec.planner import StagePlan
-from recipec.planner.choose import TIE
 from recipec.planner.document import plan_document
-from recipec.planner.meshes import meshes
+from recipec.planner.search.candidates import TIE
+from recipec.planner.search.layouts import meshes
 
 
 def on_nodes(model: str, nodes: int, **changes: Any) -> Tables:

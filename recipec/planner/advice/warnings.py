@@ -1,24 +1,26 @@
-"""What a finished plan is checked against: the budget, and what deserves a warning."""
+"""What deserves a warning in a plan that fits: risky values, idle GPUs, too little text or host memory."""
 
 from __future__ import annotations
 
-from recipec.catalog.models import Model
+from math import log
+
+from recipec.axes import METHODS
+from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.planner.buildable import can_be_built, pins
-from recipec.planner.choose import GIB
-from recipec.planner.few_tokens import warn_of_few_tokens
-from recipec.planner.known_bad import advised_against
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.search.candidates import GIB
+from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
+from recipec.rules.goal import NO_ALIGNMENT
 from recipec.rules.words import counted, device
 
 FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
+WANTED_TOKENS = 10**12  # rule book 001, Step 1 (Full Pre-training: 1T+ tokens)
+TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
 
 
-def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
-    """Report what breaks [budget] and [policy], and warn about risky values, idle GPUs and too little CPU memory."""
-    _budget(loaded, plan, report)
-    _policy(loaded, model.licence, plan, report)
+def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
+    """Report W05xx of a finished plan."""
     _no_pairs(loaded, plan, report)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
@@ -28,17 +30,18 @@ def check_limits(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report)
         _idle(loaded, stage, report)
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
-        warn_of_few_tokens(loaded, stage, report)
+        _few_tokens(loaded, stage, report)
 
 
 def _no_pairs(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     """Rule GOAL-001 answers a wish to align without pairs by supervised fine-tuning alone."""
-    aligned = any(stage.stage.name == "dpo" for stage in plan.stages)
-    if loaded.recipe.goal.task != "align" or aligned or loaded.recipe.alignment.method == "none":
+    task, aligns = loaded.recipe.goal.task, {row.task for row in METHODS.values() if row.alignment}
+    aligned = any(METHODS[stage.stage.name].alignment for stage in plan.stages)
+    if task not in aligns or aligned or loaded.recipe.alignment.method == NO_ALIGNMENT:
         return
     label = Label(loaded.place("goal", "task"), "without pairs this is supervised fine-tuning only")
     help = ('give pairs as data.preferences, or say task = "instruct" or alignment.method = "none"',)
-    report.add(Diagnostic("W0507", "task `align` without preference pairs", (label,), help))
+    report.add(Diagnostic("W0507", f"task `{task}` without preference pairs", (label,), help))
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -66,57 +69,8 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
 
 
 def _section(loaded: LoadedRecipe, stage: StagePlan) -> str:
-    pairs = stage.stage.name == "dpo" and loaded.is_set("data", "preferences")
-    return "preferences" if pairs else "train"
-
-
-def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    budget = loaded.recipe.budget
-    hours, usd = plan.seconds / 3600, plan.cost_usd
-    if budget.max_hours is not None and hours > budget.max_hours:
-        share = budget.max_hours / hours
-        _over(loaded, plan, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", share, report)
-    if budget.max_cost_usd is not None and usd is None:
-        label = Label(loaded.place("budget", "max_cost_usd"), "cannot be compared with anything")
-        help = ("set budget.price_per_gpu_hour, or name a table of prices: budget.prices",)
-        report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
-    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        _over(loaded, plan, "max_cost_usd", f"the plan costs ${usd:,.2f}", budget.max_cost_usd / usd, report)
-
-
-def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
-    label = Label(loaded.place("budget", key), message)
-    help = ("fewer epochs or examples or a smaller model take less",)
-    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
-
-
-def _within(plan: Plan, share: float) -> tuple[str, ...]:
-    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
-    for stage in plan.stages:
-        for other in stage.rejected:
-            if other.seconds is None or not can_be_built(other.layout):
-                continue
-            seconds = plan.seconds - stage.seconds + other.seconds
-            if seconds <= share * plan.seconds:
-                return (f"{' and '.join(pins(other.layout))} takes {seconds / 3600:.1f} hours: {other.family}",)
-    return ()
-
-
-def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
-    policy = loaded.recipe.policy
-    if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
-        found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
-        _broken(loaded, ("model", "name"), found, "licences", report)
-    if policy.max_usd is not None and plan.cost_usd is None:
-        _broken(loaded, ("hardware",), "what it costs is unknown, see budget.price_per_gpu_hour", "max_usd", report)
-    elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
-        _broken(loaded, ("hardware",), f"the plan costs ${plan.cost_usd:,.2f}", "max_usd", report)
-
-
-def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
-    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit is here"))
-    help = ("keep to the limit, or ask whoever owns the policy",)
-    report.add(Diagnostic("E0404", f"the policy's `{limit}` is broken: {found}", labels, help))
+    own = METHODS[stage.stage.name].section
+    return METHODS[stage.stage.name].rows_in([own] if loaded.is_set("data", own) else [])
 
 
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -175,3 +129,38 @@ def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report
     for row in advised_against(stage.layout, stage.decisions, model.architecture):
         label = Label(loaded.place("train"), row.why)
         report.add(Diagnostic("W0504", row.title, (label,), (f"instead: {row.instead}",), (row.citation,)))
+
+
+def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    """Report W0506 where random weights see fewer tokens than rule book 001 asks for."""
+    tokens = stage.steps * stage.layout.global_batch * stage.decisions["max_length"].value
+    if not METHODS[stage.stage.name].random_weights or tokens >= WANTED_TOKENS:
+        return
+    params = stage.decisions["params"].value
+    labels = (
+        Label(loaded.place("goal", "task"), "from random weights"),
+        Label(loaded.place("data", "train"), f"{_count(tokens)} tokens, {tokens / params:.2g} per parameter"),
+    )
+    base = _base_model(stage.decisions["model"].value, params)
+    help = (f'continue a trained model: task = "continue-pretrain" with model.name = "{base}"',)
+    optimal = (
+        f"Hoffmann et al. 2022 (arXiv 2203.15556): {TOKENS_PER_PARAMETER} tokens per parameter make the best use of "
+        f"compute, {_count(TOKENS_PER_PARAMETER * params)} for this model"
+    )
+    notes = ("rule book 001: full pretraining takes 1T tokens or more, and only when no suitable base model exists",)
+    title = f"pretraining on {_count(tokens)} tokens, fewer than 1T"
+    report.add(Diagnostic("W0506", title, labels, help, (*notes, optimal)))
+
+
+def _count(tokens: float) -> str:
+    """A number of tokens as people say it: 30B, 5.2M, 4,096."""
+    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
+        if tokens >= size:
+            return f"{tokens / size:.3g}{unit}"
+    return f"{tokens:,}"
+
+
+def _base_model(name: str, params: int) -> str:
+    """The base model of the catalog with this name, else the one nearest in size."""
+    known = [model for model in models() if model.kind == "base"]
+    return min(known, key=lambda other: (other.name != name, abs(log(other.architecture.params / params)))).name

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from recipec.axes import METHODS, STRATEGIES
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import GIB, allocatable_bytes, device_overhead_bytes, reserved_factor
-from recipec.estimate.links import Link
+from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.work import Work
+from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
-from recipec.planner.meshes import STRATEGIES
+from recipec.planner.search.context import Context, work_of
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision, Ledger
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
 # Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.
@@ -32,6 +36,33 @@ class Bounds:
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
     typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
+
+
+def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
+    """The bounds of a stage under one adaptation."""
+    facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
+    host, micro_batch = hardware.host_memory_gib, context.wishes.get("train.micro_batch_size")
+    return Bounds(
+        memory_gib=facts.gpu.memory_gib,
+        host_bytes=None if host is None else int(host * GIB),
+        global_batch=value["global_batch_size"].value,
+        micro_batch=None if micro_batch is None else micro_batch.value,
+        link=_link(facts, hardware.gpu_link or "auto"),
+        typical=_typical(work_of(ledger), value),
+    )
+
+
+def _link(facts: Facts, kind: str) -> Link:
+    network = facts.decisions.get("network_gbps")
+    rate = () if network is None else (network.value,)
+    return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
+
+
+def _typical(work: Work, value: Mapping[str, Decision]) -> Work:
+    """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
+    if value["packing"].value:
+        return work
+    return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +97,16 @@ class Candidate:
         return self.family + f" {joined} activations in CPU memory" * self.layout.activation_offload
 
 
-_ALL_WEIGHTS = {"pretrain": "pretraining", "continue-pretrain": "all weights"}
-
-
 def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    offload = " with CPU offload" if layout.offload == "cpu" else ""
+    offload = f" with {layout.offload.upper()} offload" if layout.offload != "none" else ""
     return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
 
 
 def adaptation_name(stage: str, layout: Layout) -> str:
     """What is trained, for people: "QLoRA"."""
-    if layout.quantization == "nf4":
-        return "QLoRA"
-    return "LoRA" if layout.adapts.family == "lora" else _ALL_WEIGHTS.get(stage, "full fine-tuning")
+    row = layout.adapts
+    return METHODS[stage].full_name if row.trains_all else row.title
 
 
 def _within_layers(mesh: Mesh) -> str:
@@ -112,7 +139,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
-    must_hold = not layout.on_device or work.objective == "pretrain"  # random weights are not read from a shared file
+    must_hold = (
+        not layout.on_device or METHODS[work.objective].random_weights
+    )  # random weights are not read from a shared file
     host_needed, stated = 0, bounds.host_bytes if gpu.kind != "cpu" else None
     if must_hold or stated is not None:
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
@@ -194,9 +223,12 @@ def seconds_per_sequence(candidate: Candidate) -> float:
     return candidate.time.seconds_per_step / candidate.layout.global_batch
 
 
+_RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
+
+
 def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
     layout = candidate.layout
     measures = layout.offload != "none", layout.mesh.ranks_per_layer > 1, layout.activation_offload
-    kinds = layout.mesh.ranks_per_layer, STRATEGIES.index(layout.strategy)
+    kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
     return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

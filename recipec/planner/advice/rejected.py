@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import (
+from recipec.planner.advice.ways_out import ways_out
+from recipec.planner.plan import Rejected
+from recipec.planner.search.candidates import (
     GIB,
     TIE,
     Bounds,
@@ -18,11 +19,9 @@ from recipec.planner.choose import (
     candidates,
     seconds_per_sequence,
 )
-from recipec.planner.fit import Fit
-from recipec.planner.known_bad import Refusal
-from recipec.planner.plan import Rejected
-from recipec.planner.settle import Context, work_of
-from recipec.planner.ways_out import ways_out
+from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.fit import Fit
+from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Ledger
 
@@ -69,7 +68,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x slower"
     elif ratio < 1 / (1 + TIE):
-        why = "with more of it in CPU memory" if can_be_built(candidate.layout) else "and cannot be built yet"
+        why = "with more of it in CPU memory" if candidate.layout.can_be_built else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
         reason = "fits, not faster by more than the estimate can tell, and less simple"
@@ -138,10 +137,11 @@ def _culprits(loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> tuple[Label,
 
 
 _DECIDES = {  # recipe key -> what it decides of a combination
-    "train.adaptation": ("adaptation", "quantization"),
+    "train.adaptation": ("adaptation",),
+    "train.quantization": ("adaptation",),
     **{
         f"train.{name}": (name,)
-        for name in ("quantization", "precision", "strategy", "offload", "recompute_every", "activation_offload")
+        for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
     },
     **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
     "train.tensor_parallel": ("tensor",),

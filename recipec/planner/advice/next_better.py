@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.layout import Layout
-from recipec.planner.changes import more_gpus, more_nodes, within
-from recipec.planner.choose import (
+from recipec.planner.advice.changes import more_gpus, more_nodes, within
+from recipec.planner.plan import NextBetter
+from recipec.planner.search.candidates import (
     Candidate,
     adaptation_name,
     by_preference,
@@ -17,14 +19,10 @@ from recipec.planner.choose import (
     usable_bytes,
     with_batch,
 )
-from recipec.planner.known_bad import refused
-from recipec.planner.layouts import layouts
-from recipec.planner.plan import NextBetter
-from recipec.planner.settle import Context, settle, work_of
+from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.known_bad import refused
+from recipec.planner.search.layouts import layouts
 from recipec.recipe.schema_limits import Policy
-
-Rung = tuple[str, str]  # adaptation, quantization
-UP: dict[Rung, Rung] = {("lora", "nf4"): ("lora", "none"), ("lora", "none"): ("full", "none")}
 
 
 def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
@@ -35,44 +33,42 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     now = _least(context, rung)
     if now is None:
         return None
-    family, needs = family_of(context.stage.name, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
-    name = adaptation_name(context.stage.name, now[0])
+    stage = context.stage.name
+    family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
     what = "nothing in CPU memory" if same else name
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):
-            return NextBetter(what, family, needs, change, family_of(context.stage.name, found[0]), asks)
+            return NextBetter(what, family, needs, change, family_of(stage, found[0]), asks)
     return NextBetter(what, family, needs, None, None, asks)
 
 
-def _asks(rung: Rung, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
+def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
     order = by_preference(tried)
-    if name in order[: order.index(chosen.adaptation) + 1]:
-        return ""
-    return 'train.adaptation = "full"' if rung[0] == "full" else 'train.quantization = "none"'
+    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
 
 
-def _next_rung(context: Context, layout: Layout) -> Rung | None:
-    """Without offload what is offloaded now; otherwise more of the model."""
-    rung = layout.adapts.family, layout.quantization
+def _next_rung(context: Context, layout: Layout) -> Adaptation | None:
+    """Without offload what is offloaded now; otherwise more of the model, as far as the method can train it."""
     if not layout.on_device:
-        return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else rung
+        return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else layout.adapts
     fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
-    return None if fixed else UP.get(rung)
+    above = layout.adapts.above
+    return ADAPTATIONS[above] if not fixed and above in METHODS[context.stage.name].adaptations else None
 
 
-def _on(candidate: Candidate, rung: Rung) -> bool:
-    layout = candidate.layout
-    return (layout.adapts.family, layout.quantization) == rung and layout.on_device
+def _on(candidate: Candidate, rung: Adaptation) -> bool:
+    return candidate.layout.adapts is rung and candidate.layout.on_device
 
 
-def _least(context: Context, rung: Rung) -> tuple[Layout, MemoryEstimate] | None:
+def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] | None:
     """The layout of a rung that takes least memory, nothing offloaded."""
-    ledger, shape = settle(context, *rung, ""), context.facts.model.architecture
+    ledger, shape = settle(context, rung.name, ""), context.facts.model.architecture
     work = work_of(ledger)
-    plain = [layout for layout in layouts(ledger) if layout.on_device and layout.mesh.ranks_per_layer == 1]
+    plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]
     every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
     dense = [layout for layout in plain if layout.recompute_every == every]
     allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from recipec.axes import METHODS
 from recipec.catalog.architecture import Architecture
 from recipec.layout import Layout
-from recipec.rules.combinations import BadCombination, known_bad
-from recipec.rules.combinations import Facts as Combination
+from recipec.rules.combination import BadCombination, Combination
+from recipec.rules.combinations import known_bad
 from recipec.rules.core import Decision
 
 
@@ -42,12 +43,11 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
     value = {id: decision.value for id, decision in decisions.items()}
     targets = value.get("lora_targets", "all-linear")
     return Combination(
-        stage=value["stage"],
-        adaptation=layout.adapts.family,
-        quantization=layout.quantization,
+        method=METHODS[value["stage"]],
+        adaptation=layout.adapts,
+        strategy=layout.spreads,
         precision=layout.precision,
         model_type=value["model_type"],
-        strategy=layout.strategy,
         offload=layout.offload,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,

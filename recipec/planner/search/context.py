@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.work import LoraShape, Work
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -16,13 +17,13 @@ from recipec.rules import (
     batch,
     checkpoints,
     data,
-    dpo,
     evaluation,
     kernels,
     loader,
     lora,
     memory,
     optimizer,
+    preference,
     schedule,
     tracking,
 )
@@ -53,24 +54,26 @@ class Context:
         return ledger
 
 
-def settle(context: Context, adaptation: str, quantization: str, because: str) -> Ledger:
-    """Decide everything that does not depend on how the stage lies on the hardware."""
+def settle(context: Context, adaptation: str, because: str) -> Ledger:
+    """Decide everything that does not depend on how the stage lies on the hardware; `adaptation` names a row."""
     ledger = context.ledger()
-    _adaptation(ledger, adaptation, quantization, because)
+    _adaptation(ledger, ADAPTATIONS[adaptation], because)
     _numerics(ledger)
     _data(ledger)
     _learning(ledger)
-    if adaptation == "lora":
+    if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger)
-    if context.stage.name == "dpo":
-        _preference(ledger, context)
+    for rule in preference.own_rules(context.stage.name):
+        ledger.decide(rule)
+    if METHODS[context.stage.name].has_reference:
+        _reference(ledger, context)
     return ledger
 
 
-def _adaptation(ledger: Ledger, adaptation: str, quantization: str, because: str) -> None:
+def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
     given = ledger.decisions
     basis = ("stage", "priority", "examples", "total_vram_gib", "new_domain", "first_time", "gpu_is_cpu")
-    for id, value in (("adaptation", adaptation), ("quantization", quantization)):
+    for id, value in (("adaptation", row.name), ("quantization", row.base)):
         wish = ledger.wishes.get(f"train.{id}")
         ledger.record(
             Decision(
@@ -124,7 +127,7 @@ def _learning(ledger: Ledger) -> None:
     given = ledger.decisions
     stage, adaptation, examples, params = (given[id] for id in ("stage", "adaptation", "examples", "params"))
     named = given["optimizer"]
-    ledger.decide(optimizer.learning_rate, stage, adaptation, given["quantization"], examples, params, named)
+    ledger.decide(optimizer.learning_rate, stage, adaptation, examples, params, named)
     if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
         ledger.decide(schedule.decay_share)
     ledger.decide(schedule.warmup, stage, examples)
@@ -155,17 +158,15 @@ def _lora(ledger: Ledger) -> None:
     ledger.decide(lora.lora_targets, given["moe"])
 
 
-def _preference(ledger: Ledger, context: Context) -> None:
-    ledger.decide(dpo.beta)
-    ledger.decide(dpo.dpo_loss)
+def _reference(ledger: Ledger, context: Context) -> None:
     from_stage = Decision(
         "starts_from_adapter",
-        context.stage.starts_from is not None and ledger.decisions["adaptation"].value == "lora",
+        context.stage.starts_from is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
         f"starts from {context.stage.starts_from or 'the model'}",
         inputs=("stages", "adaptation"),
         origin="planner",
     )
-    ledger.decide(dpo.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
+    ledger.decide(preference.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
 
 
 STEP_INPUTS = (
@@ -203,11 +204,11 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
 def work_of(ledger: Ledger) -> Work:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    lora_shape = None
-    if value["adaptation"] == "lora":
+    lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
+    if not adaptation.trains_all:
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
-    reference = "none" if value["stage"] != "dpo" else "adapter-off" if lora_shape else "model"
+    reference = adaptation.reference if METHODS[value["stage"]].has_reference else "none"
     return Work(
         objective=value["stage"],
         seq_len_tokens=value["max_length"],

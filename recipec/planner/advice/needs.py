@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from recipec.axes import METHODS
 from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
 from recipec.facts import Facts
 from recipec.facts.model import is_path
-from recipec.planner.choose import GIB, Candidate
+from recipec.planner.advice.waiting import waiting_share
 from recipec.planner.plan import Needs
-from recipec.planner.settle import work_of
-from recipec.planner.waiting import waiting_share
+from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
 
 
@@ -19,9 +20,11 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger)
-    downloaded = work.objective != "pretrain" and not is_path(facts.model.name)  # neither random weights nor a folder
+    downloaded = not METHODS[work.objective].random_weights and not is_path(
+        facts.model.name
+    )  # neither random weights nor a folder
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
-    merged = value["adaptation"] == "lora" and value["stage"] != value["stages"][-1]
+    merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
     host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
     return Needs(

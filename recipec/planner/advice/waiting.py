@@ -8,7 +8,7 @@ from dataclasses import replace
 from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
 from recipec.layout import Machines
-from recipec.planner.choose import Bounds, Candidate, best, seconds_per_sequence
+from recipec.planner.search.candidates import Bounds, Candidate, best, seconds_per_sequence
 
 MOSTLY = 0.5  # of a step; our decision
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)

@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
-from recipec.planner.settle import Context, settle
+from recipec.planner.search.context import Context, settle
 from recipec.recipe.schema_limits import Policy
 from recipec.rules.core import Decision, Wish
-from recipec.rules.words import RAW_TEXT
 
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
 
@@ -77,9 +77,10 @@ def larger_gpu(context: Context) -> Changes:
 
 def shorter(context: Context) -> Changes:
     """Half the length, again and again, down to what 99 % of the rows have or to twice the mean."""
-    given = settle(context, "lora", "none", "").decisions
+    adaptation = METHODS[context.stage.name].adaptations[0]
+    given = settle(context, adaptation, "").decisions
     length, least = given["max_length"].value // 2, SHORTEST_TOKENS
-    if context.stage.name not in RAW_TEXT:  # text is cut into blocks of any length, other rows would be dropped
+    if not METHODS[context.stage.name].of_text:  # text is cut into blocks of any length, other rows would be dropped
         least = max(least, given["tokens_p99"].value or 2 * (given["tokens_per_example"].value or 0))
     while length >= least:
         cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}

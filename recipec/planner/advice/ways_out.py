@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from recipec.planner.buildable import can_be_built
-from recipec.planner.changes import Changes, larger_gpu, more_gpus, more_nodes, shorter, smaller_model, unpinned, within
-from recipec.planner.choose import GIB, Candidate
-from recipec.planner.fit import fit
-from recipec.planner.settle import Context
+from recipec.planner.advice.changes import (
+    Changes,
+    larger_gpu,
+    more_gpus,
+    more_nodes,
+    shorter,
+    smaller_model,
+    unpinned,
+    within,
+)
+from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
 
 SHOWN = 3
@@ -30,7 +38,7 @@ def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) 
 
 def _buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
     chosen = fit(context, loaded).chosen
-    return chosen if chosen is not None and can_be_built(chosen.layout) else None
+    return chosen if chosen is not None and chosen.layout.can_be_built else None
 
 
 def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recipec.axes import ADAPTATIONS
 from recipec.layout import Layout
-from recipec.planner.bounds import bounds_of
-from recipec.planner.buildable import can_be_built
-from recipec.planner.choose import TIE, Candidate, best, candidates, seconds_per_sequence
-from recipec.planner.known_bad import Refusal, refused
-from recipec.planner.layouts import layouts
-from recipec.planner.settle import Context, settle, work_of
+from recipec.planner.search.candidates import TIE, Candidate, best, bounds_of, candidates, seconds_per_sequence
+from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.known_bad import Refusal, refused
+from recipec.planner.search.layouts import layouts
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
@@ -34,8 +33,8 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose."""
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
-    for adaptation, quantization, because in _adaptations(context):
-        ledger = settle(context, adaptation, quantization, because)
+    for adaptation, because in _adaptations(context):
+        ledger = settle(context, adaptation, because)
         refusals.append([])
         found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
     for effort in EFFORTS:
@@ -59,7 +58,7 @@ def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> 
     """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
     limit = seconds_per_sequence(chosen) / (1 + TIE)
     for ledger, group in before:
-        found = best([candidate for candidate in group if can_be_built(candidate.layout)])
+        found = best([candidate for candidate in group if candidate.layout.can_be_built])
         if found is not None and seconds_per_sequence(found) < limit:
             return found, ledger
     return None
@@ -78,7 +77,7 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
     fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
     if not fitting:
         return None
-    hosted = [candidate for candidate in group if not candidate.layout.on_device and can_be_built(candidate.layout)]
+    hosted = [candidate for candidate in group if not candidate.layout.on_device and candidate.layout.can_be_built]
     return best([*fitting, *hosted])
 
 
@@ -90,7 +89,7 @@ def _effort(layout: Layout) -> int:
     return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload
 
 
-def _adaptations(context: Context) -> list[tuple[str, str, str]]:
+def _adaptations(context: Context) -> list[tuple[str, str]]:
     """The acceptable adaptations in order of preference, each with its reason."""
     given = {id: decision.value for id, decision in context.ledger().decisions.items()}
     names = ("stage", "priority", "new_domain", "first_time", "examples", "total_vram_gib", "gpu_is_cpu")
@@ -99,8 +98,8 @@ def _adaptations(context: Context) -> list[tuple[str, str, str]]:
     allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))
     first = choice.value[0]
     return [
-        (*pair, choice.because if pair == first else f"{adaptations.adaptation_reason(*pair)}; {choice.because}")
-        for pair in allowed
+        (name, choice.because if name == first else f"{ADAPTATIONS[name].because}; {choice.because}")
+        for name in allowed
     ]
 
 
