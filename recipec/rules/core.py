@@ -36,6 +36,7 @@ class Decision:
     source: str = ""
     key: str = ""  # the recipe key that overrides it: "train.learning_rate"
     where: str = ""  # "recipe.toml:14" when the recipe set it
+    accepts: tuple[float, float] | None = None  # what a recipe may set without a warning
     dissent: str = ""  # what the rule says when the recipe's value is outside its range
 
 
@@ -113,6 +114,7 @@ def shown(value: Any) -> str:
 
 def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
     common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
+    common["accepts"] = choice.accepts
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
     outside = choice.accepts and not choice.accepts[0] <= wish.value <= choice.accepts[1]

@@ -15,7 +15,7 @@ def method_of(stage: str) -> Method:
 def choose(table: tuple[Default, ...], adaptation: str, examples: int, params: int) -> Choice:
     """The value of the row that applies, why, and the range that it accepts; raises StopIteration where none does."""
     row = next(row for row in table if applies(row, adaptation, examples, params))
-    return Choice(row.value, because(row), row.accepts)
+    return Choice(row.value, row.because, row.accepts)
 
 
 def applies(row: Default, adaptation: str, examples: int, params: int) -> bool:
@@ -25,14 +25,6 @@ def applies(row: Default, adaptation: str, examples: int, params: int) -> bool:
         and (not row.sizes or data_size(examples) in row.sizes)
         and params < row.params_below
     )
-
-
-def because(row: Default) -> str:
-    """The reason with the range, where there is one."""
-    if row.accepts is None:
-        return row.because
-    low, high = map(number, row.accepts)
-    return f"{row.because}; recipec accepts {low} to {high} without a warning"
 
 
 def table_page(method: Method, table: tuple[Default, ...]) -> list[str]:

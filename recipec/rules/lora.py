@@ -36,7 +36,7 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float
         high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:
         wanted, why = high, f"{why}; capped because {total_vram_gib:g} GiB of GPU memory is under 16 GB"
-    return Choice(wanted, f"{why}; recipec accepts {low} to {high} without a warning", accepts=(low, high))
+    return Choice(wanted, why, accepts=(low, high))
 
 
 @rule(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recipec.axes import ADAPTATIONS, METHODS, Own
 from recipec.rules.core import Choice, Rule, rule
-from recipec.rules.words import number
 
 
 @rule(
@@ -37,17 +36,10 @@ def _own_rule(own: Own) -> Rule:
     """A rule whose answer and page are a row's."""
 
     def answer() -> Choice:
-        return Choice(own.value, _because(own), own.accepts)
+        return Choice(own.value, own.because, own.accepts)
 
     answer.__doc__ = own.page
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
-
-
-def _because(own: Own) -> str:
-    if own.accepts is None:
-        return own.because
-    low, high = map(number, own.accepts)
-    return f"{own.because}; recipec accepts {low} to {high} without a warning"
 
 
 _OWN = {own.id: _own_rule(own) for own in {own.id: own for method in METHODS.values() for own in method.own}.values()}

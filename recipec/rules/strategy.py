@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recipec.axes import STRATEGIES
 from recipec.rules.core import Choice, rule
+from recipec.rules.words import counted
 
 _PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
 
@@ -122,5 +123,5 @@ def world_size(ranks: int, gpus: int, micro_batches: int, noun: str) -> Choice:
     if ranks == gpus:
         return Choice(ranks, f"all {gpus} {noun}s train" if gpus > 1 else f"the recipe has one {noun}")
     if micro_batches < gpus:
-        return Choice(ranks, f"the global batch has no sequence for the other {gpus - ranks} {noun}s")
+        return Choice(ranks, f"the global batch has no sequence for the other {counted(gpus - ranks, noun)}")
     return Choice(ranks, f"no layout that fits on more of the {gpus} {noun}s is clearly faster")

@@ -57,7 +57,7 @@ DPO = Method(
         Default(
             32, "more than 100,000 pairs hold more than a rank of 16 can take up", _TABLE, (16, 64), sizes=(">100K",)
         ),
-        Default(16, "usual start", _TABLE, accepts=(16, 64)),
+        Default(16, "usual start; harder tasks take more", _TABLE, accepts=(16, 64)),
     ),
     lora_alpha_most=64,
     lora_dropout=(

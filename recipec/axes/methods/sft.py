@@ -110,7 +110,7 @@ SFT = Method(
         Default(
             32, "more than 100,000 rows hold more than a rank of 16 can take up", _TABLE, (8, 64), sizes=(">100K",)
         ),
-        Default(16, "usual start", f"{_TABLE}, Step 3; 003, Stack Defaults", (8, 64)),
+        Default(16, "usual start; harder tasks take more", f"{_TABLE}, Step 3; 003, Stack Defaults", (8, 64)),
     ),
     lora_alpha_most=128,
     lora_dropout=(
@@ -121,7 +121,7 @@ SFT = Method(
             (0.0, 0.3),
             sizes=("<1K",),
         ),
-        Default(0.05, "usual start", "docs/rule-books.md, 001, Step 3", (0.0, 0.3)),
+        Default(0.05, "usual start against overfitting", "docs/rule-books.md, 001, Step 3", (0.0, 0.3)),
     ),
     own=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
