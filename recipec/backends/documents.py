@@ -18,7 +18,8 @@ from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
 from recipec.rules.optimizers import BITSANDBYTES
-from recipec.rules.words import counted, number, waiting
+from recipec.rules.words import waiting
+from recipec.units import counted, number
 
 GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table

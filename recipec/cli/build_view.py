@@ -12,8 +12,8 @@ from recipec.bundle.build import FINE, UNUSABLE, WriteResult
 from recipec.bundle.changes import Action, Change, OnConflict
 from recipec.cli.color import dim, strong, tone
 from recipec.cli.decisions import changed_decisions
-from recipec.cli.words import plural, value_text
 from recipec.diagnostics.printable import printable
+from recipec.units import counted, value_text
 
 SCHEMA_VERSION = 1
 _MARKS = {
@@ -117,7 +117,7 @@ def _summary(document: Document) -> str:
     marks = Counter(change["mark"] for change in document["changes"])
     parts = [f"{marks[mark]} {words}" for mark, words in _COUNTED.items() if marks[mark]]
     if marks["!"]:
-        parts.append(plural(marks["!"], "conflict"))
+        parts.append(counted(marks["!"], "conflict"))
     return f"Plan: {', '.join(parts)}."
 
 

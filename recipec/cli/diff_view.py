@@ -11,8 +11,8 @@ import click
 from recipec.cli.color import strong
 from recipec.cli.decisions import changed_decisions
 from recipec.cli.output import table
-from recipec.cli.words import duration, gib, usd, value_text
 from recipec.diagnostics.printable import printable
+from recipec.units import duration, gib, usd, value_text
 
 SCHEMA_VERSION = 1
 

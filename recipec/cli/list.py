@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from recipec.cli.output import formats, print_json, print_table
-from recipec.cli.words import value_text
+from recipec.units import value_text
 
 SCHEMA_VERSION = 1
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from recipec.cli.color import dim, strong
 from recipec.cli.output import stdout_is_unicode, table
-from recipec.cli.words import duration, gib, plural, usd, value_text
 from recipec.methods import METHODS
 from recipec.rules.words import device, waiting
 from recipec.sharders import SHARDERS
+from recipec.units import counted, duration, gib, usd, value_text
 
 _BAR_COLUMNS = 40  # stand for the usable memory
 _LABEL = 9  # columns of "memory" and its like
@@ -57,7 +57,9 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     return [
         _row("trains", _trained(choice, values)),
         _row("on", f"{machine}, {SHARDERS[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
-        _row("batch", f"{plural(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"),
+        _row(
+            "batch", f"{counted(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"
+        ),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
@@ -103,7 +105,7 @@ def _offload(choice: Document) -> str:
 
 def _split(choice: Document) -> str:
     data_parallel = choice["mesh"]["replicate"] * choice["mesh"]["shard"]
-    ranks = plural(data_parallel, "rank")
+    ranks = counted(data_parallel, "rank")
     return f"{choice['micro_batch_size']} x {choice['gradient_accumulation']} accumulated x {ranks}"
 
 
@@ -114,7 +116,7 @@ def _length(values: Document) -> str:
 def _learning(values: Document) -> str:
     capped = (values.get("max_steps") or -1) > 0
     epochs = value_text(values.get("epochs"))
-    length = plural(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
+    length = counted(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
     rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
     return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}"
 
@@ -161,7 +163,7 @@ def _band(low: float, high: float) -> str:
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
-    steps = f"{plural(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
+    steps = f"{counted(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     return [
         _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
@@ -186,7 +188,7 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "the base model": disk["hub_cache_bytes"],
         "tokenised data": disk["dataset_cache_bytes"],
     }
-    cores = plural(host["loader_cores_per_gpu"], "core")
+    cores = counted(host["loader_cores_per_gpu"], "core")
     named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
     lines = [
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),

@@ -12,7 +12,7 @@ from recipec.cli.bundles import Bundle, open_bundle
 from recipec.cli.decisions import decisions_of
 from recipec.cli.output import Failure
 from recipec.cli.reasons import reasons
-from recipec.cli.words import plural
+from recipec.units import counted
 
 SCHEMA_VERSION = 1
 
@@ -67,6 +67,6 @@ def _values(ids: list[str], decisions: Mapping[str, Document]) -> list[Document]
 def _no_such_line(bundle: Bundle, path: str) -> Failure:
     text = read_text(bundle.out / path) if path in bundle.built else None
     if text is not None:
-        return Failure(f"`{path}` has {plural(len(text.splitlines()), 'line')}")
+        return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
     gone = "is no longer there" if path in bundle.built else "is not a file that recipec built"
     return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.cli.color import dim, strong
-from recipec.cli.words import value_text
 from recipec.diagnostics.printable import printable
+from recipec.units import value_text
 
 _SHOWN_LINES = 12
 

@@ -9,10 +9,11 @@ from typing import Any
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.plan import Needs, Rejected
-from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.candidates import Candidate
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule
 from recipec.rules.words import device
+from recipec.units import GIB
 
 WATCH = {
     "recompute_every": "tokens_per_second, peak_memory_gib: fewer recomputed layers are faster and need more memory",

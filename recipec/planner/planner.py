@@ -17,7 +17,7 @@ from recipec.planner.advice.rejected import activations_kept, does_not_fit, know
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Stage, StagePlan
-from recipec.planner.search.candidates import GIB, Candidate, bounds_of, usable_bytes
+from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
@@ -25,6 +25,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.words import device
+from recipec.units import GIB
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipec.rules.words import number
+from recipec.units import value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,6 @@ class Ledger:
         return decision
 
 
-def shown(value: Any) -> str:
-    """A value as people write it: 2e-4 and not 0.0002."""
-    return number(value) if isinstance(value, float) else str(value)
-
-
 def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
     common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
     common["accepts"] = choice.accepts
@@ -121,13 +116,13 @@ def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ..
     low, high = choice.accepts or (0, 0)
     because = f"set in {wish.where}"
     if wish.value != choice.value:
-        because += f"; the rule would choose {shown(choice.value)}: {choice.because}"
+        because += f"; the rule would choose {value_text(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,
         wish.value,
         because,
         origin="recipe",
         where=wish.where,
-        dissent=f"{rule.id} expects {shown(low)} to {shown(high)}: {choice.because}" if outside else "",
+        dissent=f"{rule.id} expects {value_text(low)} to {value_text(high)}: {choice.because}" if outside else "",
         **common,
     )

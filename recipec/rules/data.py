@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.axes import ROW_FORMATS
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
-from recipec.rules.words import counted
+from recipec.units import counted
 
 UNKNOWN_LENGTHS = 2048  # rule book 001, Step 2: tokenize_and_mask(max_length=2048)
 

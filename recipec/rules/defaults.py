@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from recipec.axes import METHODS, Default, Method
 from recipec.rules.core import Choice
-from recipec.rules.words import data_size, number
+from recipec.rules.words import data_size
+from recipec.units import number
 
 
 def method_of(stage: str) -> Method:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
-from recipec.rules.words import counted
+from recipec.units import counted
 
 
 @rule(

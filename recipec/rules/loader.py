@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
-from recipec.rules.words import counted
+from recipec.units import counted
 
 
 @rule(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recipec.axes import METHODS
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import counted
+from recipec.units import counted
 
 OPEN_LICENCES = ("Apache-2.0", "MIT")
 _BLOCK = 2048  # DATA-001 where no lengths are known

@@ -13,7 +13,7 @@ Read 2026-11, with transformers 5.23 trainer_optimizer.py, which switches Adafac
 from __future__ import annotations
 
 from recipec.rules.core import Choice
-from recipec.rules.words import number
+from recipec.units import number
 
 BITSANDBYTES = frozenset(("adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion", "lion-8bit"))
 LION = frozenset(("lion", "lion-8bit"))

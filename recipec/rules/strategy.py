@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recipec.axes import STRATEGIES
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import counted
+from recipec.units import counted
 
 _PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
 

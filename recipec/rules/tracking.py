@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.core import Choice, rule
-from recipec.rules.words import counted
+from recipec.units import counted
 
 
 @rule(

@@ -1,21 +1,8 @@
-"""How rules write numbers, and the rows of the rule book's table of data sizes."""
+"""Phrases that several places share, and the names of the steps of data size and GPU memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-
-def number(value: float) -> str:
-    """Write a number as people do in papers: 2e-4, 0.03, 64."""
-    if not 0 < abs(value) < 1e-2:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:e}".split("e")
-    return f"{float(mantissa):g}e{int(exponent)}"
-
-
-def counted(count: int, noun: str) -> str:
-    """A number of things: "1 step", "2,000 steps"."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def device(gpu_is_cpu: bool) -> str:

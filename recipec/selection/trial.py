@@ -12,11 +12,12 @@ from recipec.facts import Facts, Given, with_model
 from recipec.planner.advice.limits import check_limits
 from recipec.planner.plan import Plan
 from recipec.planner.planner import contexts, plan_recipe, stage_plan
-from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
+from recipec.units import GIB
 
 
 @dataclass(frozen=True, slots=True)

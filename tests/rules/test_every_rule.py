@@ -17,7 +17,7 @@ from recipec.rules.metrics import METRICS, watched
 from recipec.rules.model import ModelRow
 from recipec.rules.pages import explain_rule
 from recipec.rules.unbuilt import UNBUILT
-from recipec.rules.words import number
+from recipec.units import number
 
 ROW = ModelRow("a", "a", 1.0, 8_000_000_000, True, False, 4_096)
 EXAMPLES = (1, 999, 1_000, 9_999, 10_000, 100_000, 100_001)

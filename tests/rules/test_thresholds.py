@@ -19,7 +19,8 @@ from recipec.rules import (
     schedule,
     tracking,
 )
-from recipec.rules.words import data_size, gpu_memory, number
+from recipec.rules.words import data_size, gpu_memory
+from recipec.units import number
 
 SEVEN = 7_000_000_000
 SIZES = (999, 1_000, 9_999, 10_000, 100_000, 100_001)

@@ -10,9 +10,10 @@ from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.advice.waiting import waiting_share
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
+from recipec.units import GIB
 
 
 def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:

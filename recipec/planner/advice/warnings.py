@@ -8,11 +8,11 @@ from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.candidates import GIB
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.rules.goal import NO_ALIGNMENT
-from recipec.rules.words import counted, device
+from recipec.rules.words import device
+from recipec.units import GIB, counted
 
 FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
 WANTED_TOKENS = 10**12  # rule book 001, Step 1 (Full Pre-training: 1T+ tokens)

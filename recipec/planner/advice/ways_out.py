@@ -14,10 +14,11 @@ from recipec.planner.advice.changes import (
     unpinned,
     within,
 )
-from recipec.planner.search.candidates import GIB, Candidate
+from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
+from recipec.units import GIB
 
 SHOWN = 3
 

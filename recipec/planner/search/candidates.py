@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from recipec.axes import METHODS, STRATEGIES
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import GIB, allocatable_bytes, device_overhead_bytes, reserved_factor
+from recipec.estimate.device import allocatable_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
 from recipec.estimate.storage import host_memory
@@ -19,6 +19,7 @@ from recipec.layout import Layout, Mesh
 from recipec.planner.search.context import Context, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
+from recipec.units import GIB
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
 # Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.

@@ -1,12 +1,23 @@
-"""Numbers and values as people read them."""
+"""Values as people read them: numbers, sizes, times, money and counts. The one home of such printers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from recipec.rules.words import number
-
 GIB = 2**30
+
+
+def number(value: float) -> str:
+    """A number as papers write it: 2e-4, 0.03, 64."""
+    if not 0 < abs(value) < 1e-2:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 step", "2,000 steps"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def value_text(value: Any) -> str:
@@ -44,8 +55,3 @@ def duration(seconds: float) -> str:
 def usd(amount: float | None) -> str:
     """An amount of money, or that none is known."""
     return "unknown" if amount is None else f"${amount:,.2f}"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 file", "3 files"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
