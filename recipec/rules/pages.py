@@ -1,14 +1,40 @@
-"""The explanation page of a rule, a known-bad combination, or something that is not built, as Markdown."""
+"""The explanation page of a rule, a known-bad combination, something not built, or a rule book, as Markdown."""
 
 from __future__ import annotations
 
+import re
 from inspect import cleandoc
+from pathlib import Path
 
 from recipec.axes import METHODS
 from recipec.rules.combinations import COMBINATIONS, BadCombination
 from recipec.rules.core import RULES, Rule
 from recipec.rules.defaults import table_page
 from recipec.rules.unbuilt import UNBUILT, Unbuilt
+
+RULE_BOOKS = ("000", "001", "002", "003", "004")
+_INDEX = "README"
+_BOOK_NAME = re.compile(
+    r"(?:docs/)?(?P<kind>rule[ -]?books?)?[ /-]*(?P<number>00[0-4])?(?:\.md)?(?:,.*)?", re.IGNORECASE
+)
+
+
+def rule_books_folder() -> Path:
+    """Where the pages of the rule books are: inside an installed package, else in docs/ of the repository."""
+    package = Path(__file__).parent.parent
+    installed = package / "_rule_books"
+    return installed if installed.is_dir() else package.parent / "docs" / "rule-books"
+
+
+def rule_book_named(name: str) -> str | None:
+    """Return the page that `001`, `rule book 001` or a citation of it means, README for `rule books`, or None."""
+    found = _BOOK_NAME.fullmatch(name.strip())
+    return found and (found["number"] or (_INDEX if found["kind"] else None))
+
+
+def explain_rule_book(page: str) -> str:
+    """Return a page of the rule books: one of RULE_BOOKS, or README."""
+    return (rule_books_folder() / f"{page}.md").read_text(encoding="utf-8")
 
 
 def explain_rule(id: str) -> str | None:

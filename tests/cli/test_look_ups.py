@@ -16,6 +16,7 @@ from recipec.methods import METHODS
 from recipec.recipe.json_schema import schema_text
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
+from recipec.rules.pages import RULE_BOOKS
 from recipec.rules.unbuilt import UNBUILT
 from recipec.sharders import SHARDERS
 
@@ -25,6 +26,32 @@ PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in 
 def test_everything_with_a_code_has_its_page(run):
     for code in PAGES:
         assert run("explain", code.lower()).stdout.startswith(f"# {code}"), code
+
+
+@pytest.mark.parametrize("book", RULE_BOOKS)
+def test_a_rule_book_has_its_page(run, book):
+    for words in ([book], [f"{book}.md"], ["rule", "book", book], [f"Rule Book {book}"], [f"rule-book-{book}"]):
+        assert run("explain", *words).stdout.startswith(f"# Rule book {book}: "), words
+
+
+def test_a_citation_finds_its_rule_book(run):
+    document = json.loads(run("explain", "docs/rule-books/001.md, Key hyperparameters", "--json").stdout)
+
+    assert document["id"] == "001"
+    assert "## Key hyperparameters" in document["page"]
+
+
+def test_rule_books_have_an_index(run):
+    assert run("explain", "rule", "books").stdout.startswith("# Rule books\n")
+
+
+@pytest.mark.parametrize("word", ["nonsense", "005", "rule book 007", "docs/", ""])
+def test_an_unknown_word_gets_the_rule_books(run, word):
+    result = run("explain", word)
+
+    assert result.exit_code == 2
+    assert f"nothing is called `{word}`" in result.stderr
+    assert "The rule books are 000, 001, 002, 003 and 004." in result.stderr
 
 
 @pytest.mark.parametrize(
