@@ -9,7 +9,7 @@ from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import ADAPTED
+from recipec.recipe.schema_training import ADAPTED
 
 Data = Mapping[str, DataFacts]
 

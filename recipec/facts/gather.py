@@ -20,7 +20,7 @@ from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import AUTO
+from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
 
 SECTIONS = ("train", "preferences")

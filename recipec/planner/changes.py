@@ -11,7 +11,7 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
 from recipec.planner.settle import Context, settle
-from recipec.recipe.schema_limits import Policy
+from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
 from recipec.rules.words import RAW_TEXT
 

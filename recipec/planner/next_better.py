@@ -21,7 +21,7 @@ from recipec.planner.known_bad import refused
 from recipec.planner.layouts import layouts
 from recipec.planner.plan import NextBetter
 from recipec.planner.settle import Context, settle, work_of
-from recipec.recipe.schema_limits import Policy
+from recipec.recipe.schema import Policy
 
 Rung = tuple[str, str]  # adaptation, quantization
 UP: dict[Rung, Rung] = {("lora", "nf4"): ("lora", "none"), ("lora", "none"): ("full", "none")}

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_data import COLUMNS
-from recipec.recipe.written import Written
+from recipec.recipe.schema_training import COLUMNS
 
 _SOURCES = ("train", "preferences", "eval", "test")
 _HUB_ONLY = ("split", "subset", "revision")

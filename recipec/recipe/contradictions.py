@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
-from recipec.diagnostics.model import Diagnostic, Report
-from recipec.recipe.check_arguments import decided_arguments, unusable_arguments
-from recipec.recipe.check_batch import indivisible_batches
+from recipec.diagnostics.codes import CODES
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.recipe.check_data import (
     bad_columns,
     bad_sources,
@@ -17,13 +17,12 @@ from recipec.recipe.check_data import (
     nothing_to_run,
     pointless_split,
 )
-from recipec.recipe.check_launch import reserved_variables, secrets
-from recipec.recipe.check_model import idle_model_keys
-from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
-from recipec.recipe.check_schedule import no_room_to_decay
-from recipec.recipe.exclusive import ADAPTED, EXCLUSIVE
+from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.written import Written
+from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
+from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, STEERING
+from recipec.recipe.schema_training import ADAPTED, STAGES
+from recipec.rules.schedule import DECAY_SHARE
 
 ANY: tuple[Any, ...] = ()
 PAGED = ("paged-adamw", "paged-adamw-8bit")
@@ -51,6 +50,8 @@ ACTIVATIONS = ("train", "activation_offload")
 ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
 GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
 NODES = ("hardware", "nodes")
+MODEL = ("model", "name")
+DECAYS = "warmup-stable-decay"
 METHOD = ("alignment", "method")
 WITHOUT_PAIRS = ("instruct", "continue-pretrain", "pretrain")
 PAIRED_FORMATS = ("instruction", "chat", "prompt-completion", "preference")
@@ -191,6 +192,109 @@ def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
 
 def _processes(strategy: str) -> str:
     return "runs on one GPU" if strategy == "single" else "needs two GPUs or more"
+
+
+def idle_model_keys(written: Written) -> Iterator[Diagnostic]:
+    """Keys that steer the choice of a model need `auto`; keys about one model need its name."""
+    name = written.get(*MODEL)
+    if name is None:
+        return
+    chosen = name == AUTO
+    for path in NAMED_ONLY if chosen else STEERING:
+        if written.has(*path):
+            why = "says something of one model" if chosen else "steers the choice of a model"
+            other = "no model is named here" if chosen else "the model is named here"
+            help = "name the model, or remove this key" if chosen else f'use name = "{AUTO}", or remove this key'
+            title = f"`{dotted(path)}` and `model.name = {name}` contradict each other"
+            yield Diagnostic("E0401", title, (written.label(path, why), written.label(MODEL, other)), (help,))
+
+
+def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
+    """A global batch is a whole number of micro batches on every GPU."""
+    gpus = (written.get(*GPUS) or 1) * (written.get("hardware", "nodes") or 1)
+    for table in (("train",), *(("train", stage) for stage in STAGES)):
+        total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
+        if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):
+            continue
+        size, part = written.get(*total), written.get(*micro)
+        if size % (part * gpus):
+            yield _indivisible(written, total, micro, gpus)
+
+
+def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
+    """Return where a stage's value is set: in its own table, else in [train]."""
+    return next((path for path in ((*table, key), ("train", key)) if written.get(*path) is not None), None)
+
+
+def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...], gpus: int) -> Diagnostic:
+    size, part = written.get(*total), written.get(*micro)
+    labels = [written.label(total, "the whole"), written.label(micro, "does not divide it")]
+    if written.has(*GPUS):
+        labels.append(written.label(GPUS, f"on each of {gpus}"))
+    step = part * gpus
+    near = sorted({max(step, size // step * step), size // step * step + step})
+    title = f"a global batch of {size} is not a multiple of micro batch x GPUs = {part} x {gpus}"
+    help = f"use global_batch_size = {' or '.join(str(value) for value in near)}"
+    return Diagnostic("E0401", title, tuple(labels), (help,))
+
+
+def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
+    """Warmup and decay together are no more than all steps."""
+    for table in (("train",), *(("train", stage) for stage in STAGES)):
+        schedule, warmup = setting(written, table, "schedule"), setting(written, table, "warmup")
+        if (
+            not schedule
+            or not warmup
+            or not any(written.has(*path) for path in (schedule, warmup) if path[:-1] == table)
+        ):
+            continue
+        if written.get(*schedule) == DECAYS and written.get(*warmup) + DECAY_SHARE > 1:
+            labels = (
+                written.label(warmup, "the rate rises for this share"),
+                written.label(schedule, "and then decays"),
+            )
+            help = (f"the decay takes {DECAY_SHARE:g} of the steps: a warmup of {1 - DECAY_SHARE:g} at most",)
+            yield Diagnostic("E0401", "warmup and decay take more than all steps", labels, help)
+
+
+def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
+    """A policy binds the recipes that extend it; in the recipe itself it would bind nobody."""
+    own = written.document.source.shown
+    for key in written.get("policy") or {}:
+        place = written.key("policy", key)
+        if place.file == own:
+            label = Label(place, "limits only recipes that extend this file")
+            help = "move [policy] to the shared recipe, or use [budget]"
+            yield Diagnostic("E0404", f"`{key}` of [policy] in the recipe itself", (label,), (help,))
+
+
+def broken_policy(written: Written) -> Iterator[Diagnostic]:
+    """The limits that the recipe's own keys show to be broken; licences and cost are known only later."""
+    yield from _model_not_allowed(written)
+    limits = (("max_gpus", ("hardware", "gpus_per_node")), ("max_usd", ("budget", "max_cost_usd")))
+    for limit, path in limits:
+        most, value = written.get("policy", limit), written.get(*path)
+        if most is not None and value is not None and value > most:
+            labels = (written.label(path, "over the limit"), written.label(("policy", limit), "the limit"))
+            title = f"`{path[-1]} = {value:g}` breaks the policy `{limit} = {most:g}`"
+            yield Diagnostic("E0404", title, labels, (f"use {most:g} or less",))
+
+
+def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:
+    patterns, name = written.get("policy", "models"), written.get("model", "name")
+    if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
+        labels = (written.label(("model", "name"), "not allowed"), written.label(("policy", "models"), "the policy"))
+        listed = ", ".join(f"`{pattern}`" for pattern in patterns)
+        yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (f"allowed are {listed}",))
+
+
+def unknown_codes(written: Written) -> Iterator[Diagnostic]:
+    """Only warnings that exist can be silenced."""
+    for index, code in enumerate(written.get("recipe", "allow") or []):
+        if code not in CODES:
+            known = ", ".join(f"`{known}`" for known in CODES if known.startswith("W"))
+            label = written.label(("recipe", "allow", index), "no such warning")
+            yield Diagnostic("E0204", f"`{code}` is not a warning", (label,), (f"the warnings are {known}",))
 
 
 Check = Callable[[Written], Iterator[Diagnostic]]

@@ -5,11 +5,10 @@ An absent key is None, which means "decided". An absent table is an empty table.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from recipec.recipe.exclusive import AUTO
 from recipec.recipe.fields import (
     RECIPE_NAME,
     Line,
@@ -17,6 +16,7 @@ from recipec.recipe.fields import (
     OneOrMany,
     Prose,
     Section,
+    Usd,
     Variable,
     VariableValue,
     WarningCode,
@@ -24,9 +24,9 @@ from recipec.recipe.fields import (
     required,
     table,
 )
-from recipec.recipe.schema_data import Data
-from recipec.recipe.schema_limits import Budget, Policy, Registry
-from recipec.recipe.schema_train import Train
+from recipec.recipe.schema_training import STAGES, Data, Train
+
+AUTO = "auto"  # model.name: chosen from the catalog
 
 Task = Annotated[
     Literal["instruct", "align", "continue-pretrain", "pretrain"],
@@ -66,6 +66,13 @@ Tracker = Annotated[
     Literal["tensorboard", "wandb", "mlflow", "none"],
     Meanings("files in the output folder", "Weights & Biases", "an MLflow server or folder", "no tracking"),
 ]
+
+Status = Annotated[
+    Literal["experimental", "staging", "production", "archived"],
+    Meanings("a try", "a candidate under test", "in use", "kept, no longer used"),
+]
+MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
+_Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
 
 class Header(Section):
@@ -206,6 +213,37 @@ class Track(Section):
     run: Line | None = key("Run", "The run's name; the recipe's name when absent.", "second-try")
 
 
+class Registry(Section):
+    """The entry that describes the result."""
+
+    status: Status | None = key("Status", "Where the result stands.", "staging", default="experimental")
+    tags: Annotated[list[Line], Field(max_length=64)] | None = key("Tags", "Tags of the entry.", ["support"])
+
+
+class Budget(Section):
+    """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
+
+    max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key("Hours", "The longest run, in hours.", 12)
+    max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200)
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
+        "Price", "What one GPU costs for an hour, in US dollars.", 2.5
+    )
+    prices: Line | None = key(
+        "Prices",
+        "A TOML file of prices in place of the shipped ones: a table for each GPU, with `usd_per_hour`.",
+        "./prices.toml",
+    )
+
+
+class Policy(Section):
+    """Limits in a shared recipe that the recipes extending it may narrow but not break."""
+
+    models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"])
+    licences: _Names | None = key("Licences", "Licences that the model may have.", ["apache-2.0", "mit"])
+    max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key("GPUs", "The most GPUs of one run.", 4)
+    max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500)
+
+
 class Recipe(Section):
     """A recipe says what to train, on what hardware, with what data; recipec compiles it to training code."""
 
@@ -222,3 +260,23 @@ class Recipe(Section):
     registry: Registry = table("Registry", "The entry that describes the result.", {"status": "experimental"})
     budget: Budget = table("Budget", "What the run may cost.", {"max_hours": 12})
     policy: Policy = table("Policy", "Limits that recipes extending this one may not break.", {"max_gpus": 4})
+
+
+# Keys that say the same thing in two ways, of which a recipe writes one.
+STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
+NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
+EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("hardware", "gpu"), ("hardware", "vram_gib")),
+    (("data", "eval"), ("data", "eval_fraction")),
+    (("data", "test"), ("data", "test_fraction")),
+    (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
+    (("train", "epochs"), ("train", "max_steps")),
+    *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in STAGES),
+)
+
+
+def rivals(path: tuple[str | int, ...], value: Any = None) -> list[tuple[str, ...]]:
+    """Return the keys that the key at `path` excludes; what model.name excludes depends on its value."""
+    if path == ("model", "name"):
+        return list(NAMED_ONLY if value == AUTO else STEERING)
+    return [key for group in EXCLUSIVE if path in group for key in group if key != path]
