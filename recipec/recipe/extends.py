@@ -13,6 +13,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
+from recipec.recipe.schema_training import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
 
@@ -118,7 +119,7 @@ def _loop(parent: Parent, chain: tuple[Source, ...]) -> Diagnostic:
 
 
 # Tables that are one statement: they are replaced whole.
-_WHOLE = {("data", name) for name in ("train", "preferences", "eval", "test", "split")}
+_WHOLE = {("data", name) for name in (*DATA_SOURCES, "split")}
 
 
 def laid_over(base: Document, over: Document, report: Report) -> Document:
@@ -176,7 +177,6 @@ def _widened(path: KeyPath, old: Located, new: Located) -> Diagnostic:
     return Diagnostic("E0404", title, labels, ("a policy that is extended may be narrowed, not widened",))
 
 
-_DATA_KEYS = ("train", "preferences", "eval", "test")
 _NAME_OR_PATH = (("model", "name"), ("model", "like"), ("data", "template"))
 _PATH_PREFIXES = ("./", "../", "/")
 
@@ -207,7 +207,7 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     for section, name in _NAME_OR_PATH:
         _apply(data, section, name, lambda value: move_if_path(value) if isinstance(value, str) else value)
     _apply(data, "budget", "prices", lambda value: move(value) if isinstance(value, str) else value)
-    for name in _DATA_KEYS:
+    for name in DATA_SOURCES:
         _apply(data, "data", name, lambda value: _moved_sources(value, move))
     return data
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.recipe.contradictions import contradictions
 from recipec.recipe.document import Document, Located, Written, nearest, value_at
 from recipec.recipe.extends import read_whole
-from recipec.recipe.fields import Section
+from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import Recipe, rivals
-from recipec.recipe.schema_training import STAGES
+from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
 from recipec.recipe.validate import validate
 from recipec.rules.core import Wish
@@ -144,18 +145,18 @@ def wishes(recipe: Recipe, where: Where, stage: str, last: bool) -> dict[str, Wi
     for name in Recipe.model_fields:
         if name not in _NOT_DECISIONS and name != "train":
             found |= _of_section(getattr(recipe, name), (name,), where)
-    found |= _of_section(recipe.train, ("train",), where, skip=STAGES if last else (*STAGES, *LAST_STAGE_ONLY))
-    if stage in STAGES:
-        own = _of_section(getattr(recipe.train, stage.replace("-", "_")), ("train", stage), where)
+    found |= _of_section(recipe.train, ("train",), where, skip=METHODS if last else (*METHODS, *LAST_STAGE_ONLY))
+    if stage in METHODS:
+        own = _of_section(getattr(recipe.train, attribute(stage)), ("train", stage), where)
         found = _overridden(found, {key.replace(f".{stage}.", ".", 1): wish for key, wish in own.items()})
-    return _without_alias(found)
+    return _written_out(found)
 
 
-def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: tuple[str, ...] = ()) -> dict[str, Wish]:
+def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: Collection[str] = ()) -> dict[str, Wish]:
     found = {}
     for key, value in _set_keys(section):
         here = (*path, key)
-        if key in skip or value == "auto":
+        if key in skip or value == AUTO:
             continue
         if isinstance(value, Section):
             found |= _of_section(value, here, where)
@@ -186,10 +187,11 @@ def _overridden(general: Mapping[str, Wish], own: Mapping[str, Wish]) -> dict[st
     return merged
 
 
-def _without_alias(found: dict[str, Wish]) -> dict[str, Wish]:
-    """Write the alias "qlora" out as what it means."""
+def _written_out(found: dict[str, Wish]) -> dict[str, Wish]:
+    """Write an adaptation that is named with its base ("qlora") out as family and base."""
     wish = found.get("train.adaptation")
-    if wish and wish.value == "qlora":
-        found["train.adaptation"] = Wish("lora", wish.where)
-        found.setdefault("train.quantization", Wish("nf4", wish.where))
+    row = ADAPTATIONS.get(wish.value) if wish else None
+    if wish and row and row.quantized:
+        found["train.adaptation"] = Wish(row.family, wish.where)
+        found.setdefault("train.quantization", Wish(row.base, wish.where))
     return found

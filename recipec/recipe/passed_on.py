@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from keyword import iskeyword
 from typing import Any
 
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_training import STAGES
 
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
 DECIDED_ARGUMENTS: dict[str, str] = {
@@ -94,7 +94,7 @@ LAUNCHER_VARIABLES = frozenset(
 LAUNCHER_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "DEEPSPEED_")
 
 
-_TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in STAGES))
+_TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in METHODS))
 
 
 def decided_arguments(written: Written) -> Iterator[Diagnostic]:

@@ -5,14 +5,15 @@ An absent key is None, which means "decided". An absent table is an empty table.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from recipec.axes import METHODS, tasks
 from recipec.recipe.fields import (
+    AUTO,
     RECIPE_NAME,
     Line,
-    Meanings,
     OneOrMany,
     Prose,
     Section,
@@ -21,56 +22,50 @@ from recipec.recipe.fields import (
     VariableValue,
     WarningCode,
     key,
+    one_of,
     required,
     table,
 )
-from recipec.recipe.schema_training import STAGES, Data, Train
+from recipec.recipe.schema_training import Alignment, Data, Train
 
-AUTO = "auto"  # model.name: chosen from the catalog
-
-Task = Annotated[
-    Literal["instruct", "align", "continue-pretrain", "pretrain"],
-    Meanings(
-        "follow instructions: supervised fine-tuning",
-        "prefer better answers: preference optimisation, after supervised fine-tuning when there is data for it",
-        "learn a domain from its raw text",
-        "learn from raw text alone, from random weights",
-    ),
-]
-Priority = Annotated[
-    Literal["quality", "speed", "memory"],
-    Meanings("the best result that fits", "the shortest time", "the smallest peak memory"),
-]
-Link = Annotated[
-    Literal["auto", "pcie", "nvlink", "infinity-fabric"],
-    Meanings("what this GPU usually has", "PCI Express only", "NVLink between the GPUs", "AMD Infinity Fabric"),
-]
-Launcher = Annotated[
-    Literal["local", "none"],
-    Meanings("a script that runs on this machine", "no script: the team has its own launcher"),
-]
-Method = Annotated[
-    Literal["auto", "none", "dpo"],
-    Meanings("decided from the task and the data", "no preference stage", "direct preference optimisation"),
-]
-PreferenceLoss = Annotated[
-    Literal["sigmoid", "ipo", "hinge", "robust"],
-    Meanings(
-        "the loss of the DPO paper",
-        "squared distance to a margin: resists overfitting to sure preferences",
-        "stops pushing once the margin is reached",
-        "expects that some labels are wrong",
-    ),
-]
-Tracker = Annotated[
-    Literal["tensorboard", "wandb", "mlflow", "none"],
-    Meanings("files in the output folder", "Weights & Biases", "an MLflow server or folder", "no tracking"),
-]
-
-Status = Annotated[
-    Literal["experimental", "staging", "production", "archived"],
-    Meanings("a try", "a candidate under test", "in use", "kept, no longer used"),
-]
+Task = one_of(tasks())
+Priority = one_of(
+    {
+        "quality": "the best result that fits",
+        "speed": "the shortest time",
+        "memory": "the smallest peak memory",
+    }
+)
+Link = one_of(
+    {
+        AUTO: "what this GPU usually has",
+        "pcie": "PCI Express only",
+        "nvlink": "NVLink between the GPUs",
+        "infinity-fabric": "AMD Infinity Fabric",
+    }
+)
+Launcher = one_of(
+    {
+        "local": "a script that runs on this machine",
+        "none": "no script: the team has its own launcher",
+    }
+)
+Tracker = one_of(
+    {
+        "tensorboard": "files in the output folder",
+        "wandb": "Weights & Biases",
+        "mlflow": "an MLflow server or folder",
+        "none": "no tracking",
+    }
+)
+Status = one_of(
+    {
+        "experimental": "a try",
+        "staging": "a candidate under test",
+        "production": "in use",
+        "archived": "kept, no longer used",
+    }
+)
 MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
 _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
@@ -182,16 +177,6 @@ class Launch(Section):
     )
 
 
-class Alignment(Section):
-    """How preferences are learned; for the task `align`."""
-
-    method: Method | None = key("Method", "The preference method.", "dpo", default="auto")
-    beta: Annotated[float, Field(gt=0, le=10)] | None = key(
-        "Beta", "How strongly the model is held near its reference.", 0.1
-    )
-    loss: PreferenceLoss | None = key("Loss", "The form of the preference loss.", "ipo")
-
-
 class Evaluate(Section):
     """How the model is compared before and after."""
 
@@ -253,7 +238,7 @@ class Recipe(Section):
     data: Data = table("Data", "What it learns from.", {"train": "data/train.jsonl"})
     hardware: Hardware = table("Hardware", "The machine that trains.", {"gpu": "rtx-4090"})
     launch: Launch = table("Launch", "How the run is started.", {"with": "local"})
-    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": "dpo"})
+    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": AUTO})
     train: Train = table("Train", "Decisions that you make yourself.", {"epochs": 2})
     evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
     track: Track = table("Track", "Where the run is recorded.", {"to": "wandb"})
@@ -271,7 +256,7 @@ EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("data", "test"), ("data", "test_fraction")),
     (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
     (("train", "epochs"), ("train", "max_steps")),
-    *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in STAGES),
+    *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in METHODS),
 )
 
 

@@ -1,50 +1,52 @@
-"""The sections [data] and [train]: what the model learns from, and every decision that a recipe may fix."""
+"""The sections [data], [alignment] and [train]: what is learned from, and every decision that a recipe may fix.
+
+What the four axes decide (recipec/axes) is taken from their rows: methods, strategies, adaptations and row formats.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
+from recipec.axes import (
+    ADAPTATIONS,
+    BASES,
+    METHODS,
+    OFFLOADS,
+    ROW_FORMATS,
+    SECTIONS,
+    STRATEGIES,
+    DataSection,
+    Method,
+    Own,
+    families,
+)
 from recipec.recipe.fields import (
+    AUTO,
     Count,
     Line,
-    Meanings,
     OneOrMany,
     OpenFraction,
     Section,
     TemplateName,
     key,
+    one_of,
     table,
 )
 
-Format = Annotated[
-    Literal["auto", "text", "instruction", "chat", "prompt-completion", "preference"],
-    Meanings(
-        "recognised from the first file",
-        "raw text",
-        "an instruction, perhaps an input, and the output",
-        "lists of messages with roles",
-        "a prompt and its completion",
-        "a prompt with a chosen and a rejected answer",
-    ),
-]
-Overflow = Annotated[
-    Literal["drop", "truncate", "split"],
-    Meanings("leave longer examples out", "cut their end off", "cut raw text into several examples"),
-]
-
-ADAPTED = ("sft", "dpo", "continue-pretrain")  # stages that may train adapters instead of all weights
-STAGES = (*ADAPTED, "pretrain")
-
+Format = one_of({AUTO: "recognized from the first file"} | {row.name: row.means for row in ROW_FORMATS.values()})
+Overflow = one_of(
+    {
+        "drop": "leave longer examples out",
+        "truncate": "cut their end off",
+        "split": "cut raw text into several examples",
+    }
+)
+DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
-COLUMNS: dict[str, tuple[str, ...]] = {
-    "text": ("text",),
-    "instruction": ("instruction", "input", "output"),
-    "chat": ("messages",),
-    "prompt-completion": ("prompt", "completion"),
-    "preference": ("prompt", "chosen", "rejected"),
-}
+COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
 
 
 class DataSource(Section):
@@ -73,7 +75,7 @@ class DataSource(Section):
 Sources = Annotated[list[DataSource], OneOrMany, Field(min_length=1, max_length=1024)]
 
 
-class Split(Section):
+class SplitBy(Section):
     """What keeps the parts of the data apart; exactly one key."""
 
     stratify: Line | None = key("Stratify", "Give every part the same mix of this column's values.", "label")
@@ -81,13 +83,16 @@ class Split(Section):
     time: Line | None = key("Time", "Evaluate on the latest rows by this column.", "date")
 
 
-class Data(Section):
+def _sources(row: DataSection) -> tuple[Any, Any]:
+    return Sources | None, key(row.title, row.description, *row.examples)
+
+
+_Learned = create_model("_Learned", __base__=Section, **{name: _sources(row) for name, row in SECTIONS.items()})
+
+
+class Data(_Learned):
     """What the model learns from."""
 
-    train: Sources | None = key(
-        "Training data", "A path, a glob, a table, or a list of these.", "data/train.jsonl", ["a.jsonl", "b.jsonl"]
-    )
-    preferences: Sources | None = key("Preference pairs", "Pairs for the task `align`.", "data/pairs.jsonl")
     eval: Sources | None = key("Evaluation data", "Excludes eval_fraction.", "data/eval.jsonl")
     eval_fraction: OpenFraction | None = key(
         "Evaluation share", "The share of the training data kept for evaluation. Excludes eval.", 0.1
@@ -96,13 +101,13 @@ class Data(Section):
     test_fraction: OpenFraction | None = key(
         "Test share", "The share of the training data kept for the final test. Excludes test.", 0.1
     )
-    split: Split | None = key("Split by", "What keeps the parts apart: one of its keys.", {"group": "customer"})
-    format: Format | None = key("Format", "How the rows are written.", "chat", default="auto")
+    split: SplitBy | None = key("Split by", "What keeps the parts apart: one of its keys.", {"group": "customer"})
+    format: Format | None = key("Format", "How the rows are written.", *ROW_FORMATS, default=AUTO)
     columns: dict[Line, Line] | None = key(
         "Columns", "The names in your files of the conventional columns.", {"prompt": "question"}
     )
     template: TemplateName | None = key(
-        "Chat template", "`auto`, `model`, `chatml`, `plain`, or ./file.jinja.", "chatml", default="auto"
+        "Chat template", "`auto`, `model`, `chatml`, `plain`, or ./file.jinja.", "chatml", default=AUTO
     )
     max_length: Annotated[int, Field(ge=8, le=4_194_304)] | None = key(
         "Longest example", "In tokens; `overflow` says what happens to longer ones.", 2048
@@ -114,59 +119,85 @@ class Data(Section):
     )
 
 
-Adaptation = Annotated[
-    Literal["auto", "full", "lora", "qlora"],
-    Meanings("decided", "train every weight", "train low-rank adapters", "lora on a base quantised to nf4"),
-]
-Quantization = Annotated[
-    Literal["auto", "none", "nf4"],
-    Meanings("decided", "the base as it is", "the frozen base in 4-bit NormalFloat"),
-]
-Precision = Annotated[
-    Literal["auto", "bf16", "fp16", "fp32"],
-    Meanings("the best that the GPU computes", "bfloat16", "half precision with loss scaling", "single precision"),
-]
-Strategy = Annotated[
-    Literal["auto", "single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3"],
-    Meanings(
-        "decided from the model, the GPUs and their link",
-        "one process on one GPU",
-        "a full copy on each GPU",
-        "PyTorch's fully sharded data parallel",
-        "the same with shards within groups of GPUs and copies between them",
-        "DeepSpeed: optimizer states sharded",
-        "DeepSpeed: gradients and optimizer states sharded",
-        "DeepSpeed: weights sharded as well",
-    ),
-]
-Offload = Annotated[
-    Literal["auto", "none", "cpu"],
-    Meanings("decided", "everything stays on the GPUs", "optimizer states in host memory"),
-]
-AttentionKernel = Annotated[
-    Literal["auto", "sdpa", "flash_attention_2", "eager"],
-    Meanings("decided", "PyTorch's fused kernels", "the flash-attn package", "plain matrix products"),
-]
-Optimizer = Annotated[
-    Literal["auto", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "adafactor", "lion", "lion-8bit", "sgd"],
-    Meanings(
-        "decided",
-        "AdamW, fused",
-        "its states in 8 bits",
-        "fp32 states that spill to host memory",
-        "8-bit states that spill to host memory",
-        "second moments as rows and columns, no first ones",
-        "one state, and steps of one size for all parameters",
-        "its state in 8 bits",
-        "no state: a step along the gradient",
-    ),
-]
-Schedule = Annotated[
-    Literal["cosine", "linear", "constant", "warmup-stable-decay"],
-    Meanings(
-        "falls along a cosine", "falls along a line", "stays after the warmup", "stays, and falls over the last tenth"
-    ),
-]
+def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that set the methods' own hyperparameters; several methods can share one."""
+    rows = [own for method in METHODS.values() for own in method.own]
+    for name in dict.fromkeys(own.key for own in rows):
+        shared = [own for own in rows if own.key == name]
+        described = " ".join(dict.fromkeys(own.description for own in shared))
+        yield name, (_value_of(shared) | None, key(shared[0].title, described, shared[0].value))
+
+
+def _value_of(shared: list[Own]) -> Any:
+    """All values that the methods take between them: what belongs to another method is refused by name later."""
+    kinds = {own.values is None for own in shared}
+    assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
+    if kinds == {True}:
+        return Annotated[float, Field(gt=min(own.above for own in shared), le=max(own.most for own in shared))]
+    values = dict.fromkeys(value for own in shared for value in own.values)
+    return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
+
+
+def _meanings(meanings: Iterable[str | None]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, meanings)))
+
+
+_NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
+_ALIGNED = " and ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment))
+_AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
+
+Alignment = create_model(
+    "Alignment",
+    __base__=Section,
+    __doc__=f"How preferences are learned; for the task {_ALIGNED}.",
+    method=(_AlignmentMethod | None, key("Method", "The preference method.", *_NAMED, default=AUTO)),
+    **dict(_own_keys()),
+)
+
+
+Adaptation = one_of({AUTO: "decided"} | families())
+Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.values()})
+Precision = one_of(
+    {
+        AUTO: "the best that the GPU computes",
+        "bf16": "bfloat16",
+        "fp16": "half precision with loss scaling",
+        "fp32": "single precision",
+    }
+)
+Strategy = one_of(
+    {AUTO: "decided from the model, the GPUs and their link"} | {row.name: row.means for row in STRATEGIES.values()}
+)
+Offload = one_of({AUTO: "decided"} | OFFLOADS)
+AttentionKernel = one_of(
+    {
+        AUTO: "decided",
+        "sdpa": "PyTorch's fused kernels",
+        "flash_attention_2": "the flash-attn package",
+        "eager": "plain matrix products",
+    }
+)
+Optimizer = one_of(
+    {
+        AUTO: "decided",
+        "adamw": "AdamW, fused",
+        "adamw-8bit": "its states in 8 bits",
+        "paged-adamw": "fp32 states that spill to host memory",
+        "paged-adamw-8bit": "8-bit states that spill to host memory",
+        "adafactor": "second moments as rows and columns, no first ones",
+        "lion": "one state, and steps of one size for all parameters",
+        "lion-8bit": "its state in 8 bits",
+        "sgd": "no state: a step along the gradient",
+    }
+)
+Schedule = one_of(
+    {
+        "cosine": "falls along a cosine",
+        "linear": "falls along a line",
+        "constant": "stays after the warmup",
+        "warmup-stable-decay": "stays, and falls over the last tenth",
+    }
+)
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 
 
@@ -195,7 +226,7 @@ class Learning(Section):
     micro_batch_size: Batch | None = key("Micro batch", "Examples per GPU and forward pass.", 4)
     eval_every: OpenFraction | None = key("Evaluate every", "Share of the run between evaluations.", 0.05)
     save_every: OpenFraction | None = key("Save every", "Share of the run between checkpoints.", 0.1)
-    packing: Literal["auto"] | bool | None = key("Packing", "Join short examples to full length.", True, default="auto")
+    packing: Literal["auto"] | bool | None = key("Packing", "Join short examples to full length.", True, default=AUTO)
     arguments: dict[Line, Any] | None = key(
         "Arguments",
         "Keywords passed to the trainer as they are; not those that recipec decides.",
@@ -209,13 +240,11 @@ class AdaptedLearning(Learning):
     lora: Lora = table("LoRA", "The shape of the adapters.", {"rank": 16, "alpha": 32})
 
 
-class Train(AdaptedLearning):
-    """Decisions that you make yourself: your value wins, and the rule still says what it thinks of it."""
-
-    adaptation: Adaptation | None = key("Adaptation", "What is trained.", "lora", default="auto")
-    quantization: Quantization | None = key("Quantization", "How the frozen base is stored.", "nf4", default="auto")
-    precision: Precision | None = key("Precision", "What it computes in.", "bf16", default="auto")
-    strategy: Strategy | None = key("Strategy", "How the work is spread over GPUs.", "fsdp", default="auto")
+class _General(AdaptedLearning):
+    adaptation: Adaptation | None = key("Adaptation", "What is trained.", *families(), default=AUTO)
+    quantization: Quantization | None = key("Quantization", "How the frozen base is stored.", *BASES, default=AUTO)
+    precision: Precision | None = key("Precision", "What it computes in.", "bf16", default=AUTO)
+    strategy: Strategy | None = key("Strategy", "How the work is spread over GPUs.", *STRATEGIES, default=AUTO)
     tensor_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Tensor parallel", "GPUs of a node that share every matrix product of a layer.", 8
     )
@@ -228,8 +257,8 @@ class Train(AdaptedLearning):
     offload: Offload | None = key(  # DeepSpeed 0.19.8, run: loss 5.21 without a break, 5.83 resumed
         "Offload",
         "What leaves the GPUs between uses. Not to NVMe: DeepSpeed resumes such a run from the wrong weights.",
-        "cpu",
-        default="auto",
+        *OFFLOADS,
+        default=AUTO,
     )
     activation_checkpointing: bool | None = key(
         "Activation checkpointing", "Recompute activations in the backward pass instead of keeping them.", True
@@ -240,15 +269,33 @@ class Train(AdaptedLearning):
     activation_offload: bool | None = key(
         "Activation offload", "What recomputed layers start from waits in host memory.", True
     )
-    attention: AttentionKernel | None = key("Attention", "The attention kernel.", "sdpa", default="auto")
+    attention: AttentionKernel | None = key("Attention", "The attention kernel.", "sdpa", default=AUTO)
     compile: bool | None = key("Compile", "Compile the model with torch.compile.", True)
-    optimizer: Optimizer | None = key("Optimizer", "The optimizer and its states.", "adamw", default="auto")
+    optimizer: Optimizer | None = key("Optimizer", "The optimizer and its states.", "adamw", default=AUTO)
     keep_checkpoints: Annotated[int, Field(ge=2, le=1000)] | None = key(
         "Checkpoints kept", "The latest and the best count.", 3
     )
-    sft: AdaptedLearning = table("Supervised stage", "Values of this stage only.", {"learning_rate": 2e-4})
-    dpo: AdaptedLearning = table("Preference stage", "Values of this stage only.", {"learning_rate": 5e-6})
-    continue_pretrain: AdaptedLearning = table(
-        "Raw-text stage", "Values of this stage only.", {"learning_rate": 1e-5}, alias="continue-pretrain"
-    )
-    pretrain: Learning = table("Pretraining stage", "Values of this stage only.", {"learning_rate": 3e-4})
+
+
+ADAPTED = tuple(name for name, row in METHODS.items() if any(ADAPTATIONS[kind].table for kind in row.adaptations))
+
+
+def _stage_table(row: Method) -> tuple[Any, Any]:
+    """The table of [train] whose values hold for one stage only."""
+    title = f"{row.title[:1].upper()}{row.title[1:]} stage"
+    example = {"learning_rate": row.learning_rate[0].value}
+    learning = AdaptedLearning if row.name in ADAPTED else Learning
+    return learning, table(title, "Values of this stage only.", example, alias=row.name)
+
+
+def attribute(stage: str) -> str:
+    """The attribute of Train that holds a stage's table."""
+    return stage.replace("-", "_")
+
+
+Train = create_model(
+    "Train",
+    __base__=_General,
+    __doc__="Decisions that you make yourself: your value wins, and the rule still says what it thinks of it.",
+    **{attribute(name): _stage_table(row) for name, row in METHODS.items()},
+)

@@ -140,6 +140,9 @@ def _missing(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
 
 
 def _example(path: KeyPath) -> str:
+    """What could be written: the values of an enumeration, else an example."""
+    if values := allowed_values(path):
+        return f"the values are {_listed(values)}"
     examples = keys_of(path[:-1])[path[-1]].examples or [None]
     return f'for example {path[-1]} = "{examples[0]}"' if isinstance(examples[0], str) else ""
 
