@@ -19,7 +19,7 @@ from recipec.planner.advice.limits import check_buildable, check_limits
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe, load_recipe
-from recipec.recipe.shipped import shipped_recipes_folder
+from recipec.recipe.extends import shipped_recipes_folder
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
 from recipec.selection import choose_model

@@ -18,6 +18,7 @@ class Adaptation:
     trains_all: bool  # every weight, not an adapter beside them
     reference: str  # what serves preference methods as the frozen start: model (a second copy) | adapter-off
     config: str  # the class of peft; "" where there is none
+    table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
@@ -39,6 +40,7 @@ _LORA = {
     "trains_all": False,
     "reference": "adapter-off",
     "config": "LoraConfig",
+    "table": "lora",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "merges": True,
@@ -82,6 +84,7 @@ FULL = Adaptation(
     trains_all=True,
     reference="model",
     config="",
+    table="",
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
@@ -103,13 +106,19 @@ class Base:
     name: str  # the value of train.quantization
     means: str
     bits: int | None  # None: those of the compute type
+    not_on_cpu: str  # why no run on a CPU can have it; "" where it can
 
 
 BASES = {
     row.name: row
     for row in (
-        Base(name="none", means="the base as it is", bits=None),
-        Base(name="nf4", means="the frozen base in 4-bit NormalFloat", bits=4),
+        Base(name="none", means="the base as it is", bits=None, not_on_cpu=""),
+        Base(
+            name="nf4",
+            means="the frozen base in 4-bit NormalFloat",
+            bits=4,
+            not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",
+        ),
     )
 }
 
@@ -123,3 +132,9 @@ def families() -> dict[str, str]:
     """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
     named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
     return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
+
+
+def meant_by(adaptation: str) -> tuple[Adaptation, ...]:
+    """The rows that a value of train.adaptation can mean: those of a family, or one on its quantized base."""
+    family = tuple(row for row in ADAPTATIONS.values() if row.family == adaptation)
+    return family or tuple(row for row in ADAPTATIONS.values() if row.name == adaptation)

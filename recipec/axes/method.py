@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from recipec.axes.sections import COMMON_SECTION
+
 
 @dataclass(frozen=True, slots=True)
 class Default:
@@ -58,6 +60,12 @@ class Own:
     watch: str
     page: str  # what `recipec explain ID` says
 
+    def allows(self, value: float | str) -> bool:
+        """Whether a recipe may set it to the value."""
+        if self.values is not None:
+            return value in self.values
+        return isinstance(value, int | float) and self.above < value <= self.most
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
@@ -97,6 +105,7 @@ class Method:
     accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps
     # its hyperparameters
     adaptations: tuple[str, ...]  # names of recipec.axes.adaptations that it can run with
+    adaptations_because: str  # why with no other; "" where it runs with all
     preferred: tuple[str, ...]  # the order that it wants them in; empty: the rules decide
     preferred_because: str
     learning_rate: Defaults
@@ -135,9 +144,13 @@ class Method:
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
-        return self.section if self.section in sections else "train"
+        return self.section if self.section in sections else COMMON_SECTION
 
     @property
     def of_text(self) -> bool:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None
+
+    def can_set(self, key: str, value: float | str) -> bool:
+        """Whether [alignment] may give that key that value for it."""
+        return any(own.key == key and own.allows(value) for own in self.own)

@@ -66,11 +66,16 @@ class RowFormat:
     turns: bool  # rows are rendered with a chat template
     wraps: bool  # strings become messages: a question of the user, an answer of the assistant
     implicit: str  # a role that other roles may hold the beginning of; "" where there is none
-    recognized: str  # how a person recognises it
+    recognized: str  # how a person recognizes it
+    usual: str  # the method that such rows are most often for: a name of recipec.axes.methods
 
     @property
     def required(self) -> tuple[Role, ...]:
         return tuple(role for role in self.roles if role.required)
+
+    def may_lack(self, role: str) -> bool:
+        """Whether a row may leave the role out, or null, though others have it. An implicit one is in all or none."""
+        return not self.role(role).required and role != self.implicit
 
     def role(self, name: str) -> Role:
         """The role of that name; raises StopIteration where there is none."""
@@ -95,6 +100,7 @@ PREFERENCE = RowFormat(
     wraps=True,
     implicit="prompt",
     recognized="`chosen` and `rejected`, and a `prompt` unless both begin with the same messages",
+    usual="dpo",
 )
 CHAT = RowFormat(
     name="chat",
@@ -114,6 +120,7 @@ CHAT = RowFormat(
     wraps=False,
     implicit="",
     recognized="`messages`: a list of `role` and `content`, or of `from` and `value`",
+    usual="sft",
 )
 INSTRUCTION = RowFormat(
     name="instruction",
@@ -130,6 +137,7 @@ INSTRUCTION = RowFormat(
     wraps=False,
     implicit="",
     recognized="`instruction` and `output`, and an `input` that may be empty",
+    usual="sft",
 )
 PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
@@ -145,6 +153,7 @@ PROMPT_COMPLETION = RowFormat(
     wraps=True,
     implicit="",
     recognized="`prompt` and `completion`, as texts or as lists of messages",
+    usual="sft",
 )
 TEXT = RowFormat(
     name="text",
@@ -157,6 +166,7 @@ TEXT = RowFormat(
     wraps=False,
     implicit="",
     recognized="`text`, or .txt files",
+    usual="continue-pretrain",
 )
 
 # In the order in which a row is tried against them.

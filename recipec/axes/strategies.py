@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPTIMIZER, GRADIENTS, WEIGHTS = "optimizer", "gradients", "weights"
+OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"
+
+# The values of train.offload and what each means.
+OFFLOADS = {
+    "none": "everything stays on the GPUs",
+    "cpu": "optimizer states in host memory",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +23,7 @@ class Strategy:
     engine: str  # none | ddp | fsdp | deepspeed: who moves the data, and what a run reports
     shards: frozenset[str]  # of optimizer, gradients, weights
     groups: bool  # ranks fall into groups that each hold all shards
-    offloads: tuple[str, ...]  # values of train.offload beside "none"
+    offloads: tuple[str, ...]  # values of OFFLOADS beside "none"
     one_rank: bool  # for one rank; the others need two or more
     on_cpu: bool
     shares_layers: bool  # its meshes may also split layers between ranks: tensor, context, expert parallelism

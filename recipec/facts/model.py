@@ -12,7 +12,7 @@ from recipec.catalog.models import Model, model, model_names
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import AUTO
+from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
 
 WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False

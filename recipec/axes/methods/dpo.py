@@ -38,6 +38,7 @@ DPO = Method(
     keeps_recomputation=False,
     accumulates_by_tokens=False,
     adaptations=("lora", "qlora", "full"),
+    adaptations_because="",
     preferred=("lora", "qlora", "full"),
     preferred_because="the adapter switched off is the reference",
     learning_rate=(

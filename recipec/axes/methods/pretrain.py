@@ -19,6 +19,7 @@ PRETRAIN = replace(
     random_weights=True,
     block_tokens=4096,
     adaptations=("full",),
+    adaptations_because="random weights must all be trained",
     preferred=("full",),
     preferred_because="random weights must all be trained",
     learning_rate=(

@@ -35,6 +35,7 @@ SFT = Method(
     keeps_recomputation=True,
     accumulates_by_tokens=True,
     adaptations=("lora", "qlora", "full"),
+    adaptations_because="",
     preferred=(),
     preferred_because="",
     learning_rate=(

@@ -12,7 +12,7 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
 from recipec.planner.search.context import Context, settle
-from recipec.recipe.schema_limits import Policy
+from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
 
 Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives

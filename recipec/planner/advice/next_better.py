@@ -22,7 +22,7 @@ from recipec.planner.search.candidates import (
 from recipec.planner.search.context import Context, settle, work_of
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.layouts import layouts
-from recipec.recipe.schema_limits import Policy
+from recipec.recipe.schema import Policy
 
 
 def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
