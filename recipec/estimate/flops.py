@@ -56,7 +56,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFl
     (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
     """
     forward = forward_flops(architecture, work.seq_len_tokens)
-    backward = 2.0 if layout.adaptation == "full" else 1.0
+    backward = 2.0 if layout.adapts.trains_all else 1.0
     reference = 1.0 if work.reference != "none" else 0.0
     again = layout.recomputed_share(architecture.num_layers)
     passes, attended = 1 + backward + reference, 3.5 + reference

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from recipec.axes import strategies
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.work import Work
@@ -44,16 +45,17 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     """What `layout`'s strategy adds to a rank."""
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
-    if layout.fsdp:
-        if work.fsdp == 1:
+    match layout.spreads.engine, layout.spreads.shards_weights:
+        case strategies.TORCH_FSDP, _ if work.fsdp == 1:
             return _fsdp1(work, sizes, path, layout)
-        return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
-    if layout.strategy == "zero3":
-        return _zero3(work, hidden, sizes, path, layout)
-    if layout.strategy in ("zero1", "zero2"):
-        return _zero2(hidden, sizes, path, layout)
-    if layout.strategy == "ddp":
-        return _at_all_times(sizes.trainable * path.gradient)
+        case strategies.TORCH_FSDP, _:
+            return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
+        case strategies.DEEPSPEED, True:
+            return _zero3(work, hidden, sizes, path, layout)
+        case strategies.DEEPSPEED, False:
+            return _zero2(hidden, sizes, path, layout)
+        case strategies.TORCH_DDP, _:
+            return _at_all_times(sizes.trainable * path.gradient)
     return Buffers()
 
 
@@ -65,7 +67,7 @@ def _at_all_times(size: float) -> Buffers:
 def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """One layer in use, one prefetched, gradients on their way, and the root unit, which stays gathered to the end."""
     layer = _gathered(work, sizes, path, layout)
-    full = layout.adaptation == "full"
+    full = layout.adapts.trains_all
     root = path.compute * (sizes.embedding + sizes.head)
     reduced = 2 * path.compute * sizes.layer if full else 0
     vocabulary = path.compute * sizes.embedding if full else 0
@@ -91,7 +93,7 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     held = 0 if sizes.head else vocabulary
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
     forward = Pass(first, 2 * layer + held, vocabulary + layer)
-    if layout.adaptation != "full":
+    if not layout.adapts.trains_all:
         saved = vocabulary - held  # the policy's gathered head, which waits for its backward
         return Buffers(
             forward=forward,
@@ -117,7 +119,7 @@ def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layo
 
     Source: torch 2.13 `FSDPParamGroup._all_reduce_state`, and a simulated step: the embedding's come last.
     """
-    if layout.mesh.replicate == 1 or layout.adaptation != "full":
+    if layout.mesh.replicate == 1 or not layout.adapts.trains_all:
         return sharded
     share = path.compute / path.gradient_shards
     end = share * (sizes.trainable - sizes.embedding)
@@ -133,8 +135,9 @@ def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout
     bucket = path.compute * hidden * hidden
     reused = path.compute * min(sizes.params, ZERO3_REUSE_ELEMENTS // 2)
     live = max(layer, reused) + ZERO3_PREFETCH * bucket + path.compute * sizes.embedding
-    gradients = path.compute * (sizes.layer if layout.adaptation == "full" else 0) + bucket
-    vocabulary = path.compute * sizes.embedding if layout.adaptation == "full" else 0
+    full = layout.adapts.trains_all
+    gradients = path.compute * (sizes.layer if full else 0) + bucket
+    vocabulary = path.compute * sizes.embedding if full else 0
     backward = live + gradients
     end = live + bucket + 2 * vocabulary
     each = Pass(live, live, live)
@@ -144,8 +147,9 @@ def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout
 def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """The reduce bucket; a gradient larger than it (the vocabulary matrices) is reduced on its own."""
     bucket = path.gradient * hidden * hidden
-    vocabulary = path.gradient * sizes.embedding if layout.adaptation == "full" else 0
-    layer = path.gradient * sizes.layer if layout.adaptation == "full" else 0
+    full = layout.adapts.trains_all
+    vocabulary = path.gradient * sizes.embedding if full else 0
+    layer = path.gradient * sizes.layer if full else 0
     first = bucket + layer + vocabulary
     each, end = Pass(bucket, bucket, bucket), bucket + 2 * vocabulary
     return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, idle=bucket)
@@ -153,7 +157,7 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
 
 def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:
     """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
-    if layout.quantization != "nf4":
+    if not layout.adapts.quantized:
         return path.compute * sizes.layer
     packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
     return path.compute * (sizes.layer - sizes.layer_linear) + packed

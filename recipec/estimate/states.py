@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from recipec.estimate.codepath import DEEPSPEED, CodePath
+from recipec.axes.strategies import DEEPSPEED
+from recipec.estimate.codepath import CodePath
 from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.work import Work
@@ -27,7 +28,7 @@ class States:
 
 def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
-    full = layout.adaptation == "full"
+    full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
     terms = {
         "weights": weights,
@@ -64,8 +65,8 @@ def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
     but not under DeepSpeed, which hands them flat partitions."""
     if layout.optimizer == "adafactor":
         return FP32_BYTES * float(sizes.factors)
-    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adaptation == "full" else 0
-    if layout.strategy in DEEPSPEED:
+    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adapts.trains_all else 0
+    if layout.spreads.engine == DEEPSPEED:
         whole = 0
     return (sizes.trainable - whole) * path.optimizer + whole * STATES[layout.optimizer] * FP32_BYTES
 
@@ -89,7 +90,7 @@ def _offloaded(states: States, layout: Layout) -> States:
     if layout.offload == "none":
         return states
     moved = {"master_weights", "optimizer_states"}
-    if layout.strategy == "zero3":
+    if layout.spreads.shards_weights:
         moved |= {"weights", "adapters"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
@@ -58,7 +59,7 @@ def run_storage(
 def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
     """The saved model in the type it trains in, or the adapter."""
     count, path = sizes(architecture, work.lora), code_path(layout, work)
-    counted = count.params if layout.adaptation == "full" else count.adapters
+    counted = count.params if layout.adapts.trains_all else count.adapters
     return counted * path.trained + SMALL_FILES_BYTES
 
 
@@ -71,7 +72,7 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> i
 def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:
     """CPU memory of a node: processes, the weights while they are loaded, and offloaded state."""
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded = architecture.params * (code_path(layout, work).trained if layout.adaptation == "full" else 2)
+    loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
     moved = step_memory(architecture, layout, work).host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
@@ -86,6 +87,8 @@ def _copies(layout: Layout, work: Work, ranks: int) -> int:
     """Whole copies of the weights in a node while they are read, or made: random ones are made by every rank, but under
     ZeRO-3, which shards each layer as it is made, and where a plan spreads layers as the model is made.
     """
+    spreads = layout.spreads
     if work.objective == "pretrain":
-        return 0 if layout.strategy == "zero3" or layout.mesh.ranks_per_layer > 1 else ranks
-    return 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks
+        shards = spreads.engine == DEEPSPEED and spreads.shards_weights
+        return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
+    return 1 if spreads.one_rank or spreads.shards_weights else ranks

@@ -26,13 +26,13 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
     """The model that trains; call it under FakeTensorMode."""
     model = _base(architecture, layout, work)
     add_fused_lm_head(model, outputs=HEAD_OUTPUTS["dpo" if work.objective == "dpo" else "sft"])
-    if layout.quantization == "nf4":
-        from recipec.simulate.nf4 import quantize
+    if layout.adapts.quantized:
+        from recipec.simulate.packed import quantize
 
-        quantize(model, work.double_quant, DTYPES[layout.precision])
+        quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
     if work.lora is not None:
         drops = work.lora.dropout and work.objective != "dpo"  # DPOConfig.disable_dropout
-        model = _adapted(model, work.lora, drops, layout.checkpointing, layout.quantization == "nf4")
+        model = _adapted(model, work.lora, drops, layout.checkpointing, layout.adapts.quantized)
     if layout.checkpointing:
         model.activation_checkpointing_enable(
             {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from recipec.axes.strategies import TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import one_row
 from recipec.estimate.work import Work
@@ -55,7 +56,7 @@ def _trainer(architecture: Architecture, layout: Layout, work: Work, meter: Mete
     model, reference = _models(architecture, layout, work, sites, mesh)
     _count(model, reference, meter)
     optimizer = _warmed_up(model, optimizer_of(model, layout.optimizer, work.decays), meter)
-    if layout.strategy == "ddp" and layout.mesh.world_size > 1:
+    if layout.spreads.engine == TORCH_DDP and layout.mesh.world_size > 1:
         model.register_buffer("_buckets", _buckets(model), persistent=False)
         meter.count(model._buckets, "sharding_buffers")
     return Trainer(
