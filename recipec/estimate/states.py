@@ -8,6 +8,7 @@ from recipec.axes.strategies import DEEPSPEED
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
+from recipec.estimate.teacher import Teacher
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -26,7 +27,7 @@ class States:
     host: float
 
 
-def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
+def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
@@ -35,7 +36,8 @@ def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
         "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
-        "reference_model": weights if work.reference == "model" else 0.0,
+        "reference_model": weights if work.method.has_reference and layout.adapts.copies_reference else 0.0,
+        "teacher_model": teacher.resident if teacher else 0.0,
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards

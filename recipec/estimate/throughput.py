@@ -47,7 +47,8 @@ class TimeEstimate:
 def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card, link: Link) -> TimeEstimate:
     """Predict the seconds of one optimizer step of `layout`."""
     step = step_of(architecture, layout, work)
-    micro = micro_step_seconds(architecture, layout, work, step, gpu)
+    flops = step_flops(architecture, layout, work, step.fixed)
+    micro = micro_step_seconds(architecture, layout, work, step, flops, gpu)
     terms = {
         "compute": micro * layout.accumulation,
         "communication": communication_seconds(architecture, layout, step, link, micro),
@@ -57,7 +58,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     }
     seconds = sum(terms.values())
     tokens = step.tokens * layout.accumulation / layout.mesh.tensor
-    useful = step_flops(architecture, layout, work).model * tokens
+    useful = flops.model * tokens
     return TimeEstimate(
         seconds_per_step=seconds,
         tokens_per_second_per_gpu=tokens / seconds,

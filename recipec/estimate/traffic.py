@@ -44,7 +44,7 @@ def _each(exchange: Exchange, link: Link) -> float:
 def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     """What the strategy communicates, behind the computation: DDP 2 gradients a step, ZeRO-1 also the updated weights,
     ZeRO-2 its 2 gradients in every micro step (DeepSpeed 0.19 all-reduces buckets: use_multi_rank_bucket_allreduce);
-    FSDP and ZeRO-3 weights in every pass and gradients once, HSDP also its gradients' shards. A reference is a pass.
+    FSDP and ZeRO-3 weights in every pass and gradients once, HSDP also its gradients' shards; ZeRO-3 also a teacher's.
     """
     mesh, sizes, spreads = layout.mesh, step.fixed.sizes, layout.spreads
     weights, gradients = 2.0 * sizes.params, 2.0 * sizes.trainable
@@ -52,8 +52,9 @@ def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     if spreads.shards_weights:
         copies = Group(mesh.replicate, mesh.tensor * shards.size)
         between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
-        gathers = 2 + step.reference
-        sharded = Exchange(shards, gathers * weights + gradients, collectives=(gathers + 1) * (layers + 2))
+        gathers = step.fixed.weight_passes
+        taught = 2.0 * step.fixed.teacher.gathered_params if step.fixed.teacher else 0.0
+        sharded = Exchange(shards, gathers * weights + taught + gradients, collectives=(gathers + 1) * (layers + 2))
         return [sharded, between_copies] if copies.size > 1 else [sharded]
     if spreads.engine == DEEPSPEED:
         if spreads.shards_gradients:
@@ -63,13 +64,13 @@ def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
 
 
 def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> list[Exchange]:
-    """What a layer waits for, in every pass over it: forward, backward, recomputation, the reference's forward.
+    """What a layer waits for, in every pass over it: forward, backward, recomputation, passes without a gradient.
 
     Tensor parallel: an all-reduce behind attention and one behind the feed-forward block (Shoeybi et al. 2019).
     Context parallel: keys and values of the whole sequence. Expert parallel: each token to its experts and back.
     """
     mesh, width = layout.mesh, step.fixed.path.compute * step.tokens
-    passes = (2 + step.reference) * architecture.num_layers + layout.recomputed(architecture.num_layers)
+    passes = (2 + step.fixed.scored) * architecture.num_layers + layout.recomputed(architecture.num_layers)
     hidden, found = width * architecture.hidden_size, []
     if mesh.tensor > 1:
         found.append(Exchange(Group(mesh.tensor), passes * 2 * 2 * hidden, collectives=2 * passes))

@@ -207,12 +207,10 @@ def work_of(ledger: Ledger) -> Work:
     if value["adaptation"] == "lora":
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
-    reference = "none" if value["stage"] != "dpo" else "adapter-off" if lora_shape else "model"
     return Work(
         objective=value["stage"],
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
-        reference=reference,
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

@@ -10,7 +10,7 @@ from recipec.estimate.work import Work
 from recipec.layout import Layout
 
 _EMITTED = Work()  # its knobs are what an emitted train.py does
-_FOLLOWED = {"objective", "seq_len_tokens", "lora", "reference", "padded", "compiled", "decays", "double_quant"}
+_FOLLOWED = {"objective", "seq_len_tokens", "lora", "teacher", "padded", "compiled", "decays", "double_quant"}
 _FOLLOWED |= {"sync_each_batch"}
 
 
@@ -36,7 +36,7 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
 def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
     """The assumptions behind the numbers of a run, one sentence each."""
     notes = ["every position counts in the loss, and every batch has the full length: an upper bound"]
-    if work.padded and layout.micro_batch * work.sequences_per_example > 1:
+    if work.padded and layout.micro_batch * work.method.sequences_per_example > 1:
         notes.append("the rows of a batch differ in length, so attention gets a mask")
     if layout.fsdp:
         notes.append("FSDP2 runs without streams: buffers are freed where the host frees them")
