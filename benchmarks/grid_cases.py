@@ -99,12 +99,10 @@ class Case:
     def work(self) -> Work:
         full = self.method == "full"
         targets = ATTENTION if self.architecture.moe else ALL_LINEAR
-        reference = "none" if self.trainer != "dpo" else "model" if full else "adapter-off"
         return Work(
             objective=self.trainer,
             seq_len_tokens=self.length,
             lora=None if full else LoraShape(16, targets, self.dropout),
-            reference=reference,
             padded=not self.packed,
             sync_each_batch=True,
         )

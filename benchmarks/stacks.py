@@ -139,7 +139,7 @@ def _litgpt(row: Row) -> Case:
     work = Work(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), names, dropout=True) if parts else None,
-        head="chunked-fp32",
+        head="litgpt",
         full_weights="bf16",
         adapters="bf16",
         autocast=False,
@@ -195,7 +195,7 @@ def _torchtune(row: Row) -> Case:
     work = Work(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] != "full" else None,
-        head="hf" if row["fused_loss"] == "none" else "chunked",
+        head="hf" if row["fused_loss"] == "none" else "torchtune",
         full_weights="bf16",
         adapters="bf16",
         autocast=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
+from recipec.axes.strategies import TORCH_FSDP
 
 ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
 
@@ -105,7 +106,7 @@ class Layout:
     @property
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
-        return self.strategy in ("fsdp", "hsdp")
+        return self.spreads.engine == TORCH_FSDP
 
     @property
     def global_batch(self) -> int:

@@ -30,6 +30,11 @@ class Adaptation:
     source: str
 
     @property
+    def copies_reference(self) -> bool:
+        """Whether the frozen start is a second model."""
+        return self.reference == "model"
+
+    @property
     def quantized(self) -> bool:
         """Whether its base is stored in fewer bits than it computes in."""
         return self.base != "none"

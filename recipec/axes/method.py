@@ -32,11 +32,14 @@ class Default:
 Defaults = tuple[Default, ...]
 
 
+POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # models of a pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # policy | reference | teacher
+    model: str  # POLICY, REFERENCE or TEACHER
     sequences: int  # per example
     gradient: bool
 
@@ -89,9 +92,11 @@ class Method:
     trainer: str
     config: str
     auto_class: str  # that loads the result: "AutoModelForCausalLM"
+    peft_task: str  # task_type of its adapters: "CAUSAL_LM"
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     passes: tuple[Pass, ...]
     head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py
+    loss: str  # what it is computed from: supervised | pairs | unpaired | ranking | divergence
     loss_outputs: tuple[str, ...]  # what TRL's fused head is asked for; empty where it is not used
     generates: bool
     # how its rows are laid out
@@ -133,14 +138,23 @@ class Method:
         return len(self.passes) == 1 and self.sequences_per_example == 1
 
     @property
+    def scorings(self) -> tuple[Pass, ...]:
+        """The passes without a gradient."""
+        return tuple(part for part in self.passes if not part.gradient)
+
+    def scored(self, *models: str) -> float:
+        """Sequences that `models` score without a gradient, per sequence that is learned from."""
+        return sum(part.sequences for part in self.scorings if part.model in models) / self.sequences_per_example
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
-        return any(part.model == "reference" for part in self.passes)
+        return any(part.model == REFERENCE for part in self.passes)
 
     @property
     def has_teacher(self) -> bool:
         """Whether another model scores the rows too."""
-        return any(part.model == "teacher" for part in self.passes)
+        return any(part.model == TEACHER for part in self.passes)
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""

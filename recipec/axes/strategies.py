@@ -12,6 +12,8 @@ OFFLOADS = {
     "cpu": "optimizer states in host memory",
 }
 
+ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"  # engines
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
@@ -39,6 +41,16 @@ class Strategy:
         return WEIGHTS in self.shards
 
     @property
+    def shards_gradients(self) -> bool:
+        """Whether each rank keeps its share of the gradients alone."""
+        return GRADIENTS in self.shards
+
+    @property
+    def shards_states(self) -> bool:
+        """Whether each rank keeps its share of the optimizer states alone."""
+        return OPTIMIZER in self.shards
+
+    @property
     def replicates(self) -> bool:
         """Whether every rank holds all weights, gradients and optimizer states."""
         return not self.shards
@@ -51,7 +63,7 @@ class Strategy:
 
 _RULES = "rule book 004, Golden Rules; 003, Distributed training"
 _FSDP = {
-    "engine": "fsdp",
+    "engine": TORCH_FSDP,
     "shards": frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     "offloads": (),
     "one_rank": False,
@@ -59,7 +71,7 @@ _FSDP = {
     "shares_layers": True,
 }
 _ZERO = {
-    "engine": "deepspeed",
+    "engine": DEEPSPEED,
     "groups": False,
     "offloads": ("cpu",),
     "one_rank": False,
@@ -72,7 +84,7 @@ SINGLE = Strategy(
     name="single",
     title="one device",
     means="one process on one GPU",
-    engine="none",
+    engine=ONE_PROCESS,
     shards=frozenset(),
     groups=False,
     offloads=(),
@@ -89,7 +101,7 @@ DDP = Strategy(
     name="ddp",
     title="data parallel (DDP)",
     means="a full copy on each GPU",
-    engine="ddp",
+    engine=TORCH_DDP,
     shards=frozenset(),
     groups=False,
     offloads=(),

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes import BASES
+from recipec.axes.strategies import DEEPSPEED
 from recipec.estimate.optimizers import state_bytes
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
-SHARDS_WEIGHTS = frozenset({"fsdp", "hsdp", "zero3"})
-SHARDS_GRADIENTS = SHARDS_WEIGHTS | {"zero2"}
-SHARDS_STATES = SHARDS_GRADIENTS | {"zero1"}
-DEEPSPEED = frozenset({"zero1", "zero2", "zero3"})
-
-NF4_BYTES = 0.5 + 1 / 64  # 4 bits and one absmax byte per block of 64 (bitsandbytes)
-NF4_DOUBLE_QUANT_BYTES = NF4_BYTES + 4 / (64 * 256)  # the absmax bytes' own fp32 scale per 256 blocks
-NF4_SINGLE_QUANT_BYTES = 0.5 + 4 / 64  # fp32 absmax per block
+BLOCK, NESTED_BLOCK = 64, 256  # weights per absmax, and absmax values per second scale (bitsandbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +48,11 @@ class CodePath:
 def code_path(layout: Layout, work: Work) -> CodePath:
     """Resolve the code path that `layout` and `work` take."""
     low = 4 if layout.precision == "fp32" else 2
-    full = layout.adaptation == "full"
+    spreads, full = layout.spreads, layout.adapts.trains_all
+    deepspeed = spreads.engine == DEEPSPEED
     trained = _trained_bytes(layout, work, low)
-    master = 4 if layout.strategy in DEEPSPEED and trained == 2 else 0
-    autocast = work.autocast and low == 2 and layout.strategy not in SHARDS_WEIGHTS | DEEPSPEED
+    master = 4 if deepspeed and trained == 2 else 0
+    autocast = work.autocast and low == 2 and not spreads.shards_weights and not deepspeed
     shard = layout.mesh.shard * layout.mesh.context  # FSDP shards over both
     return CodePath(
         compute=low,
@@ -65,38 +61,40 @@ def code_path(layout: Layout, work: Work) -> CodePath:
         quantized=_quantized_bytes(layout, work),
         trained=trained,
         master=master,
-        gradient=2 if layout.strategy in DEEPSPEED else trained,
+        gradient=2 if deepspeed else trained,
         step_gradient=4 if master else 0,
         optimizer=state_bytes(layout.optimizer, max(trained, master)),
         paged_optimizer=layout.optimizer.startswith("paged"),
-        weight_shards=shard if layout.strategy in SHARDS_WEIGHTS else 1,
-        gradient_shards=shard if layout.strategy in SHARDS_GRADIENTS else 1,
-        state_shards=shard if layout.strategy in SHARDS_STATES else 1,
+        weight_shards=shard if spreads.shards_weights else 1,
+        gradient_shards=shard if spreads.shards_gradients else 1,
+        state_shards=shard if spreads.shards_states else 1,
         autocast_copies=autocast and trained == 4,
         adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
-        saves_frozen_inputs=work.saves_4bit_inputs if layout.quantization == "nf4" else 0,
+        saves_frozen_inputs=work.saves_4bit_inputs if layout.adapts.quantized else 0,
         fused_norms=work.fused_kernels and full,
         placed_features=work.placed_features,
         repeated_kv=work.repeated_kv,
         reentrant=work.reentrant and not full,
-        holds_inputs=work.fsdp == 1 and layout.strategy in SHARDS_WEIGHTS and not full,
+        holds_inputs=work.fsdp == 1 and spreads.shards_weights and not full,
     )
 
 
 def _trained_bytes(layout: Layout, work: Work, low: int) -> int:
-    if layout.strategy in DEEPSPEED:
+    if layout.spreads.engine == DEEPSPEED:
         return low
-    if layout.adaptation == "full":
+    if layout.adapts.trains_all:
         return low if work.full_weights == "bf16" else 4
     if work.adapters != "auto":
         return 4 if work.adapters == "fp32" else 2
-    return low if layout.quantization == "nf4" else 4
+    return low if layout.adapts.quantized else 4
 
 
 def _quantized_bytes(layout: Layout, work: Work) -> float:
-    if layout.quantization != "nf4":
+    """bitsandbytes: packed weights, and for each block an fp32 absmax, or one of a byte with a scale of its own."""
+    bits = BASES[layout.adapts.base].bits
+    if bits is None:
         return 0.0
-    return NF4_DOUBLE_QUANT_BYTES if work.double_quant else NF4_SINGLE_QUANT_BYTES
+    return bits / 8 + (1 / BLOCK + 4 / (BLOCK * NESTED_BLOCK) if work.double_quant else 4 / BLOCK)
 
 
 def _adapter_copy(layout: Layout, work: Work, trained: int, low: int) -> int:
@@ -106,8 +104,8 @@ def _adapter_copy(layout: Layout, work: Work, trained: int, low: int) -> int:
     """
     if work.fused_kernels or trained == low:
         return 0
-    if layout.quantization == "nf4" and work.autocast:
+    if layout.adapts.quantized and work.autocast:
         return 0
-    if layout.strategy in SHARDS_WEIGHTS and work.fsdp == 2:
+    if layout.spreads.shards_weights and work.fsdp == 2:
         return 0  # the gathered adapters are already in the compute type
     return low if work.autocast else 4

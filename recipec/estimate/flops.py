@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import masked, row_tokens
+from recipec.estimate.step import Fixed
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -49,28 +50,39 @@ def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
     return window_tokens - window_tokens**2 / (2 * seq_len_tokens)
 
 
-def step_flops(architecture: Architecture, layout: Layout, work: Work) -> StepFlops:
-    """Forward, backward, recomputation and reference passes of a step.
+def step_flops(architecture: Architecture, layout: Layout, work: Work, fixed: Fixed) -> StepFlops:
+    """Forward, backward and recomputation of a step, and the passes without a gradient.
 
     Backward: one forward's worth for the inputs, one more for weights that train; flash attention's is 2.5 forwards
     (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
     """
-    forward = forward_flops(architecture, work.seq_len_tokens)
-    backward = 2.0 if layout.adaptation == "full" else 1.0
-    reference = 1.0 if work.reference != "none" else 0.0
+    forward, code = forward_flops(architecture, work.seq_len_tokens), fixed.code
+    head = forward.head if code.to_vocabulary else 0.0
+    backward = 2.0 if layout.adapts.trains_all else 1.0
     again = layout.recomputed_share(architecture.num_layers)
-    passes, attended = 1 + backward + reference, 3.5 + reference
+    passes, attended = 1 + backward + fixed.scored, 3.5 + fixed.scored
+    own = StepFlops(
+        products=forward.layers * (passes + again) + head * (passes + code.repeats),
+        attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
+        model=(forward.layers + head) * passes + forward.attention * attended,
+    )
+    return own if work.teacher is None else _with_teacher(own, work.teacher, layout, work, fixed)
+
+
+def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Work, fixed: Fixed) -> StepFlops:
+    forward = forward_flops(teacher, work.seq_len_tokens)
+    products = fixed.taught * (forward.layers + forward.head)
     return StepFlops(
-        products=forward.layers * (passes + again) + forward.head * (passes + (work.head == "trl")),
-        attention=_computed_attention(architecture, layout, work) * (attended + again),
-        model=(forward.layers + forward.head) * passes + forward.attention * attended,
+        products=own.products + products,
+        attention=own.attention + fixed.taught * _computed_attention(teacher, layout, work, fixed),
+        model=own.model + products + fixed.taught * forward.attention,
     )
 
 
-def _computed_attention(architecture: Architecture, layout: Layout, work: Work) -> float:
+def _computed_attention(architecture: Architecture, layout: Layout, work: Work, fixed: Fixed) -> float:
     """A forward's attention as it is computed: eager, or given a mask, it leaves nothing out."""
-    keys = 0.0
+    keys, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():
-        whole = layout.attention == "eager" or masked(window, layout, work)
+        whole = layout.attention == "eager" or masked(window, layout, work, sequences)
         keys += layers * (row_tokens(layout, work) if whole else attended_tokens(work.seq_len_tokens, window))
     return 4.0 * keys * architecture.query_size

@@ -1,63 +1,54 @@
 """What computing the loss from the last hidden states takes: the largest single difference between trainers.
 
-trl           TRL >= 1.0: log-probabilities chunk by chunk over tokens and vocabulary; no logits exist.
-hf            transformers' own loss: fp32 copy of the logits, their log-softmax and its gradient, 12 bytes per logit.
-hf-fp32-copy  the same with the bf16 logits still alive (older transformers), 14 bytes per logit.
-inplace       a fused cross-entropy on full fp32 logits, gradient written over them: 8 bytes per logit.
-fused         linear and cross-entropy in one kernel (Liger): token chunks, no logits.
-chunked       cross-entropy in fp32 on an eighth of the tokens at a time (torchtune): the logits and the fp32
-              log-softmax of all of them, and the two fp32 gradients of one chunk.
-chunked-fp32  the same on 128 tokens at a time, with the logits in fp32 (LitGPT: Lightning Fabric casts what a module
-              returns, and the training loop holds it until the next step).
+The methods' own codes come first; the others exist to score published runs. A code is a row of CODES below.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.sizes import Sizes
 from recipec.estimate.work import Work
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
-TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT and DPO trainers
-_BYTES_PER_LOGIT = {
-    "hf": (10, 12),
-    "hf-fp32-copy": (12, 14),
-    "inplace": (6, 8),
-    "chunked": (6, 7),
-    "chunked-fp32": (8, 8),
-}
+TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Bytes of the head in a step: while the loss is computed forward, and while it is differentiated."""
+    """Bytes of the head in a step."""
 
-    forward: int
-    backward: int
+    forward: int  # while the model's forward computes what it returns
+    backward: int  # while the loss is computed from that, or differentiated
     evaluation: int
-    saved: int  # its own input, kept from the forward to its backward; `forward` and `backward` have it in them
+    saved: int  # kept from the forward to the loss's backward; `forward` and `backward` have it in them
     held_weight: int  # elements of the head's weight whose autocast copy the graph still holds
+    moved: int  # by elementwise operations, both ways
 
 
-def head_bytes(work: Work, tokens: int, architecture: Architecture, sizes: Sizes, path: CodePath) -> Head:
-    """What the loss of `tokens` tokens needs beside the saved activations."""
-    vocabulary, hidden = architecture.vocab_size, architecture.hidden_size * tokens
-    trains = sizes.embedding if work.lora is None else 0
-    if work.head in _BYTES_PER_LOGIT:
-        forward, backward = (per_logit * vocabulary * tokens for per_logit in _BYTES_PER_LOGIT[work.head])
-        saved = path.compute * hidden if trains else 0
-        chunk = 8 * vocabulary * min(tokens, LITGPT_TOKEN_CHUNK) if work.head == "chunked-fp32" else 0
-        return Head(forward + saved, backward + saved + chunk, forward, saved, trains)
-    if work.head != "trl":
-        return _liger(tokens, architecture, trains, path)
-    return _trl(tokens, architecture, trains, path)
+Needs = Callable[[int, Architecture, int, CodePath], Head]  # of tokens, and elements of the head's weight that train
 
 
-def _trl(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCode:
+    """One code that gets from the last hidden states to the loss."""
+
+    name: str  # Method.head, or Work.head
+    to_vocabulary: bool  # multiplies by the vocabulary's matrix; else every token gets one number
+    repeats: bool  # the backward pass makes that product again
+    needs: Needs
+    source: str
+
+
+def loss_code(work: Work) -> LossCode:
+    """The row of the code that computes the loss; raises KeyError where there is none."""
+    return CODES[work.code]
+
+
+def _chunked(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
     """The scored positions are copied out of the hidden states; gradients are summed in fp32, then cast.
 
     Tiles of a weight or input in fp32 are cast one at a time.
@@ -71,12 +62,26 @@ def _trl(tokens: int, architecture: Architecture, trains: int, path: CodePath) -
     sums = 4 * (hidden * tokens + trains)
     cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
     forward = tile + 2 * saved
-    return Head(forward, tile + saved + sums + cast_back, forward, saved, 0)
+    backward = tile + saved + sums + cast_back
+    return Head(forward, backward, forward, saved, 0, 2 * backward)
 
 
 def _weight_bytes(trains: int, path: CodePath) -> int:
     """Of one element of the head's weight as the loss sees it: gathered in the compute type where it is sharded."""
     return path.compute if path.weight_shards > 1 else path.trained if trains else path.frozen
+
+
+def _per_logit(forward_bytes: int, backward_bytes: int, fp32_chunk_tokens: int = 0) -> Needs:
+    """A code that keeps all logits: bytes for each, with 8 more for those of a chunk that is differentiated."""
+
+    def needs(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+        logits = architecture.vocab_size * tokens
+        saved = path.compute * architecture.hidden_size * tokens if trains else 0
+        chunk = 8 * architecture.vocab_size * min(tokens, fp32_chunk_tokens)
+        forward, backward = forward_bytes * logits, backward_bytes * logits + saved + chunk
+        return Head(forward + saved, backward, forward, saved, trains, 2 * backward)
+
+    return needs
 
 
 def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
@@ -86,11 +91,34 @@ def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath)
     saved = path.compute * hidden * tokens if trains else 0
     forward = tile + path.residual * hidden * tokens
     weight = trains * (4 + (path.trained if path.trained < 4 else 0))
-    backward = tile + (4 + path.compute) * hidden * tokens + weight
-    return Head(forward + saved, backward + saved, forward, saved, 0)
+    backward = tile + (4 + path.compute) * hidden * tokens + weight + saved
+    return Head(forward + saved, backward, forward, saved, 0, 2 * backward)
 
 
 def _liger_rows(tokens: int, hidden: int, vocabulary: int) -> int:
     """Rows per chunk in Liger's fused linear cross-entropy: tokens over ceil(vocabulary / hidden), a power of two."""
     rows = -(-tokens // -(-vocabulary // hidden))
     return 1 << (rows - 1).bit_length()
+
+
+def _code(name: str, needs: Needs, source: str, *, to_vocabulary: bool = True, repeats: bool = False) -> LossCode:
+    return LossCode(name=name, to_vocabulary=to_vocabulary, repeats=repeats, needs=needs, source=source)
+
+
+CODES = {
+    row.name: row
+    for row in (
+        _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=True),
+        _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
+        _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),
+        _code("inplace", _per_logit(6, 8), "a fused cross-entropy on fp32 logits, whose gradient is written over them"),
+        _code("fused", _liger, "Liger: linear and cross-entropy in one kernel, token chunks, no logits"),
+        _code("torchtune", _per_logit(6, 7), "cross-entropy in fp32 on an eighth of the tokens at a time"),
+        _code(
+            "litgpt",
+            _per_logit(8, 8, LITGPT_TOKEN_CHUNK),
+            "the same on 128 tokens at a time, with the logits in fp32: Lightning Fabric casts what a module returns, "
+            "and the training loop holds it until the next step",
+        ),
+    )
+}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.flops import step_flops
+from recipec.estimate.flops import StepFlops
 from recipec.estimate.step import Step
 from recipec.estimate.work import ALL_LINEAR, Work
 from recipec.layout import Layout
@@ -33,6 +34,8 @@ HALF_RATE_TOKENS = 256
 # to its own type and back, and reads, scales and adds its output; its backward moves twice that.
 TRAFFIC_FORWARD = 2.9
 TRAFFIC_BACKWARD = 5.8
+# Of the forward's traffic in a pass that keeps nothing, without that of adapters: our decision.
+SCORING_SHARE = 0.6
 ADAPTER_INPUT_BYTES = 2
 ADAPTER_CAST_BYTES = 12
 ADAPTER_OUTPUT_BYTES = 12
@@ -76,34 +79,41 @@ def attention_share(card: Card) -> float:
     return ATTENTION_SHARE_HOPPER if card.capability == 9.0 else ATTENTION_SHARE
 
 
-def micro_step_seconds(architecture: Architecture, layout: Layout, work: Work, step: Step, card: Card) -> float:
+def micro_step_seconds(
+    architecture: Architecture, layout: Layout, work: Work, step: Step, flops: StepFlops, card: Card
+) -> float:
     """One forward and backward of the micro batch on one rank."""
     bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
     ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
     rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
-    flops = step_flops(architecture, layout, work)
     products = (flops.products + flops.attention / attention_share(card)) * step.tokens / layout.mesh.tensor / rate
-    passes = _passes(architecture, layout, work)
-    weights = passes * step.fixed.sizes.params * 2 / bandwidth
+    # The weights are read by every pass: forward, backward, recomputation, and those without a gradient.
+    passes = step.fixed.weight_passes + layout.recomputed_share(architecture.num_layers)
+    weights = (passes * step.fixed.sizes.params + (work.teacher.params if work.teacher else 0)) * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
     if step.fixed.path.quantized:
         kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear / bandwidth
-    return max(kernels, _launches(architecture, layout, work) * LAUNCH_SECONDS)
-
-
-def _passes(architecture: Architecture, layout: Layout, work: Work) -> float:
-    """Times that the weights are read: forward, backward, recomputation, reference."""
-    return 2 + layout.recomputed_share(architecture.num_layers) + (work.reference != "none")
+    return max(kernels, _launches(architecture, work, passes) * LAUNCH_SECONDS)
 
 
 def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: Step) -> float:
     """Bytes moved by everything but products."""
     forwards = 1 + layout.recomputed_share(architecture.num_layers)
-    reference = 0.6 * (work.reference != "none")
+    scored = SCORING_SHARE * step.fixed.scored
     saved = step.fixed.layers.saved * step.tokens + step.scores.layer
-    moved = saved * (TRAFFIC_FORWARD * (forwards + reference) + TRAFFIC_BACKWARD)
-    adapters = _adapter_traffic(architecture, work, step) * (forwards + 2) * step.tokens
-    return (moved + adapters) * architecture.num_layers + 2 * step.head.backward
+    by_policy = sum(part.tokens for part in step.scorings if part.model == POLICY) / step.tokens
+    moved = saved * (TRAFFIC_FORWARD * (forwards + scored) + TRAFFIC_BACKWARD)
+    adapters = _adapter_traffic(architecture, work, step) * (forwards + 2 + by_policy) * step.tokens
+    return (moved + adapters) * architecture.num_layers + _teacher_traffic(step) + step.head.moved
+
+
+def _teacher_traffic(step: Step) -> float:
+    """Bytes that the teacher's layers move."""
+    teacher = step.fixed.teacher
+    if teacher is None:
+        return 0.0
+    saved = teacher.layers.saved * teacher.architecture.num_layers
+    return SCORING_SHARE * TRAFFIC_FORWARD * saved * step.fixed.taught * step.tokens
 
 
 def _adapter_traffic(architecture: Architecture, work: Work, step: Step) -> float:
@@ -120,7 +130,8 @@ def _adapted(architecture: Architecture, work: Work) -> list[tuple[str, int, int
     return [shape for shape in architecture.linear_shapes() if lora.targets == ALL_LINEAR or shape[0] in lora.targets]
 
 
-def _launches(architecture: Architecture, layout: Layout, work: Work) -> float:
+def _launches(architecture: Architecture, work: Work, passes: float) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
-    return architecture.num_layers * per_pass * _passes(architecture, layout, work)
+    teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
+    return architecture.num_layers * per_pass * passes + teacher

@@ -79,7 +79,7 @@ def error_band(layout: Layout) -> ErrorBand:
         return ErrorBand(0.85, 1.2, "no published run was scored: shares of the formula's terms")
     if layout.fsdp:
         return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}")
-    if layout.strategy in ("single", "ddp"):
+    if layout.spreads.replicates:
         return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}")
     return ErrorBand(0.93, 1.15, "DeepSpeed: its sources' sizes, one published run; not scored otherwise")
 

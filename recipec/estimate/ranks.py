@@ -29,22 +29,22 @@ def narrowed(architecture: Architecture, tensor: int) -> Architecture:
     )
 
 
-def rank_sizes(architecture: Architecture, lora: LoraShape | None, tensor: int) -> Sizes:
+def rank_sizes(architecture: Architecture, lora: LoraShape | None, tensor: int, to_vocabulary: bool) -> Sizes:
     """Parameters that the ranks of one position in their tensor group share; the vocabulary's matrices as gathered.
 
     TRL 1.16 gathers the whole head for its chunked loss, so only what is stored of it is a share.
     """
-    count = sizes(narrowed(architecture, tensor), lora)
+    count = sizes(narrowed(architecture, tensor), lora, to_vocabulary)
     vocabulary = count.embedding + count.head
     elsewhere = vocabulary - vocabulary // tensor
     trained_elsewhere = elsewhere if lora is None else 0
     return replace(count, params=count.params - elsewhere, trainable=count.trainable - trained_elsewhere)
 
 
-def gathered_sizes(architecture: Architecture, lora: LoraShape | None, mesh: Mesh) -> Sizes:
+def gathered_sizes(architecture: Architecture, lora: LoraShape | None, mesh: Mesh, to_vocabulary: bool) -> Sizes:
     """The same, with a layer as a rank gathers it: of the experts only its share."""
-    count = rank_sizes(architecture, lora, mesh.tensor)
+    count = rank_sizes(architecture, lora, mesh.tensor, to_vocabulary)
     if mesh.expert == 1 or architecture.moe is None:
         return count
     local = replace(architecture, moe=replace(architecture.moe, count=architecture.moe.count // mesh.expert))
-    return replace(count, layer=sizes(local, lora).layer)
+    return replace(count, layer=sizes(local, lora, to_vocabulary).layer)

@@ -23,13 +23,13 @@ class Scores:
     backward: int  # while a layer runs its attention backward, on top of what it saved
 
 
-def scores_of(architecture: Architecture, layout: Layout, work: Work, path: CodePath) -> Scores:
-    """The bytes of a micro batch."""
-    tokens = layout.micro_batch * work.sequences_per_example * work.seq_len_tokens
+def scores_of(architecture: Architecture, layout: Layout, work: Work, path: CodePath, sequences: int) -> Scores:
+    """The bytes of a pass over `sequences`, those of a micro batch."""
+    tokens = sequences * work.seq_len_tokens
     pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
     if layout.attention == "eager":
         return _eager(architecture, path, pairs)
-    kinds = [masked(window, layout, work) for window in architecture.layers_by_window]
+    kinds = [masked(window, layout, work, sequences) for window in architecture.layers_by_window]
     saved = [
         _with_mask(architecture, path, tokens, pairs) if mask else _without_mask(architecture, work, path, tokens)
         for mask in kinds
@@ -87,7 +87,7 @@ def _keeps_output(architecture: Architecture, lora: LoraShape | None, path: Code
 
 def one_row(layout: Layout, work: Work) -> bool:
     """Whether a micro batch is one row: so TRL 1.16 hands packed examples over; packed text keeps its rows."""
-    return layout.packing and work.objective == "sft"
+    return layout.packing and work.method.packs == "examples"
 
 
 def row_tokens(layout: Layout, work: Work) -> int:
@@ -95,13 +95,12 @@ def row_tokens(layout: Layout, work: Work) -> int:
     return work.seq_len_tokens * (layout.micro_batch if one_row(layout, work) else 1)
 
 
-def masked(window: int | None, layout: Layout, work: Work) -> bool:
+def masked(window: int | None, layout: Layout, work: Work, sequences: int) -> bool:
     """Whether SDPA gets a mask: packed examples in a row, rows of different length, more tokens than the window.
 
     Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
     """
     if layout.attention != "sdpa" or layout.mesh.context > 1:
         return False
-    several = layout.micro_batch * work.sequences_per_example > 1
-    told_apart = work.compiled or one_row(layout, work) or (work.padded and several and not layout.packing)
+    told_apart = work.compiled or one_row(layout, work) or (work.padded and sequences > 1 and not layout.packing)
     return told_apart or (window is not None and window <= row_tokens(layout, work))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from recipec.axes import strategies
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.work import Work
@@ -19,24 +20,29 @@ ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """Bytes per rank while a forward runs."""
+class Gathered:
+    """Bytes per rank while a forward runs: in its embedding, its layers and its head."""
 
     first: float = 0.0  # the embedding
     layers: float = 0.0
     head: float = 0.0
+
+    def beside(self, held: float) -> Gathered:
+        """The same where another model holds so many bytes."""
+        return Gathered(self.first + held, self.layers + held, self.head + held)
 
 
 @dataclass(frozen=True, slots=True)
 class Buffers:
     """Bytes per rank in the situations of a step."""
 
-    forward: Pass = Pass()
-    reference: Pass = Pass()  # of the reference, with what the policy still holds
+    forward: Gathered = Gathered()
+    reference: Gathered = Gathered()  # of the reference, with what the policy still holds
     loss: float = 0.0  # the layers have run, the loss is differentiated
     backward: float = 0.0  # the first layer to run backward
     last: float = 0.0  # the last one: nothing is left to prefetch
     end: float = 0.0  # the embedding's gradient is reduced
+    held: float = 0.0  # between the policy's forward and its backward
     idle: float = 0.0  # kept at all times
 
 
@@ -44,32 +50,33 @@ def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePat
     """What `layout`'s strategy adds to a rank."""
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
-    if layout.fsdp:
-        if work.fsdp == 1:
+    match layout.spreads.engine, layout.spreads.shards_weights:
+        case strategies.TORCH_FSDP, _ if work.fsdp == 1:
             return _fsdp1(work, sizes, path, layout)
-        return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
-    if layout.strategy == "zero3":
-        return _zero3(work, hidden, sizes, path, layout)
-    if layout.strategy in ("zero1", "zero2"):
-        return _zero2(hidden, sizes, path, layout)
-    if layout.strategy == "ddp":
-        return _at_all_times(sizes.trainable * path.gradient)
+        case strategies.TORCH_FSDP, _:
+            return _between_copies(_fsdp2(work, sizes, path, layout), sizes, path, layout)
+        case strategies.DEEPSPEED, True:
+            return _zero3(work, hidden, sizes, path, layout)
+        case strategies.DEEPSPEED, False:
+            return _zero2(hidden, sizes, path, layout)
+        case strategies.TORCH_DDP, _:
+            return _at_all_times(sizes.trainable * path.gradient)
     return Buffers()
 
 
 def _at_all_times(size: float) -> Buffers:
-    throughout = Pass(size, size, size)
-    return Buffers(throughout, throughout, loss=size, backward=size, last=size, end=size, idle=size)
+    throughout = Gathered(size, size, size)
+    return Buffers(throughout, throughout, loss=size, backward=size, last=size, end=size, held=size, idle=size)
 
 
 def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """One layer in use, one prefetched, gradients on their way, and the root unit, which stays gathered to the end."""
     layer = _gathered(work, sizes, path, layout)
-    full = layout.adaptation == "full"
+    full = layout.adapts.trains_all
     root = path.compute * (sizes.embedding + sizes.head)
     reduced = 2 * path.compute * sizes.layer if full else 0
     vocabulary = path.compute * sizes.embedding if full else 0
-    gathered = Pass(root, root, root)
+    gathered = Gathered(root, root, root)
     return Buffers(
         forward=gathered,
         reference=gathered,
@@ -77,6 +84,7 @@ def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
         backward=2 * layer + reduced + (vocabulary if full else root),
         last=layer + reduced + root,
         end=2 * vocabulary + root,
+        held=root,
     )
 
 
@@ -88,27 +96,29 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     weights, but the embedding is still prefetched. TRL shards DPO's reference as one unit: all of it is gathered.
     """
     layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
-    held = 0 if sizes.head else vocabulary
+    held = vocabulary if sizes.tied else 0
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
-    forward = Pass(first, 2 * layer + held, vocabulary + layer)
-    if layout.adaptation != "full":
+    forward = Gathered(first, 2 * layer + held, vocabulary + layer)
+    if not layout.adapts.trains_all:
         saved = vocabulary - held  # the policy's gathered head, which waits for its backward
         return Buffers(
             forward=forward,
-            reference=Pass(forward.first + saved - held, forward.layers + saved, forward.head + saved),
+            reference=Gathered(forward.first + saved - held, forward.layers + saved, forward.head + saved),
             loss=vocabulary + layer,
             backward=2 * layer + held,
             last=layer + vocabulary,
             end=held,
+            held=vocabulary,
         )
     whole = 2 * path.compute * sizes.params + held
     return Buffers(
         forward=forward,
-        reference=Pass(whole, whole, whole),
+        reference=Gathered(whole, whole, whole),
         loss=vocabulary + layer,
         backward=max(3 * layer + vocabulary, 4 * layer) + (vocabulary + layer if held else 0),
         last=3 * layer + vocabulary + held,
         end=2 * vocabulary + layer + 2 * held,
+        held=vocabulary,
     )
 
 
@@ -117,7 +127,7 @@ def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layo
 
     Source: torch 2.13 `FSDPParamGroup._all_reduce_state`, and a simulated step: the embedding's come last.
     """
-    if layout.mesh.replicate == 1 or layout.adaptation != "full":
+    if layout.mesh.replicate == 1 or not layout.adapts.trains_all:
         return sharded
     share = path.compute / path.gradient_shards
     end = share * (sizes.trainable - sizes.embedding)
@@ -127,33 +137,40 @@ def _between_copies(sharded: Buffers, sizes: Sizes, path: CodePath, layout: Layo
     )
 
 
+def gathered_by_zero3(hidden: int, layer_bytes: float, sizes: Sizes, path: CodePath) -> float:
+    """Bytes in a forward: a layer or those that DeepSpeed keeps for their reuse, the prefetch bucket, the embedding."""
+    reused = path.compute * min(sizes.params, ZERO3_REUSE_ELEMENTS // 2)
+    return max(layer_bytes, reused) + path.compute * (ZERO3_PREFETCH * hidden * hidden + sizes.embedding)
+
+
 def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
-    """Gathered layer, prefetch bucket, and the layers around the turn that DeepSpeed keeps for their reuse."""
+    """What a forward gathers, and gradients on their way in the bucket."""
     layer = _gathered(work, sizes, path, layout)
     bucket = path.compute * hidden * hidden
-    reused = path.compute * min(sizes.params, ZERO3_REUSE_ELEMENTS // 2)
-    live = max(layer, reused) + ZERO3_PREFETCH * bucket + path.compute * sizes.embedding
-    gradients = path.compute * (sizes.layer if layout.adaptation == "full" else 0) + bucket
-    vocabulary = path.compute * sizes.embedding if layout.adaptation == "full" else 0
+    live = gathered_by_zero3(hidden, layer, sizes, path)
+    full = layout.adapts.trains_all
+    gradients = path.compute * (sizes.layer if full else 0) + bucket
+    vocabulary = path.compute * sizes.embedding if full else 0
     backward = live + gradients
     end = live + bucket + 2 * vocabulary
-    each = Pass(live, live, live)
-    return Buffers(each, each, loss=live, backward=backward, last=backward, end=end)
+    each = Gathered(live, live, live)
+    return Buffers(each, each, loss=live, backward=backward, last=backward, end=end, held=live)
 
 
 def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """The reduce bucket; a gradient larger than it (the vocabulary matrices) is reduced on its own."""
     bucket = path.gradient * hidden * hidden
-    vocabulary = path.gradient * sizes.embedding if layout.adaptation == "full" else 0
-    layer = path.gradient * sizes.layer if layout.adaptation == "full" else 0
+    full = layout.adapts.trains_all
+    vocabulary = path.gradient * sizes.embedding if full else 0
+    layer = path.gradient * sizes.layer if full else 0
     first = bucket + layer + vocabulary
-    each, end = Pass(bucket, bucket, bucket), bucket + 2 * vocabulary
-    return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, idle=bucket)
+    each, end = Gathered(bucket, bucket, bucket), bucket + 2 * vocabulary
+    return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, held=bucket, idle=bucket)
 
 
 def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:
     """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
-    if layout.quantization != "nf4":
+    if not layout.adapts.quantized:
         return path.compute * sizes.layer
     packed = path.quantized * sizes.layer_linear if work.fsdp == 1 else 0
     return path.compute * (sizes.layer - sizes.layer_linear) + packed

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import ALL_LINEAR, LoraShape
 
+_Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -21,30 +23,38 @@ class Sizes:
     layer_linear: int  # the quantisable part of it
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
+    tied: bool  # the embedding is the output matrix too
     largest_linear: int
     cast_by_layers: int  # trained parameters that autocast copies: no norms, biases, fused experts
     largest: int  # the largest trained parameter; all experts of a layer are one
     factors: int  # rows and columns of the trained matrices, and what is no matrix
 
 
-def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
-    """Count what trains, what is frozen and what can be quantised."""
+def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: bool) -> Sizes:
+    """Count what trains, what is frozen and what can be quantised.
+
+    `to_vocabulary`: the model ends in a matrix of the vocabulary; a scalar head of one row is not counted.
+    """
     shapes = architecture.linear_shapes()
     per_layer = _adapter_params(shapes, lora)
     adapters = per_layer * architecture.num_layers + _dense_difference(architecture, lora)
     layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
     embedding = architecture.vocab_size * architecture.hidden_size
-    trainable = architecture.params if lora is None else adapters
-    matrices = tuple(_matrices(architecture, lora))
+    tied = architecture.tie_embeddings and to_vocabulary
+    head = 0 if tied or not to_vocabulary else embedding
+    params = architecture.params - architecture.embedding_params + embedding + head
+    trainable = params if lora is None else adapters
+    matrices = tuple(_matrices(architecture, lora, 2 if head else 1))
     return Sizes(
-        params=architecture.params,
+        params=params,
         trainable=trainable,
         adapters=adapters,
         linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
         layer=architecture.layer_params + per_layer,
         layer_linear=layer_linear,
         embedding=embedding,
-        head=0 if architecture.tie_embeddings else embedding,
+        head=head,
+        tied=tied,
         largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
         cast_by_layers=_cast(architecture) if lora is None else adapters,
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
@@ -52,8 +62,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None) -> Sizes:
     )
 
 
-def _matrices(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int, int, int]]:
-    """Trained parameters of two dimensions and more: how many, matrices in each, rows and columns."""
+def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
+    """Trained parameters of two dimensions and more."""
     moe, hidden = architecture.moe, architecture.hidden_size
     dense = moe.dense_layers if moe else 0
     sparse = architecture.num_layers - dense
@@ -65,7 +75,7 @@ def _matrices(architecture: Architecture, lora: LoraShape | None) -> Iterator[tu
         elif lora.targets == ALL_LINEAR or name in lora.targets:
             yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
     if lora is None:
-        yield 1 if architecture.tie_embeddings else 2, 1, architecture.vocab_size, hidden
+        yield of_vocabulary, 1, architecture.vocab_size, hidden
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
         if moe:
             yield sparse, 1, moe.count, hidden  # the router

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.estimate.sharding import Pass
+from recipec.estimate.sharding import Gathered
 from recipec.estimate.step import Step
 
 Terms = dict[str, float]
@@ -15,7 +15,7 @@ def stages(step: Step) -> dict[str, Terms]:
         "load": _load(step),
         "forward": _forward(step),
         "forward_end": _forward_end(step, kept),
-        **({"reference": _reference(step, kept)} if step.reference else {}),
+        **(_scored(step, kept) if step.scorings else {}),
         "loss": _loss(step, kept),
         "layer_backward": _layer_backward(step, kept),
         "end_of_backward": _end_of_backward(step),
@@ -40,16 +40,12 @@ def _kept_by_layer(step: Step) -> float:
 
 def _resident(step: Step) -> Terms:
     """What is there at all times, and the gradients of earlier micro steps."""
-    fixed = step.fixed
-    terms = {**fixed.states.terms, "sharding_buffers": fixed.buffers.idle}
-    if step.accumulates:
-        terms["gradients"] = fixed.states.accumulated
-    return terms
+    return step.fixed.accumulating if step.accumulates else step.fixed.resident
 
 
 def _load(step: Step) -> Terms:
     """The model is on the device, nothing else; 4-bit loading holds one weight in the compute type beside it."""
-    kept = ("weights", "adapters", "reference_model")
+    kept = ("weights", "adapters", "reference_model", "teacher_model")
     terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
     fixed = step.fixed
     largest = fixed.path.compute * fixed.sizes.largest_linear if fixed.path.quantized else 0
@@ -66,23 +62,16 @@ def _forward(step: Step) -> Terms:
     embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
     layer = {
         "activations": inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step),
-        "working_set": _layer_forward(step),
+        "working_set": step.batch.layer,
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
     return {**_resident(step), **max(embedding, layer, key=lambda terms: sum(terms.values()))}
 
 
-def _layer_forward(step: Step) -> float:
-    """A layer that saves nothing: its feed-forward block, or its attention."""
-    each = step.fixed.layers
-    attention = each.attention * step.tokens + step.scores.forward + step.gathered_context
-    return max(each.forward * step.tokens, attention)
-
-
-def _running(step: Step, gathered: Pass) -> Terms:
+def _running(layer: float, head: float, gathered: Gathered) -> Terms:
     """What a forward that saves nothing needs: at the embedding, in a layer or at the head."""
-    places = ((0.0, gathered.first), (_layer_forward(step), gathered.layers), (step.head.evaluation, gathered.head))
+    places = ((0.0, gathered.first), (layer, gathered.layers), (head, gathered.head))
     working, sharding = max(places, key=sum)
     return {"working_set": working, "sharding_buffers": sharding}
 
@@ -101,13 +90,19 @@ def _forward_end(step: Step, saved: float) -> Terms:
     }
 
 
-def _reference(step: Step, saved: float) -> Terms:
-    """The reference scores the batch while the policy's activations wait for the backward pass."""
-    return {
-        **_resident(step),
-        "activations": saved + step.head.saved + step.scores.masks,
-        **_running(step, step.fixed.buffers.reference),
-    }
+def _scored(step: Step, saved: float) -> dict[str, Terms]:
+    """Passes without a gradient, named by who runs them; those behind the policy's own find its activations waiting."""
+    found: dict[str, Terms] = {}
+    for part in step.scorings:
+        waiting = 0.0 if part.before else saved + step.head.saved
+        running = _running(part.layer, part.head, part.gathered)
+        terms = {**_resident(step), **running, "activations": waiting + part.masks}
+        found[part.model] = max(terms, found.get(part.model, {}), key=_total)
+    return found
+
+
+def _total(terms: Terms) -> float:
+    return sum(terms.values())
 
 
 def _loss(step: Step, saved: float) -> Terms:
@@ -141,8 +136,9 @@ def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
     terms = _resident(step)
     above = step.depth.above * states.gradients * _layer_share(step) if recomputed else 0.0
     unpacked = step.tokens * step.fixed.layers.checkpoint if recomputed and step.depth.offloads else 0
-    head = 0.0 if sizes.adapters else states.gradients * sizes.embedding / sizes.trainable
-    waiting = head if not sizes.head and path.gradient_shards == 1 else 0.0  # a tied head's waits for the embedding's
+    matrix = sizes.embedding if sizes.tied else sizes.head
+    head = 0.0 if sizes.adapters else states.gradients * matrix / sizes.trainable
+    waiting = head if sizes.tied and path.gradient_shards == 1 else 0.0  # a tied head's waits for the embedding's
     return {
         **terms,
         "gradients": max(terms.get("gradients", 0.0) + waiting, head + above),
@@ -161,7 +157,7 @@ def _layer_share(step: Step) -> float:
 
 def _last_backward(step: Step) -> Terms:
     sizes, states, path, each = step.fixed.sizes, step.fixed.states, step.fixed.path, step.fixed.layers
-    missing = sizes.layer + (sizes.embedding if sizes.head or path.gradient_shards > 1 else 0)
+    missing = sizes.layer + (0 if sizes.tied and path.gradient_shards == 1 else sizes.embedding)
     waiting = 0.0 if sizes.adapters or step.accumulates else missing / sizes.params
     held = 2 * (step.depth.layers - 1) * each.checkpoint if path.holds_inputs else each.checkpoint
     return {
@@ -180,14 +176,14 @@ def _working_set(step: Step, recomputed: bool) -> float:
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
     attention = step.scores.backward - each.mlp * step.tokens  # runs when what its feed-forward block saved is freed
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention)
-    return saved + max(running, 2 * step.gathered_context)
+    return saved + max(running, 2 * step.batch.gathered_context)
 
 
 def _end_of_backward(step: Step) -> Terms:
     """All gradients exist; the embedding's is made last, twice where it is added to the head's or to an earlier one."""
     sizes, path, states = step.fixed.sizes, step.fixed.path, step.fixed.states
-    shared = not sizes.adapters and (not sizes.head or step.accumulates)
-    copies = (0 if sizes.head else 2) + step.accumulates
+    shared = not sizes.adapters and (sizes.tied or step.accumulates)
+    copies = (2 if sizes.tied else 0) + step.accumulates
     return {
         **states.terms,
         "gradients": states.gradients,
@@ -207,10 +203,12 @@ def _optimizer_step(step: Step) -> Terms:
 
 
 def _evaluation(step: Step) -> Terms:
-    """A forward that saves nothing, with optimizer states in place; preference methods also run the reference."""
-    buffers, whole = step.fixed.buffers, "reference_model" in step.fixed.states.terms
-    running = _running(step, buffers.reference if whole else buffers.forward)
-    return {**step.fixed.states.terms, **running, "activations": step.scores.masks}
+    """A forward that saves nothing, with optimizer states in place, or another of the passes."""
+    running = _running(step.batch.layer, step.head.evaluation, step.fixed.buffers.forward)
+    passes = [{**running, "activations": step.scores.masks}]
+    for part in step.scorings:
+        passes.append({**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks})
+    return {**step.fixed.states.terms, **max(passes, key=_total)}
 
 
 def _save(step: Step) -> Terms:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from recipec.estimate.codepath import DEEPSPEED, CodePath
+from recipec.axes.strategies import DEEPSPEED
+from recipec.estimate.codepath import CodePath
 from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
+from recipec.estimate.teacher import Teacher
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
@@ -25,16 +27,17 @@ class States:
     host: float
 
 
-def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> States:
+def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
-    full = layout.adaptation == "full"
+    full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
     terms = {
         "weights": weights,
         "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
-        "reference_model": weights if work.reference == "model" else 0.0,
+        "reference_model": weights if work.method.has_reference and layout.adapts.copies_reference else 0.0,
+        "teacher_model": teacher.resident if teacher else 0.0,
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards
@@ -64,8 +67,8 @@ def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
     but not under DeepSpeed, which hands them flat partitions."""
     if layout.optimizer == "adafactor":
         return FP32_BYTES * float(sizes.factors)
-    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adaptation == "full" else 0
-    if layout.strategy in DEEPSPEED:
+    whole = sizes.embedding if "8bit" in layout.optimizer and layout.adapts.trains_all else 0
+    if layout.spreads.engine == DEEPSPEED:
         whole = 0
     return (sizes.trainable - whole) * path.optimizer + whole * STATES[layout.optimizer] * FP32_BYTES
 
@@ -89,7 +92,7 @@ def _offloaded(states: States, layout: Layout) -> States:
     if layout.offload == "none":
         return states
     moved = {"master_weights", "optimizer_states"}
-    if layout.strategy == "zero3":
+    if layout.spreads.shards_weights:
         moved |= {"weights", "adapters"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients

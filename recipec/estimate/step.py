@@ -1,19 +1,22 @@
-"""One step of one rank, taken apart into what the stages are summed from."""
+"""One step of one rank, taken apart into what its moments are summed from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import Activations, activations
 from recipec.estimate.codepath import CodePath, code_path
-from recipec.estimate.head import Head, head_bytes
+from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.scores import Scores, scores_of
-from recipec.estimate.sharding import Buffers, buffers
+from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
+from recipec.estimate.teacher import Teacher, teacher_of
 from recipec.estimate.work import Work
 from recipec.layout import Layout, Mesh
 
@@ -27,6 +30,15 @@ class Fixed:
     layers: Activations
     states: States
     buffers: Buffers
+    resident: dict[str, float]  # terms that are there at all times
+    accumulating: dict[str, float]  # the same with the gradients of earlier micro steps
+    teacher: Teacher | None
+    code: LossCode
+    sequences: int  # per example, of the pass that is learned from
+    scorings: tuple[tuple[Pass, bool], ...]  # the other passes, and whether they run before it
+    scored: float  # sequences that policy and reference score without a gradient, per sequence learned from
+    taught: float  # the same of the teacher
+    weight_passes: int  # over the weights of policy and reference, without recomputation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +57,118 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """The sequences of one pass."""
+
+    tokens: int  # per rank and micro step, all sequences of an example counted
+    scores: Scores
+    gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
+    layer: float  # bytes while a layer runs that saves nothing: its feed-forward block, or its attention
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A pass without a gradient, in bytes."""
+
+    model: str  # POLICY, REFERENCE or TEACHER
+    tokens: int  # no bytes
+    before: bool  # it runs before the pass that is learned from, whose activations do not exist yet
+    layer: float
+    head: float
+    masks: int
+    gathered: Gathered
+    in_evaluation: Gathered
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A `Fixed` with a batch on it."""
 
     fixed: Fixed
-    tokens: int  # per rank and micro step, both answers of a pair counted
+    tokens: int  # that are learned from, per rank and micro step
+    batch: Batch  # of the pass that is learned from
+    scores: Scores  # of its attention
     head: Head
-    scores: Scores
-    gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
     accumulates: bool
-    reference: bool  # a reference scores each batch
+    scorings: tuple[Scoring, ...]
     depth: Depth
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
-    """Resolve everything that the stages of a step need."""
+    """Resolve everything that the moments of a step need."""
     choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
     architecture = narrowed(architecture, layout.mesh.tensor)
-    sequences, context = layout.micro_batch * work.sequences_per_example, layout.mesh.context
-    tokens = sequences * work.seq_len_tokens // context
+    batch = _batch(architecture, layout, work, fixed.path, fixed.layers, fixed.sequences)
+    head = _head(batch.tokens, architecture, fixed)
+    found: list[Scoring] = []
+    for part, before in fixed.scorings:
+        if part.model == TEACHER:
+            found.append(_by_teacher(part, layout, work, fixed))
+        elif part.sequences == fixed.sequences:
+            found.append(_scoring(part, before, batch, head, layout, fixed))
+        else:
+            other = _batch(architecture, layout, work, fixed.path, fixed.layers, part.sequences)
+            found.append(_scoring(part, before, other, _head(other.tokens, architecture, fixed), layout, fixed))
     return Step(
         fixed=fixed,
-        tokens=tokens,
-        head=head_bytes(work, tokens, architecture, fixed.sizes, fixed.path),
-        scores=scores_of(architecture, layout, work, fixed.path),
-        gathered_context=2 * fixed.path.compute * architecture.kv_size * tokens * context if context > 1 else 0,
+        tokens=batch.tokens,
+        batch=batch,
+        scores=batch.scores,
+        head=head,
         accumulates=layout.accumulation > 1,
-        reference=work.reference != "none",
+        scorings=tuple(found),
         depth=_depth(layout, architecture.num_layers),
+    )
+
+
+def _batch(
+    architecture: Architecture, layout: Layout, work: Work, path: CodePath, each: Activations, sequences: int
+) -> Batch:
+    """So many sequences of every example."""
+    sequences, context = layout.micro_batch * sequences, layout.mesh.context
+    tokens = sequences * work.seq_len_tokens // context
+    scores = scores_of(architecture, layout, work, path, sequences)
+    gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
+    attention = each.attention * tokens + scores.forward + gathered
+    return Batch(tokens, scores, gathered, max(each.forward * tokens, attention))
+
+
+def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
+    trains = 0 if fixed.sizes.adapters else fixed.sizes.embedding
+    return fixed.code.needs(tokens, architecture, trains, fixed.path)
+
+
+def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout, fixed: Fixed) -> Scoring:
+    """A pass of the policy itself, or of its reference."""
+    alone, beside = fixed.buffers.forward, fixed.buffers.reference
+    copied = part.model != POLICY and layout.adapts.copies_reference
+    return Scoring(
+        model=part.model,
+        tokens=batch.tokens,
+        before=before,
+        layer=batch.layer,
+        head=head.evaluation,
+        masks=batch.scores.masks,
+        gathered=alone if before else beside,
+        in_evaluation=beside if copied else alone,
+    )
+
+
+def _by_teacher(part: Pass, layout: Layout, work: Work, fixed: Fixed) -> Scoring:
+    """Its logits are made in the compute type and handed over in fp32."""
+    teacher, held = fixed.teacher, fixed.buffers.held
+    assert teacher is not None
+    batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.layers, part.sequences)
+    return Scoring(
+        model=part.model,
+        tokens=batch.tokens,
+        before=False,
+        layer=batch.layer,
+        head=(teacher.path.compute + 4) * teacher.architecture.vocab_size * batch.tokens,
+        masks=batch.scores.masks,
+        gathered=teacher.buffers.beside(held),
+        in_evaluation=teacher.buffers.beside(held),
     )
 
 
@@ -87,12 +182,35 @@ def _depth(layout: Layout, layers: int) -> Depth:
 def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
     adaptation, precision, strategy, offload = choices
     layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
-    path, count = code_path(layout, work), rank_sizes(architecture, work.lora, mesh.tensor)
-    gathered = gathered_sizes(architecture, work.lora, mesh)
+    path, code, method = code_path(layout, work), loss_code(work), work.method
+    count = rank_sizes(architecture, work.lora, mesh.tensor, code.to_vocabulary)
+    gathered = gathered_sizes(architecture, work.lora, mesh, code.to_vocabulary)
+    teacher = teacher_of(work.teacher, layout, path)
+    held = states(layout, work, count, path, teacher)
+    added = buffers(layout, work, architecture.hidden_size, gathered, path)
+    resident = {**held.terms, "sharding_buffers": added.idle}
     return Fixed(
         sizes=count,
         path=path,
         layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
-        states=states(layout, work, count, path),
-        buffers=buffers(layout, work, architecture.hidden_size, gathered, path),
+        states=held,
+        buffers=added,
+        resident=resident,
+        accumulating=resident | {"gradients": held.accumulated},
+        teacher=teacher,
+        code=code,
+        sequences=method.sequences_per_example,
+        scorings=tuple(_others(method.passes)),
+        scored=method.scored(POLICY, REFERENCE),
+        taught=method.scored(TEACHER),
+        weight_passes=2 + sum(part.model != TEACHER for part in method.scorings),
     )
+
+
+def _others(passes: tuple[Pass, ...]) -> Iterator[tuple[Pass, bool]]:
+    """The passes without a gradient, and whether each runs before the one that has it."""
+    before = True
+    for part in passes:
+        before = before and not part.gradient
+        if not part.gradient:
+            yield part, before

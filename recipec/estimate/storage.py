@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
+from recipec.estimate.head import loss_code
 from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
@@ -47,34 +49,39 @@ def run_storage(
     dataset_tokens: int,
     downloaded: bool = True,
 ) -> Storage:
-    """Disk that a run needs; where a model is `downloaded`, the hub cache holds its published bf16 weights."""
+    """Disk that a run needs; where models are `downloaded`, the hub cache holds their published bf16 weights."""
     export = export_bytes(architecture, layout, work)
     checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
     kept = checkpoint * (keep_checkpoints + 1)
-    data, hub = dataset_tokens * TOKEN_BYTES, 2 * architecture.params if downloaded else 0
+    published = architecture.params + (work.teacher.params if work.teacher else 0)
+    data, hub = dataset_tokens * TOKEN_BYTES, 2 * published if downloaded else 0
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
 
 
 def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
     """The saved model in the type it trains in, or the adapter."""
-    count, path = sizes(architecture, work.lora), code_path(layout, work)
-    counted = count.params if layout.adaptation == "full" else count.adapters
+    count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
+    counted = count.params if layout.adapts.trains_all else count.adapters
     return counted * path.trained + SMALL_FILES_BYTES
 
 
 def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> int:
     """Optimizer states of all ranks, and DeepSpeed's fp32 masters."""
-    count, path = sizes(architecture, work.lora), code_path(layout, work)
+    count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
     return round(optimizer_states(layout, count, path) + count.trainable * path.master)
 
 
 def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:
-    """CPU memory of a node: processes, the weights while they are loaded, and offloaded state."""
+    """CPU memory of a node: processes, the weights while they are loaded, and offloaded state.
+
+    A teacher is loaded by every rank, after the model, which may still wait there.
+    """
     ranks = min(layout.mesh.world_size, gpus_per_node)
-    loaded = architecture.params * (code_path(layout, work).trained if layout.adaptation == "full" else 2)
+    loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
+    taught = 2 * work.teacher.params * ranks if work.teacher else 0
     moved = step_memory(architecture, layout, work).host_bytes * ranks
-    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
+    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded) + taught
     because = (
         f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB, {copies} x {loaded / GIB:.1f} GiB of weights "
         f"while loading, {moved / GIB:.1f} GiB offloaded; rule book 001 asks for 64 GB per GPU, 128 with ZeRO-3 offload"
@@ -86,6 +93,8 @@ def _copies(layout: Layout, work: Work, ranks: int) -> int:
     """Whole copies of the weights in a node while they are read, or made: random ones are made by every rank, but under
     ZeRO-3, which shards each layer as it is made, and where a plan spreads layers as the model is made.
     """
-    if work.objective == "pretrain":
-        return 0 if layout.strategy == "zero3" or layout.mesh.ranks_per_layer > 1 else ranks
-    return 1 if layout.strategy in ("single", "fsdp", "hsdp", "zero3") else ranks
+    spreads = layout.spreads
+    if work.method.random_weights:
+        shards = spreads.engine == DEEPSPEED and spreads.shards_weights
+        return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
+    return 1 if spreads.one_rank or spreads.shards_weights else ranks

@@ -47,7 +47,8 @@ class TimeEstimate:
 def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card, link: Link) -> TimeEstimate:
     """Predict the seconds of one optimizer step of `layout`."""
     step = step_of(architecture, layout, work)
-    micro = micro_step_seconds(architecture, layout, work, step, gpu)
+    flops = step_flops(architecture, layout, work, step.fixed)
+    micro = micro_step_seconds(architecture, layout, work, step, flops, gpu)
     terms = {
         "compute": micro * layout.accumulation,
         "communication": communication_seconds(architecture, layout, step, link, micro),
@@ -57,7 +58,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
     }
     seconds = sum(terms.values())
     tokens = step.tokens * layout.accumulation / layout.mesh.tensor
-    useful = step_flops(architecture, layout, work).model * tokens
+    useful = flops.model * tokens
     return TimeEstimate(
         seconds_per_step=seconds,
         tokens_per_second_per_gpu=tokens / seconds,
@@ -71,7 +72,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card,
 
 def _scored(layout: Layout) -> bool:
     """Whether published runs of this kind were scored: on one GPU, FSDP and ZeRO-3 of one node, nothing on the host."""
-    alike = layout.strategy in ("single", "fsdp", "zero3") and layout.mesh.world_size <= 8
+    spreads = layout.spreads
+    alike = (spreads.one_rank or spreads.shards_weights) and not spreads.groups and layout.mesh.world_size <= 8
     return alike and layout.on_device and layout.mesh.ranks_per_layer == 1
 
 
@@ -84,7 +86,7 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
     copied = 2 * path.gradient * sizes.trainable / shard
-    if layout.strategy == "zero3":
+    if layout.spreads.shards_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)

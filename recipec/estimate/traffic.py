@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.codepath import DEEPSPEED, SHARDS_WEIGHTS
 from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.step import Step
 from recipec.layout import Layout, Mesh
@@ -44,32 +44,33 @@ def _each(exchange: Exchange, link: Link) -> float:
 def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
     """What the strategy communicates, behind the computation: DDP 2 gradients a step, ZeRO-1 also the updated weights,
     ZeRO-2 its 2 gradients in every micro step (DeepSpeed 0.19 all-reduces buckets: use_multi_rank_bucket_allreduce);
-    FSDP and ZeRO-3 weights in every pass and gradients once, HSDP also its gradients' shards. A reference is a pass.
+    FSDP and ZeRO-3 weights in every pass and gradients once, HSDP also its gradients' shards; ZeRO-3 also a teacher's.
     """
-    mesh, sizes = layout.mesh, step.fixed.sizes
+    mesh, sizes, spreads = layout.mesh, step.fixed.sizes, layout.spreads
     weights, gradients = 2.0 * sizes.params, 2.0 * sizes.trainable
     shards = Group(mesh.shard * mesh.context, mesh.tensor)
-    if layout.strategy in SHARDS_WEIGHTS:
+    if spreads.shards_weights:
         copies = Group(mesh.replicate, mesh.tensor * shards.size)
         between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
-        gathers = 2 + step.reference
-        sharded = Exchange(shards, gathers * weights + gradients, collectives=(gathers + 1) * (layers + 2))
+        gathers = step.fixed.weight_passes
+        taught = 2.0 * step.fixed.teacher.gathered_params if step.fixed.teacher else 0.0
+        sharded = Exchange(shards, gathers * weights + taught + gradients, collectives=(gathers + 1) * (layers + 2))
         return [sharded, between_copies] if copies.size > 1 else [sharded]
-    if layout.strategy in DEEPSPEED:
-        if layout.strategy == "zero2":
+    if spreads.engine == DEEPSPEED:
+        if spreads.shards_gradients:
             return [Exchange(shards, per_micro_step=2 * gradients, per_step=gradients)]
         return [Exchange(shards, per_step=2 * gradients + gradients)]
     return [Exchange(Group(mesh.replicate), per_step=2.0 * step.fixed.path.gradient * sizes.trainable)]
 
 
 def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> list[Exchange]:
-    """What a layer waits for, in every pass over it: forward, backward, recomputation, the reference's forward.
+    """What a layer waits for, in every pass over it: forward, backward, recomputation, passes without a gradient.
 
     Tensor parallel: an all-reduce behind attention and one behind the feed-forward block (Shoeybi et al. 2019).
     Context parallel: keys and values of the whole sequence. Expert parallel: each token to its experts and back.
     """
     mesh, width = layout.mesh, step.fixed.path.compute * step.tokens
-    passes = (2 + step.reference) * architecture.num_layers + layout.recomputed(architecture.num_layers)
+    passes = (2 + step.fixed.scored) * architecture.num_layers + layout.recomputed(architecture.num_layers)
     hidden, found = width * architecture.hidden_size, []
     if mesh.tensor > 1:
         found.append(Exchange(Group(mesh.tensor), passes * 2 * 2 * hidden, collectives=2 * passes))

@@ -1,8 +1,12 @@
-"""What one training step works on: the objective, the lengths and the code path that the memory law depends on."""
+"""What one training step works on: the method, the lengths and the code path that the memory law depends on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from recipec.axes import METHODS, Method
+from recipec.axes.methods.sft import SFT
+from recipec.catalog.architecture import Architecture
 
 ALL_LINEAR = "all-linear"
 
@@ -24,11 +28,11 @@ class Work:
     other values exist to predict runs of other code, which is how the estimates are scored.
     """
 
-    objective: str = "sft"  # sft | dpo | continue-pretrain | pretrain
+    objective: str = SFT.name  # a row of recipec.axes.METHODS
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
-    head: str = "trl"  # trl, or that of another code: see recipec/estimate/head.py
-    reference: str = "none"  # none | adapter-off | model
+    teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
+    head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
     padded: bool = False  # the batch carries an attention mask
     compiled: bool = False  # a traced forward builds the mask whether it is needed or not
     foreach: bool = False  # the multi-tensor AdamW, which makes temporaries; ours is the fused one
@@ -48,7 +52,20 @@ class Work:
     sync_each_batch: bool = False  # FSDP2 accumulation: False keeps whole gradients on every rank (Trainer's default)
     fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype
 
+    def __post_init__(self) -> None:
+        """A teacher goes with the methods that have one; a trainer that drops dropout drops that of adapters too."""
+        if self.method.has_teacher != (self.teacher is not None):
+            missing = "needs a teacher's architecture" if self.method.has_teacher else "has no teacher"
+            raise ValueError(f"{self.objective} {missing}")
+        if self.lora and self.lora.dropout and self.method.drops_dropout:
+            object.__setattr__(self, "lora", replace(self.lora, dropout=False))
+
     @property
-    def sequences_per_example(self) -> int:
-        """Preference methods run the chosen and the rejected answer together."""
-        return 2 if self.objective == "dpo" else 1
+    def method(self) -> Method:
+        """The row of its objective."""
+        return METHODS[self.objective]
+
+    @property
+    def code(self) -> str:
+        """Which code computes the loss: a row of recipec/estimate/head.py."""
+        return self.head or self.method.head

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recipec.axes.adaptations import FULL, LORA, QLORA
+from recipec.axes.strategies import ZERO2
 from recipec.figures.figure import Figure, Ours, about, at_most, between, figure
 from recipec.figures.jobs import GB, Job, card_gb, memory, sharding_saves, states_gb
 
@@ -25,8 +27,8 @@ def _card(job: Job) -> Ours:
 )
 def lora_saves() -> Ours:
     """It holds against 16 bytes per parameter. The book's own 16.9 and 29.5 GB would save only 43 %."""
-    lora, full = card_gb(Job("7B", "lora")), card_gb(Job("7B", "full"))
-    return Ours(100 * (1 - lora / full), f"{lora:.1f} of {full:.1f} GB: {Job('7B', 'lora')}, against full fine-tuning")
+    lora, full = card_gb(Job("7B", LORA)), card_gb(Job("7B", FULL))
+    return Ours(100 * (1 - lora / full), f"{lora:.1f} of {full:.1f} GB: {Job('7B', LORA)}, against full fine-tuning")
 
 
 @figure(
@@ -41,7 +43,7 @@ def qlora_7b_fits() -> Ours:
     """It fits with room, because TRL computes the loss in chunks and no logits are kept. With the book's own "about
     8 GB" (FIG-309) it would not.
     """
-    return _card(Job("7B", "qlora"))
+    return _card(Job("7B", QLORA))
 
 
 @figure(
@@ -54,18 +56,18 @@ def qlora_7b_fits() -> Ours:
 )
 def qlora_13b_fits() -> Ours:
     """It fits with room."""
-    return _card(Job("13B", "qlora"))
+    return _card(Job("13B", QLORA))
 
 
 @figure("FIG-304", "ZeRO-2 saves 8x memory", about(8, "x"), book=_STACK, does=_COMPUTES)
 def zero2_saves() -> Ours:
     """8x is the limit for very many GPUs: the bf16 weights stay whole on every GPU. Rule book 004 says the same."""
-    how = f"weights, gradients and optimizer states of 7B on 8 GPUs; {sharding_saves('zero2', 64):.1f}x on 64"
-    return Ours(sharding_saves("zero2", 8), how)
+    how = f"weights, gradients and optimizer states of 7B on 8 GPUs; {sharding_saves(ZERO2, 64):.1f}x on 64"
+    return Ours(sharding_saves(ZERO2, 8), how)
 
 
 def _times_model_size() -> Ours:
-    full, weights = Job("7B", "full"), 2 * Job("7B", "full").architecture.params / GB
+    full, weights = Job("7B", FULL), 2 * Job("7B", FULL).architecture.params / GB
     how = f"{card_gb(full):.1f} GB of {full} over {weights:.1f} GB of bf16 weights"
     return Ours(card_gb(full) / weights, how)
 
@@ -99,32 +101,32 @@ def full_takes() -> Ours:
 @figure("FIG-307", "LoRA of 7B, rank 16: about 16.9 GB", about(16.9, "GB"), book=_REFERENCE, does=_COMPUTES)
 def lora_7b() -> Ours:
     """It holds for short batches. A longer batch takes more: activations grow with the tokens."""
-    longer = Job("7B", "lora", micro_batch=4)
-    how = f"peak on the card: {Job('7B', 'lora')}; {card_gb(longer):.1f} GB with {longer.micro_batch} sequences"
-    return Ours(card_gb(Job("7B", "lora")), how)
+    longer = Job("7B", LORA, micro_batch=4)
+    how = f"peak on the card: {Job('7B', LORA)}; {card_gb(longer):.1f} GB with {longer.micro_batch} sequences"
+    return Ours(card_gb(Job("7B", LORA)), how)
 
 
 @figure("FIG-308", "Full fine-tuning of 7B: about 29.5 GB", about(29.5, "GB"), book=_REFERENCE, does=_COMPUTES)
 def full_7b() -> Ours:
     """The book's formula, model + gradients + activations, leaves out the optimizer: masters and two states."""
-    estimate = memory(Job("7B", "full"))
+    estimate = memory(Job("7B", FULL))
     moments = estimate.terms["optimizer_states"] / GB
-    how = f"peak on the card: {Job('7B', 'full')}; AdamW's two states are {moments:.1f} GB of it"
-    return Ours(card_gb(Job("7B", "full")), how)
+    how = f"peak on the card: {Job('7B', FULL)}; AdamW's two states are {moments:.1f} GB of it"
+    return Ours(card_gb(Job("7B", FULL)), how)
 
 
 def _qlora(id: str, size: str, stated_gb: float) -> Figure:
     """The row of one size: its docstring is that of all sizes."""
 
     def needed() -> Ours:
-        return _card(Job(size, "qlora"))
+        return _card(Job(size, QLORA))
 
     needed.__doc__ = f"4-bit weights take half a byte and the head stays in bf16. {_QLORA_BOUND}"
     states = f"QLoRA of {size}: about {stated_gb:g} GB"
     return figure(id, states, about(stated_gb, "GB"), book=_REFERENCE, does=_COMPUTES, rules=("ADPT-001",))(needed)
 
 
-QLORA = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B", 14), ("FIG-311", "34B", 22))]
+QLORA_SIZES = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B", 14), ("FIG-311", "34B", 22))]
 
 
 @figure(
@@ -137,7 +139,7 @@ QLORA = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B", 14), 
 )
 def qlora_branch() -> Ours:
     """Even the book's 34B fits the upper end, just."""
-    return _card(Job("34B", "qlora"))
+    return _card(Job("34B", QLORA))
 
 
 @figure(
@@ -150,12 +152,12 @@ def qlora_branch() -> Ours:
 )
 def lora_branch() -> Ours:
     """Even the book's 34B fits the upper end, just."""
-    return _card(Job("34B", "lora"))
+    return _card(Job("34B", LORA))
 
 
 @figure("FIG-314", "LoRA: model in fp16 x 1.1, and the rest", about(1.1, "x"), book=_REFERENCE, does=_COMPUTES)
 def lora_weights() -> Ours:
     """Adapters, their gradients and states add a few percent of the model at rank 16, and more at a higher rank."""
-    job = Job("7B", "lora")
+    job = Job("7B", LORA)
     times = states_gb(job) * GB / (2 * job.architecture.params)
     return Ours(times, f"what is kept between steps, over the bf16 model: {job}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recipec.axes.adaptations import FULL, LORA, QLORA
+from recipec.axes.strategies import FSDP, ZERO1, ZERO2, ZERO3, Strategy
 from recipec.figures.figure import Figure, Ours, about, at_least, figure
 from recipec.figures.jobs import GB, Job, activations_gb, architecture, card_gb, sharding_saves, speed, states_gb
 
@@ -11,7 +13,7 @@ _RECOMPUTES = "recomputes where rule PREC-004 or the memory asks for it, and tim
 
 
 def _recomputed_and_kept() -> tuple[Job, Job]:
-    return Job("7B", "full", micro_batch=4), Job("7B", "full", micro_batch=4, checkpointing=False)
+    return Job("7B", FULL, micro_batch=4), Job("7B", FULL, micro_batch=4, checkpointing=False)
 
 
 @figure(
@@ -22,7 +24,7 @@ def recomputing_costs() -> Ours:
     so the repeated forward weighs more.
     """
     recomputed, kept = _recomputed_and_kept()
-    slower = [_slower(recomputed, kept), _slower(Job("7B", "lora"), Job("7B", "lora", checkpointing=False))]
+    slower = [_slower(recomputed, kept), _slower(Job("7B", LORA), Job("7B", LORA, checkpointing=False))]
     return Ours(slower[0], f"{recomputed}, against activations kept, on an A100; {slower[1]:.0f} % for LoRA")
 
 
@@ -44,7 +46,7 @@ def recomputing_saves() -> Ours:
     fine-tuning with its 16 bytes per parameter, more of LoRA.
     """
     recomputed, kept = _recomputed_and_kept()
-    lora = _saved(Job("7B", "lora", micro_batch=4), Job("7B", "lora", micro_batch=4, checkpointing=False))
+    lora = _saved(Job("7B", LORA, micro_batch=4), Job("7B", LORA, micro_batch=4, checkpointing=False))
     activations = 100 * (1 - activations_gb(recomputed) / activations_gb(kept))
     how = f"{recomputed}, against activations kept; {activations:.0f} % of the activations, {lora:.0f} % with LoRA"
     return Ours(_saved(recomputed, kept), how)
@@ -67,11 +69,11 @@ def half_precision_saves() -> Ours:
     """Weights, gradients and Adam's states are 16 bytes per parameter either way: what halves is the activations, and
     frozen weights under LoRA.
     """
-    full, lora = (card_gb(Job("7B", way, precision="fp32")) / card_gb(Job("7B", way)) for way in ("full", "lora"))
-    return Ours(full, f"{Job('7B', 'full')}, against fp32; {lora:.1f}x for LoRA, whose base is frozen")
+    full, lora = (card_gb(Job("7B", way, precision="fp32")) / card_gb(Job("7B", way)) for way in (FULL, LORA))
+    return Ours(full, f"{Job('7B', FULL)}, against fp32; {lora:.1f}x for LoRA, whose base is frozen")
 
 
-def _zero(stage: str) -> Ours:
+def _zero(stage: Strategy) -> Ours:
     how = f"weights, gradients and optimizer states of 7B on 8 GPUs; {sharding_saves(stage, 64):.1f}x on 64"
     return Ours(sharding_saves(stage, 8), how)
 
@@ -79,19 +81,19 @@ def _zero(stage: str) -> Ours:
 @figure("FIG-404", "ZeRO-1 saves 4x memory", about(4, "x"), book=_ZERO, does=_COMPUTES)
 def zero1_saves() -> Ours:
     """4x is the limit for very many GPUs: bf16 weights and gradients, 4 of 16 bytes, stay whole on every GPU."""
-    return _zero("zero1")
+    return _zero(ZERO1)
 
 
 @figure("FIG-405", "ZeRO-2 saves 8x memory", about(8, "x"), book=_ZERO, does=_COMPUTES)
 def zero2_saves() -> Ours:
     """8x is the limit for very many GPUs: the bf16 weights, 2 of 16 bytes, stay whole on every GPU."""
-    return _zero("zero2")
+    return _zero(ZERO2)
 
 
 @figure("FIG-406", "ZeRO-3 scales linearly: 8x on 8 GPUs", about(8, "x"), book=_ZERO, does=_COMPUTES)
 def zero3_saves() -> Ours:
     """Everything that is kept between steps is sharded. Activations and gathered layers are not."""
-    return _zero("zero3")
+    return _zero(ZERO3)
 
 
 def _weights(id: str, size: str, name: str, bytes_each: int, stated_gb: float) -> Figure:
@@ -117,7 +119,7 @@ WEIGHTS = [
 @figure("FIG-409", "7B with Adam: 84 GB", about(84, "GB"), book=_SIZES, does=_COMPUTES)
 def adam_7b() -> Ours:
     """84 GB are 12 bytes per parameter: one fp32 copy is missing. The book's own 14 GB on 8 GPUs (FIG-410) are 112."""
-    job = Job("7B", "full")
+    job = Job("7B", FULL)
     each = states_gb(job) * GB / job.architecture.params
     return Ours(states_gb(job), f"weights, gradients and AdamW states: {each:.0f} bytes per parameter; {job}")
 
@@ -125,11 +127,11 @@ def adam_7b() -> Ours:
 @figure("FIG-410", "7B fully sharded on 8 GPUs: 14 GB each", about(14, "GB"), book=_SIZES, does=_COMPUTES)
 def sharded_7b() -> Ours:
     """It holds for what is kept between steps. A card needs more: activations, gathered layers, fragments, NCCL."""
-    job = Job("7B", "full", "fsdp", 8)
+    job = Job("7B", FULL, FSDP, 8)
     return Ours(states_gb(job), f"weights, gradients and AdamW states; the card must have {card_gb(job):.1f} GB: {job}")
 
 
 @figure("FIG-413", "QLoRA of 70B: about 48 GB", about(48, "GB"), book=_SIZES, does=_COMPUTES, rules=("ADPT-001",))
 def qlora_70b() -> Ours:
     """It holds for a short batch on one card."""
-    return Ours(card_gb(Job("70B", "qlora")), f"peak on the card: {Job('70B', 'qlora')}")
+    return Ours(card_gb(Job("70B", QLORA)), f"peak on the card: {Job('70B', QLORA)}")

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recipec.axes import Adaptation, Strategy
+from recipec.axes.adaptations import FULL, LORA
+from recipec.axes.strategies import SINGLE
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.gpus import gpu as gpu_named
@@ -31,7 +34,6 @@ MODELS = {
     "34B": "codellama/CodeLlama-34b-hf",
     "70B": "meta-llama/Llama-2-70b-hf",
 }
-_WAYS = {"full": "full fine-tuning", "lora": "LoRA", "qlora": "QLoRA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Job:
     """One training that a book speaks of."""
 
     size: str  # a key of MODELS
-    way: str  # full | lora | qlora
-    strategy: str = "single"
+    way: Adaptation
+    strategy: Strategy = SINGLE
     ranks: int = 1
     micro_batch: int = 1
     checkpointing: bool = True
@@ -54,16 +56,15 @@ class Job:
 
     @property
     def work(self) -> Work:
-        return Work(seq_len_tokens=self.seq_len_tokens, lora=None if self.way == "full" else LoraShape(RANK))
+        return Work(seq_len_tokens=self.seq_len_tokens, lora=None if self.way.trains_all else LoraShape(RANK))
 
     @property
     def layout(self) -> Layout:
-        replicated = self.strategy in ("single", "ddp")
         return Layout(
-            adaptation=self.way,
+            adaptation=self.way.name,
             precision=self.precision,
-            strategy=self.strategy,
-            mesh=Mesh(replicate=self.ranks) if replicated else Mesh(shard=self.ranks),
+            strategy=self.strategy.name,
+            mesh=Mesh(replicate=self.ranks) if self.strategy.replicates else Mesh(shard=self.ranks),
             offload=self.offload,
             micro_batch=self.micro_batch,
             accumulation=1,
@@ -75,8 +76,8 @@ class Job:
 
     def __str__(self) -> str:
         name = MODELS[self.size].rpartition("/")[2]
-        way = _WAYS[self.way] + ("" if self.way == "full" else f" of rank {RANK} on all linear layers")
-        where = f", {self.strategy} on {self.ranks} GPUs" if self.ranks > 1 else ""
+        way = self.way.title + ("" if self.way.trains_all else f" of rank {RANK} on all linear layers")
+        where = f", {self.strategy.name} on {self.ranks} GPUs" if self.ranks > 1 else ""
         offload = f", offload to {self.offload}" if self.offload != "none" else ""
         kept = "recomputed" if self.checkpointing else "kept"
         step = f"{self.micro_batch} x {self.seq_len_tokens:,} tokens per GPU, activations {kept}"
@@ -113,9 +114,9 @@ def states_gb(job: Job) -> float:
     return (sum(states.terms.values()) + states.gradients) / GB
 
 
-def sharding_saves(strategy: str, ranks: int) -> float:
+def sharding_saves(strategy: Strategy, ranks: int) -> float:
     """How many times less of those each GPU holds in full fine-tuning of 7B."""
-    return states_gb(Job("7B", "full")) / states_gb(Job("7B", "full", strategy, ranks))
+    return states_gb(Job("7B", FULL)) / states_gb(Job("7B", FULL, strategy, ranks))
 
 
 def activations_gb(job: Job) -> float:
@@ -128,7 +129,7 @@ def activations_gb(job: Job) -> float:
 
 def adapter_percent(size: str) -> float:
     """Share of LoRA's parameters in those of the model, in percent."""
-    job = Job(size, "lora")
+    job = Job(size, LORA)
     return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
 
 
@@ -138,7 +139,7 @@ def speed(job: Job, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> Ti
     return step_time(job.architecture, job.layout, job.work, gpu(card), link)
 
 
-def fewest_gpus(size: str, way: str, strategy: str, card: str) -> int:
+def fewest_gpus(size: str, way: Adaptation, strategy: Strategy, card: str) -> int:
     """The smallest power of two of cards on which a job fits under a strategy that shares its memory out."""
     counts = [2**power for power in range(1, 9)]
     return next(ranks for ranks in counts if _fits(Job(size, way, strategy, ranks), card))

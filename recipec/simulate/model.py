@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import torch
+import transformers
 from torch import nn
-from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, PreTrainedModel
 from trl.trainer.utils import add_fused_lm_head
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
+from recipec.estimate.head import loss_code
 from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
 from recipec.layout import Layout
 from recipec.simulate.config import config_fields
@@ -18,21 +21,20 @@ from recipec.simulate.device import flash_attention
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 PACKED_KERNEL = "simulated-varlen"  # stands in for the flash-attn package, which needs a GPU to import
-HEAD_OUTPUTS = {"sft": ("log_probs", "entropy", "is_top1"), "dpo": ("log_probs", "entropy", "mean_logits", "is_top1")}
 ROUTER_COEFFICIENT = 0.001  # what the emitted train.py sets
 
 
 def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.Module:
     """The model that trains; call it under FakeTensorMode."""
-    model = _base(architecture, layout, work)
-    add_fused_lm_head(model, outputs=HEAD_OUTPUTS["dpo" if work.objective == "dpo" else "sft"])
-    if layout.quantization == "nf4":
-        from recipec.simulate.nf4 import quantize
+    method, model = work.method, _base(architecture, layout, work)
+    if method.loss_outputs:
+        add_fused_lm_head(model, outputs=method.loss_outputs)
+    if layout.adapts.quantized:
+        from recipec.simulate.packed import quantize
 
-        quantize(model, work.double_quant, DTYPES[layout.precision])
+        quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
     if work.lora is not None:
-        drops = work.lora.dropout and work.objective != "dpo"  # DPOConfig.disable_dropout
-        model = _adapted(model, work.lora, drops, layout.checkpointing, layout.quantization == "nf4")
+        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing, layout.adapts.quantized)
     if layout.checkpointing:
         model.activation_checkpointing_enable(
             {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload
@@ -41,9 +43,15 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
 
 
 def reference_model(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
-    """DPO's frozen copy: TRL loads it in the policy's own type."""
+    """The frozen start: TRL loads the copy in the policy's own type."""
     model = _base(architecture, layout, work)
     add_fused_lm_head(model)
+    return model.requires_grad_(False).eval()
+
+
+def teacher_model(architecture: Architecture, layout: Layout) -> PreTrainedModel:
+    """The model to learn from, loaded in the compute type."""
+    model = _named("AutoModelForCausalLM", architecture, layout, DTYPES[layout.precision], {})
     return model.requires_grad_(False).eval()
 
 
@@ -54,24 +62,32 @@ def decoder(model: nn.Module) -> nn.Module:
 
 
 def _base(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
-    AttentionInterface.register(PACKED_KERNEL, flash_attention)
-    AttentionMaskInterface.register(PACKED_KERNEL, lambda **options: None)
-    fields = config_fields(architecture)
-    if architecture.moe:
+    """The model without weights; a sequence classifier gives one score."""
+    fields: dict[str, Any] = {} if loss_code(work).to_vocabulary else {"num_labels": 1}
+    if architecture.moe and work.method.loss_outputs:
         fields |= {"output_router_logits": True, "router_aux_loss_coef": ROUTER_COEFFICIENT}
     path = code_path(layout, work)
     dtype = torch.float32 if (path.frozen or path.trained) == 4 else DTYPES[layout.precision]
+    return _named(work.method.auto_class, architecture, layout, dtype, fields)
+
+
+def _named(
+    auto_class: str, architecture: Architecture, layout: Layout, dtype: torch.dtype, fields: dict[str, Any]
+) -> PreTrainedModel:
+    AttentionInterface.register(PACKED_KERNEL, flash_attention)
+    AttentionMaskInterface.register(PACKED_KERNEL, lambda **options: None)
+    config = AutoConfig.for_model(**config_fields(architecture), **fields)
     attention = PACKED_KERNEL if layout.attention == "flash_attention_2" else layout.attention
-    return AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields), dtype=dtype, attn_implementation=attention)
+    return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
 
 
-def _adapted(model: PreTrainedModel, lora: LoraShape, drops: bool, checkpoints: bool, quantized: bool) -> nn.Module:
+def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool, quantized: bool) -> nn.Module:
     """PEFT's adapters as TRL adds them: in fp32, in bf16 on a 4-bit base."""
     from peft import LoraConfig, get_peft_model
 
     targets = lora.targets if lora.targets == ALL_LINEAR else list(lora.targets)
-    dropout = 0.05 if drops else 0.0
-    config = LoraConfig(r=lora.rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
+    dropout = 0.05 if lora.dropout else 0.0
+    config = LoraConfig(r=lora.rank, target_modules=targets, lora_dropout=dropout, task_type=task)
     model.requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
-STRATEGIES = ("single", "ddp", "fsdp", "hsdp")
 _EMITTED = Work()  # its knobs are what an emitted train.py does
-_FOLLOWED = {"objective", "seq_len_tokens", "lora", "reference", "padded", "compiled", "decays", "double_quant"}
+_FOLLOWED = {"objective", "seq_len_tokens", "lora", "teacher", "padded", "compiled", "decays", "double_quant"}
 _FOLLOWED |= {"sync_each_batch"}
 
 
 def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | None:
     """Why this run cannot be simulated; None when it can."""
-    if layout.strategy not in STRATEGIES:
+    if layout.spreads.engine == DEEPSPEED:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
     if layout.mesh.ranks_per_layer > 1:
         return "layers that are shared between ranks are not simulated"
@@ -36,11 +36,11 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
 def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
     """The assumptions behind the numbers of a run, one sentence each."""
     notes = ["every position counts in the loss, and every batch has the full length: an upper bound"]
-    if work.padded and layout.micro_batch * work.sequences_per_example > 1:
+    if work.padded and layout.micro_batch * work.method.sequences_per_example > 1:
         notes.append("the rows of a batch differ in length, so attention gets a mask")
     if layout.fsdp:
         notes.append("FSDP2 runs without streams: buffers are freed where the host frees them")
-    if layout.strategy == "ddp":
+    if layout.spreads.engine == TORCH_DDP:
         notes.append("DDP's buckets are counted as one copy of all gradients")
     if layout.precision == "fp16":
         notes.append("the gradient scaler is left out: it works in place")

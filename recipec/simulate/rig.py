@@ -13,16 +13,18 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from recipec.axes.strategies import TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import one_row
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 from recipec.simulate.device import AllValid, like_cuda
 from recipec.simulate.meter import Meter, Peak
-from recipec.simulate.model import decoder, policy_model, reference_model
+from recipec.simulate.model import DTYPES, decoder, policy_model, reference_model, teacher_model
 from recipec.simulate.optimizer import optimizer_of
+from recipec.simulate.run import Run
 from recipec.simulate.sites import Sites
-from recipec.simulate.step import Trainer, batch, compute_dtype, trained
+from recipec.simulate.step import batch, compute_dtype, train, trained
 
 
 def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[str, Peak]:
@@ -39,34 +41,35 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[s
         AllValid(),
         Meter() as meter,
     ):
-        trainer = _trainer(architecture, layout, work, meter, mesh)
+        run = _run(architecture, layout, work, meter, mesh)
+        optimizer = _warmed_up(run.model, optimizer_of(run.model, layout.optimizer, work.decays), meter)
+        if layout.spreads.engine == TORCH_DDP and layout.mesh.world_size > 1:
+            _hold_buckets(run.model, meter)
         inputs = batch(layout, work)
         for tensor in inputs.values():
             meter.count(tensor, "inputs")
         gc.collect()
         meter.peaks.clear()
-        with _buffers(layout, meter), _router_loss(trainer.sites):
-            trainer.step(inputs, min(layout.accumulation, 2))
+        last = min(layout.accumulation, 2) - 1
+        with _buffers(layout, meter), _router_loss(run.sites):
+            train(run, optimizer, inputs, [work.sync_each_batch or index == last for index in range(last + 1)])
     return meter.peaks
 
 
-def _trainer(architecture: Architecture, layout: Layout, work: Work, meter: Meter, mesh: Any) -> Trainer:
+def _run(architecture: Architecture, layout: Layout, work: Work, meter: Meter, mesh: Any) -> Run:
     sites = Sites(meter)
     model, reference = _models(architecture, layout, work, sites, mesh)
-    _count(model, reference, meter)
-    optimizer = _warmed_up(model, optimizer_of(model, layout.optimizer, work.decays), meter)
-    if layout.strategy == "ddp" and layout.mesh.world_size > 1:
-        model.register_buffer("_buckets", _buckets(model), persistent=False)
-        meter.count(model._buckets, "sharding_buffers")
-    return Trainer(
+    teacher = teacher_model(work.teacher, layout) if work.teacher else None
+    _count(model, {"reference_model": reference, "teacher_model": teacher}, meter)
+    return Run(
+        method=work.method,
         model=model,
         reference=reference,
-        optimizer=optimizer,
+        teacher=teacher,
         sites=sites,
         autocast=compute_dtype(layout),
-        preference=work.objective == "dpo",
+        teacher_autocast=None if layout.precision == "fp32" else DTYPES[layout.precision],
         experts=architecture.moe is not None,
-        syncs_each_batch=work.sync_each_batch,
     )
 
 
@@ -74,7 +77,8 @@ def _models(
     architecture: Architecture, layout: Layout, work: Work, sites: Sites, mesh: Any
 ) -> tuple[nn.Module, nn.Module | None]:
     model = policy_model(architecture, layout, work)
-    reference = reference_model(architecture, layout, work) if work.reference == "model" else None
+    copied = work.method.has_reference and layout.adapts.copies_reference
+    reference = reference_model(architecture, layout, work) if copied else None
     for each in (model, reference) if reference else (model,):
         sites.attach(decoder(each))
     if mesh is None:
@@ -86,15 +90,16 @@ def _models(
     return shard_policy(model, stub), shard_reference(reference, stub) if reference else None
 
 
-def _count(model: nn.Module, reference: nn.Module | None, meter: Meter) -> None:
+def _count(model: nn.Module, others: dict[str, nn.Module | None], meter: Meter) -> None:
     """Name what is resident, and gradients when they appear."""
     frozen = any(not parameter.requires_grad for parameter in model.parameters())
     for parameter in model.parameters():
         meter.count(parameter, "adapters" if frozen and parameter.requires_grad else "weights")
         if parameter.requires_grad:
             parameter.register_post_accumulate_grad_hook(lambda p: meter.count(p.grad, "gradients"))
-    for parameter in reference.parameters() if reference else ():
-        meter.count(parameter, "reference_model")
+    for name, other in others.items():
+        for parameter in other.parameters() if other else ():
+            meter.count(parameter, name)
 
 
 def _warmed_up(model: nn.Module, optimizer: torch.optim.Optimizer, meter: Meter) -> torch.optim.Optimizer:
@@ -110,10 +115,11 @@ def _warmed_up(model: nn.Module, optimizer: torch.optim.Optimizer, meter: Meter)
     return optimizer
 
 
-def _buckets(model: nn.Module) -> torch.Tensor:
+def _hold_buckets(model: nn.Module, meter: Meter) -> None:
     """DDP's buckets: a copy of all gradients, beside the gradients themselves."""
     size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in trained(model))
-    return torch.empty(size_bytes, dtype=torch.uint8)
+    model.register_buffer("_buckets", torch.empty(size_bytes, dtype=torch.uint8), persistent=False)
+    meter.count(model._buckets, "sharding_buffers")
 
 
 def _router_loss(sites: Sites) -> Any:

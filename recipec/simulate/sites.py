@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from recipec.axes.method import POLICY, REFERENCE, TEACHER
 from recipec.simulate.meter import Meter
 
 CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
@@ -15,6 +16,7 @@ CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
     "forward_end": "logits",
     "loss": "logits",
 }
+SCORED = (POLICY, REFERENCE, TEACHER, "evaluation")  # stages without a gradient: their sites are apart
 
 
 class Sites:
@@ -25,7 +27,7 @@ class Sites:
         self.stage = "build"
 
     def enter(self, stage: str) -> None:
-        """Begin a stage of the step: forward, backward, reference, optimizer_step or evaluation."""
+        """Begin a stage of the step: forward, who runs without a gradient, backward, optimizer_step or evaluation."""
         self.stage = stage
         self._at({"backward": "loss:router"}.get(stage, stage))
 
@@ -49,13 +51,17 @@ class Sites:
 
         return placed
 
-    def differentiated(self, log_probs: torch.Tensor) -> None:
-        """After the router loss, the head is differentiated."""
-        if log_probs.requires_grad:
-            log_probs.register_hook(lambda _: self._at("loss"))
+    def at_loss(self) -> None:
+        """The loss is computed outside the model's forward."""
+        self._at("loss")
+
+    def differentiated(self, outcome: torch.Tensor) -> None:
+        """What comes of the head is there: once its gradient is, the head is differentiated, after the router loss."""
+        if outcome.requires_grad:
+            outcome.register_hook(lambda _: self._at("loss"))
 
     def _at(self, site: str) -> None:
-        within = self.stage in ("reference", "evaluation") and site != self.stage
+        within = self.stage in SCORED and site != self.stage
         self.meter.site = f"{self.stage}:{site}" if within else site
         self.meter.category = CATEGORIES.get(self.meter.site.partition(":")[0], "working_set")
 

@@ -165,22 +165,15 @@ def test_paged_states_leave_the_device():
 
 
 def test_the_loss_code_decides_more_than_the_rule_book_knows():
-    trl, hf = (peak(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16), head=head)) for head in ("trl", "hf"))
+    trl, hf = (peak(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16), head=head)) for head in ("", "hf"))
     assert hf / trl == pytest.approx(29.29 / 20.06, rel=0.01)
 
 
-def test_preference_reference_by_adapter_costs_nothing():
-    pair = Work(objective="dpo", lora=LoraShape(16))
-    without, off, model = (
-        step_memory(LLAMA_8B, layout(), Work(**{**_fields(pair), "reference": r})).peak_allocated_bytes
-        for r in ("none", "adapter-off", "model")
-    )
-    assert without == off
-    assert (model - off) / GIB == pytest.approx(2 * LLAMA_8B.params / GIB, rel=0.001)
-
-
-def _fields(work: Work) -> dict[str, object]:
-    return {name: getattr(work, name) for name in Work.__slots__}
+def test_a_reference_is_a_second_model_only_where_all_weights_train():
+    adapters, full = Work(objective="dpo", lora=LoraShape(16)), Work(objective="dpo")
+    assert "reference_model" not in step_memory(LLAMA_8B, layout(), adapters).terms
+    terms = step_memory(LLAMA_8B, layout("full"), full).terms
+    assert terms["reference_model"] == terms["weights"] == 4 * LLAMA_8B.params
 
 
 def test_a_layer_of_adapters_saves_what_its_operations_count():

@@ -55,7 +55,7 @@ def runs(draw):
         objective=draw(st.sampled_from(["sft", "dpo", "continue-pretrain", "pretrain"])),
         seq_len_tokens=draw(st.sampled_from([128, 2048, 8192])),
         lora=lora,
-        head=draw(st.sampled_from(["trl", "hf"])),
+        head=draw(st.sampled_from(["", "hf"])),
         padded=draw(st.booleans()),
     )
     return draw(ARCHITECTURES), shape, work

@@ -46,9 +46,8 @@ SINGLE_GPU = [  # name, simulated GiB, architecture, layout, work
     ("TRL lora, 4 rows", 20.06, LLAMA_8B, layout(batch=4), trl()),
     ("TRL qlora", 6.58, LLAMA_8B, layout("qlora"), trl()),
     ("TRL full", 8.38, QWEN_HALF_B, layout("full", 4), trl(lora=None)),
-    ("TRL dpo", 17.74, LLAMA_8B, layout(), trl(objective="dpo", reference="adapter-off")),
+    ("TRL dpo", 17.74, LLAMA_8B, layout(), trl(objective="dpo")),
     ("TRL dpo, no checkpointing", 42.53, LLAMA_8B, layout(**NO_CHECKPOINTING), trl(objective="dpo")),
-    ("TRL dpo, reference model", 32.70, LLAMA_8B, layout(), trl(objective="dpo", reference="model")),
 ]
 FSDP2 = [  # the units that accelerate 1.15 makes, bf16 reduction, 8 ranks
     ("full", 17.09, LLAMA_8B, layout("full", 1, 8, "fsdp"), hf(lora=None)),

@@ -30,12 +30,12 @@ def terms(mesh: Mesh, architecture=LLAMA_8B, strategy: str = "fsdp", **changes):
 def test_tensor_ranks_hold_what_a_run_held():
     """transformers 5.23, DistributedConfig(tp_size=2, fsdp_size=2) on a tiny Llama: 34,976 of 139,584 per rank."""
     assert TINY.params == 139_584
-    assert rank_sizes(TINY, None, 2).params / 2 == 34_976
+    assert rank_sizes(TINY, None, 2, True).params / 2 == 34_976
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_tensor_ranks_share_a_layer(ranks):
-    whole, part = rank_sizes(LLAMA_8B, None, 1), rank_sizes(LLAMA_8B, None, ranks)
+    whole, part = rank_sizes(LLAMA_8B, None, 1, True), rank_sizes(LLAMA_8B, None, ranks, True)
     assert part.layer_linear * ranks == whole.layer_linear
     assert narrowed(LLAMA_8B, ranks).kv_size * ranks == LLAMA_8B.kv_size
     norms = (2 * LLAMA_8B.num_layers + 1) * LLAMA_8B.hidden_size
@@ -54,7 +54,7 @@ def test_tensor_ranks_keep_whole_inputs_and_recompute_parts():
 def test_context_ranks_keep_their_part_of_a_sequence(ranks):
     alone, shared = (step_of(LLAMA_8B, spread(Mesh(shard=8, context=c)), PACKED) for c in (1, ranks))
     assert shared.tokens * ranks == alone.tokens
-    assert shared.gathered_context == 2 * 2 * LLAMA_8B.kv_size * 8192 and alone.gathered_context == 0
+    assert shared.batch.gathered_context == 2 * 2 * LLAMA_8B.kv_size * 8192 and alone.batch.gathered_context == 0
 
 
 def test_context_ranks_share_the_weights_too():
@@ -73,6 +73,6 @@ def test_copies_of_shards_do_not_share_and_keep_what_they_exchange():
 def test_expert_ranks_gather_their_experts_and_hold_the_same_share():
     alone, shared = Mesh(shard=8), Mesh(shard=8, expert=4)
     assert terms(shared, MIXTURE).terms["weights"] == terms(alone, MIXTURE).terms["weights"]
-    kept = gathered_sizes(MIXTURE, None, alone).layer - gathered_sizes(MIXTURE, None, shared).layer
+    kept = gathered_sizes(MIXTURE, None, alone, True).layer - gathered_sizes(MIXTURE, None, shared, True).layer
     assert kept == 6 * (3 * MIXTURE.hidden_size * 14336 + MIXTURE.hidden_size)
     assert terms(shared, MIXTURE).peak_allocated_bytes < terms(alone, MIXTURE).peak_allocated_bytes

@@ -25,7 +25,7 @@ def small(name: str, layers: int = 7):
 RUNS = {
     "lora": (PLAIN, LORA),
     "full, kept": (replace(PLAIN, adaptation="full", checkpointing=False), FULL),
-    "dpo, sharded": (replace(PLAIN, adaptation="full", **SHARDED), replace(FULL, objective="dpo", reference="model")),
+    "dpo, sharded": (replace(PLAIN, adaptation="full", **SHARDED), replace(FULL, objective="dpo")),
     "qlora, sharded": (replace(PLAIN, adaptation="qlora", **SHARDED), LORA),
 }
 

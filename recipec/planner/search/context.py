@@ -208,12 +208,10 @@ def work_of(ledger: Ledger) -> Work:
     if not adaptation.trains_all:
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
-    reference = adaptation.reference if METHODS[value["stage"]].has_reference else "none"
     return Work(
         objective=value["stage"],
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
-        reference=reference,
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

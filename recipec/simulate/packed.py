@@ -16,12 +16,12 @@ NESTED_BLOCK = 256  # absmax values per second-level absmax
 class PackedLinear(bitsandbytes.nn.Linear4bit):
     """bitsandbytes' layer around plain uint8 storage: its own parameter class refuses fake tensors."""
 
-    def __init__(self, linear: nn.Linear, double_quant: bool, dtype: torch.dtype) -> None:
+    def __init__(self, linear: nn.Linear, kind: str, double_quant: bool, dtype: torch.dtype) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.compute_dtype, self.compute_type_is_set = dtype, True
         self.support_avx512bf16_for_cpu, self.quant_storage = False, torch.uint8
-        self.quant_state = _state(self.in_features, self.out_features, double_quant, dtype)
+        self.quant_state = _state(self.in_features, self.out_features, kind, double_quant, dtype)
         self.weight = _weight(self.quant_state, double_quant)
         bias = None if linear.bias is None else nn.Parameter(linear.bias.data, requires_grad=False)
         self.register_parameter("bias", bias)
@@ -31,18 +31,21 @@ class PackedLinear(bitsandbytes.nn.Linear4bit):
         nn.Module._save_to_state_dict(self, *arguments)
 
 
-def quantize(model: nn.Module, double_quant: bool, dtype: torch.dtype) -> None:
-    """Replace every linear module but the head, as transformers does when it loads in 4 bit."""
+def quantize(model: nn.Module, kind: str, double_quant: bool, dtype: torch.dtype) -> None:
+    """Replace every linear module but the head, as transformers does when it loads in 4 bit.
+
+    `kind`: what bitsandbytes calls the base's type, as the recipe does.
+    """
     for name, module in list(model.named_modules()):
         if type(module) is nn.Linear and module is not model.get_output_embeddings():
-            model.set_submodule(name, PackedLinear(module, double_quant, dtype))
+            model.set_submodule(name, PackedLinear(module, kind, double_quant, dtype))
     model.is_loaded_in_4bit = True
     model.quantization_method = "bitsandbytes"
 
 
-def _state(inputs: int, outputs: int, double_quant: bool, dtype: torch.dtype) -> QuantState:
+def _state(inputs: int, outputs: int, kind: str, double_quant: bool, dtype: torch.dtype) -> QuantState:
     blocks = -(-inputs * outputs // BLOCK)
-    common = {"shape": torch.Size((outputs, inputs)), "dtype": dtype, "blocksize": BLOCK, "quant_type": "nf4"}
+    common = {"shape": torch.Size((outputs, inputs)), "dtype": dtype, "blocksize": BLOCK, "quant_type": kind}
     code = torch.empty(16)
     if not double_quant:
         return QuantState(absmax=torch.empty(blocks), code=code, **common)
@@ -55,6 +58,6 @@ def _state(inputs: int, outputs: int, double_quant: bool, dtype: torch.dtype) ->
 def _weight(state: QuantState, double_quant: bool) -> nn.Parameter:
     packed = torch.empty((state.shape.numel() + 1) // 2, 1, dtype=torch.uint8)
     weight = nn.Parameter(packed, requires_grad=False)
-    weight.quant_state, weight.quant_type, weight.quant_storage = state, "nf4", torch.uint8
+    weight.quant_state, weight.quant_type, weight.quant_storage = state, state.quant_type, torch.uint8
     weight.compress_statistics, weight.blocksize, weight.bnb_quantized = double_quant, BLOCK, True
     return weight

@@ -1,0 +1,80 @@
+"""The losses as TRL 1.16 computes them, one function for each value of Method.loss: which passes run, in which order.
+
+Kept is what the trainer's own variables keep: a function returns when `compute_loss` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as functional
+
+from recipec.axes.method import POLICY, REFERENCE, TEACHER
+from recipec.simulate.run import Inputs, Run
+
+BETA = 0.1  # of preference methods; bytes do not depend on it
+
+
+def supervised(run: Run, inputs: Inputs) -> torch.Tensor:
+    """SFTTrainer.compute_loss."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
+
+
+def pairs(run: Run, inputs: Inputs) -> torch.Tensor:
+    """DPOTrainer._compute_loss: policy, then reference, then the sigmoid loss."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    logps = outputs.log_probs.sum(1)
+    with run.as_reference() as reference:
+        reference_logps = run.scored(REFERENCE, reference, inputs).log_probs.sum(1)
+    chosen, rejected = (logps - reference_logps).chunk(2)
+    return run.with_router_loss(-functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
+
+
+def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
+    """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both."""
+    mismatched = {name: tensor.clone() for name, tensor in inputs.items()}
+    policy_kl = run.scored(POLICY, run.model, mismatched).log_probs.sum(1)
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    logps = outputs.log_probs.sum(1)
+    with run.as_reference() as reference:
+        reference_kl = run.scored(REFERENCE, reference, mismatched).log_probs.sum(1)
+        reference_logps = run.scored(REFERENCE, reference, inputs).log_probs.sum(1)
+    kl = (policy_kl - reference_kl).mean().detach().clamp(min=0)
+    ratios = logps - reference_logps
+    return run.with_router_loss((1 - functional.sigmoid(BETA * (ratios - kl))).nanmean(), outputs)
+
+
+def ranking(run: Run, inputs: Inputs) -> torch.Tensor:
+    """RewardTrainer.compute_loss: one score for each sequence, that of the chosen answer above the other's."""
+    scores = run.learned(inputs).logits
+    run.sites.differentiated(scores)
+    chosen, rejected = scores.squeeze(-1).chunk(2)
+    return -functional.logsigmoid(chosen - rejected).mean()
+
+
+def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
+    """GKDTrainer.compute_loss, with its own generalised Jensen-Shannon divergence at its default beta."""
+    from trl.experimental.gkd import GKDTrainer
+
+    student = run.learned(inputs)
+    assert run.teacher is not None
+    teacher = run.scored(TEACHER, run.teacher, inputs)
+    run.sites.at_loss()
+    loss = GKDTrainer.generalized_jsd_loss(
+        student_logits=student.logits[:, :-1, :],
+        teacher_logits=teacher.logits[:, :-1, :],
+        labels=inputs["labels"][:, 1:],
+        num_items_in_batch=inputs["labels"].numel(),
+    )
+    run.sites.differentiated(loss)
+    return loss
+
+
+LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {
+    function.__name__: function for function in (supervised, pairs, unpaired, ranking, divergence)
+}

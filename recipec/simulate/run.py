@@ -1,0 +1,74 @@
+"""The models of one step, and their forwards as accelerate and TRL wrap them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate.utils.operations import convert_to_fp32
+from torch import nn
+from trl.models.utils import disable_gradient_checkpointing
+
+from recipec.axes import Method
+from recipec.axes.method import TEACHER
+from recipec.simulate.model import ROUTER_COEFFICIENT
+from recipec.simulate.sites import Sites
+
+Inputs = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What takes part in a step."""
+
+    method: Method
+    model: nn.Module
+    reference: nn.Module | None  # a copy; None where adapters are switched off, or nobody asks
+    teacher: nn.Module | None
+    sites: Sites
+    autocast: torch.dtype | None  # accelerate wraps the model's forward in it
+    teacher_autocast: torch.dtype | None  # it also wraps a teacher's where FSDP casts the policy
+    experts: bool
+
+    def learned(self, inputs: Inputs) -> Any:
+        """The policy's forward that is learned from."""
+        return self._forward(self.model, inputs, self.autocast, router=self.experts)
+
+    def scored(self, stage: str, model: nn.Module, inputs: Inputs) -> Any:
+        """A forward without a gradient, at a stage of its own."""
+        before = self.sites.stage
+        if before == "forward":
+            self.sites.enter(stage)
+        with torch.no_grad():
+            autocast = self.teacher_autocast if stage == TEACHER else self.autocast
+            outputs = self._forward(model, inputs, autocast, router=False)
+        self.sites.enter(before)
+        return outputs
+
+    @contextmanager
+    def as_reference(self) -> Iterator[nn.Module]:
+        """The frozen start: its copy, or the policy without its adapters; checkpointing is off and comes on again."""
+        adapters_off = self.model.disable_adapter() if self.reference is None else nullcontext()
+        with torch.no_grad(), disable_gradient_checkpointing(self.model, {"use_reentrant": False}), adapters_off:
+            yield self.reference or self.model
+
+    def with_router_loss(self, loss: torch.Tensor, outputs: Any) -> torch.Tensor:
+        return loss + ROUTER_COEFFICIENT * outputs.aux_loss if self.experts else loss
+
+    def _forward(self, model: nn.Module, inputs: Inputs, autocast: torch.dtype | None, *, router: bool) -> Any:
+        """TRL's fused head is asked for by an option, and given the labels; other heads return scores or logits."""
+        options: dict[str, Any] = {"use_cache": False}
+        if self.method.loss_outputs:
+            options["fused_lm_head"] = True
+        else:
+            inputs = {name: tensor for name, tensor in inputs.items() if name != "labels"}
+        if self.experts:
+            options["output_router_logits"] = router
+        if autocast is None:
+            return model(**inputs, **options)
+        with torch.autocast("cpu", dtype=autocast):
+            outputs = model(**inputs, **options)
+        return convert_to_fp32(outputs)
