@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from recipec.verify.bundle import PRODUCED, Bundle, read_bundle
+from recipec.verify.data import place_data
 from recipec.verify.process import Outcome, clean_environment, run_command
-from recipec.verify.sandbox_data import place_data
-from recipec.verify.sandbox_model import place_model
+from recipec.verify.stand_in import place_model
 
 SHIM = Path(__file__).parent / "shim"
 

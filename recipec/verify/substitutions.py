@@ -13,10 +13,30 @@ from typing import Any
 
 from recipec.sharders import SHARDERS
 from recipec.verify.bundle import Bundle
-from recipec.verify.hyperparameters import LEARN_STEPS, RUN_STEPS, learning_values
 from recipec.verify.report import Substituted
+from recipec.verify.stand_in import AS_IT_IS
 
-AS_IT_IS = "itself"  # a model that needs no stand-in
+RUN_STEPS = 6
+LEARN_STEPS = 24
+CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
+DEATH = 16  # the step at which the process is killed: after CHECKPOINT, before the end
+_LEARNING_RATES = {"full": 5e-3, "lora": 2e-2, "random": 2e-2}  # for 100,000 random weights: above any real model's
+_FACTORS = {"lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
+
+
+def learning_values(start: str, optimizer: str) -> dict[str, Any]:
+    """Trainer arguments of the learn level, in place of the plan's.
+
+    `start` is the adaptation, or "random": weights of the usual spread, smaller than a stand-in's, learn slower.
+    """
+    return {
+        "learning_rate": _LEARNING_RATES[start] * _FACTORS.get(optimizer, 1.0),
+        "warmup_steps": 0,
+        "eval_steps": CHECKPOINT,
+        "save_steps": CHECKPOINT,
+    }
+
+
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
 MAX_PACKED_TOKENS = 256
 

@@ -10,9 +10,8 @@ import pytest
 from emitted import built
 
 from recipec.dataset import recognise
-from recipec.verify.data_files import local_path, read_rows, write_rows
-from recipec.verify.data_shape import Split, StageData, bundle_data
-from recipec.verify.sample_rows import sample_rows
+from recipec.verify.data import local_path, read_rows, write_rows
+from recipec.verify.rows import Split, StageData, bundle_data, sample_rows
 
 EXPECTED = {
     "sft-lora": ("instruction", {"instruction": "instruction", "input": "input", "output": "output"}, "strings"),

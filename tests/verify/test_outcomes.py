@@ -11,8 +11,9 @@ import pytest
 from emitted import built, copy_of
 
 from recipec.verify.bundle import read_bundle
+from recipec.verify.learn import half_written, write_training_only
 from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems, weight_problems
-from recipec.verify.outcome_checks import (
+from recipec.verify.run import (
     evaluation_problems,
     expected_facts,
     fact_problems,
@@ -21,7 +22,6 @@ from recipec.verify.outcome_checks import (
     loss_problems,
     saved_problems,
 )
-from recipec.verify.resume import half_written, write_training_only
 
 FACTS = {
     "distributed": "fsdp",

@@ -12,10 +12,15 @@ from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names
 from recipec.verify.bundle import Bundle, read_bundle
-from recipec.verify.sandbox_data import place_data
-from recipec.verify.sandbox_model import place_model
-from recipec.verify.stand_in import NoStandIn, hub_folder, write_stand_in
-from recipec.verify.stand_in_tokenizer import stand_in_tokenizer, template_text
+from recipec.verify.data import place_data
+from recipec.verify.stand_in import (
+    NoStandIn,
+    hub_folder,
+    place_model,
+    stand_in_tokenizer,
+    template_text,
+    write_stand_in,
+)
 
 TEXTS = ["the boat follows the castle", "certainly boat number 7"]
 FAMILIES = sorted({found.template_family for name in model_names() if (found := model(name)) and found.template_family})
