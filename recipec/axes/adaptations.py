@@ -21,6 +21,7 @@ class Adaptation:
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
+    toy_learning_rate: float  # AdamW's, at which some 100,000 random weights learn one batch by heart
     merges: bool  # into one model that loads without PEFT
     above: str  # the next larger one; "" for the largest
     asked_by: str  # the line of [train] that asks for it against the rules' order
@@ -40,6 +41,7 @@ _LORA = {
     "config": "LoraConfig",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
+    "toy_learning_rate": 2e-2,
     "merges": True,
 }
 
@@ -83,6 +85,7 @@ FULL = Adaptation(
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
+    toy_learning_rate=5e-3,
     merges=False,
     above="",
     asked_by='train.adaptation = "full"',

@@ -119,6 +119,11 @@ class Method:
         return next(part.sequences for part in self.passes if part.gradient)
 
     @property
+    def writes(self) -> bool:
+        """Whether its result writes text, rather than scores it."""
+        return self.auto_class == "AutoModelForCausalLM"
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
         return any(part.model == "reference" for part in self.passes)

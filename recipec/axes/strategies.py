@@ -15,6 +15,7 @@ class Strategy:
     title: str  # for people: "fully sharded (FSDP2)"
     means: str  # for editors
     engine: str  # none | ddp | fsdp | deepspeed: who moves the data, and what a run reports
+    distributed_type: str  # accelerate's word for it: NO | MULTI_GPU | FSDP | DEEPSPEED
     shards: frozenset[str]  # of optimizer, gradients, weights
     groups: bool  # ranks fall into groups that each hold all shards
     offloads: tuple[str, ...]  # values of train.offload beside "none"
@@ -45,6 +46,7 @@ class Strategy:
 _RULES = "rule book 004, Golden Rules; 003, Distributed training"
 _FSDP = {
     "engine": "fsdp",
+    "distributed_type": "FSDP",
     "shards": frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     "offloads": (),
     "one_rank": False,
@@ -52,6 +54,7 @@ _FSDP = {
 }
 _ZERO = {
     "engine": "deepspeed",
+    "distributed_type": "DEEPSPEED",
     "groups": False,
     "offloads": ("cpu",),
     "one_rank": False,
@@ -64,6 +67,7 @@ SINGLE = Strategy(
     title="one device",
     means="one process on one GPU",
     engine="none",
+    distributed_type="NO",
     shards=frozenset(),
     groups=False,
     offloads=(),
@@ -80,6 +84,7 @@ DDP = Strategy(
     title="data parallel (DDP)",
     means="a full copy on each GPU",
     engine="ddp",
+    distributed_type="MULTI_GPU",
     shards=frozenset(),
     groups=False,
     offloads=(),

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recipec.methods import METHODS
+from recipec.axes import METHODS, STRATEGIES, Adaptation, Method, Strategy, adaptation_of
 
 RECORDS = ".recipec"
 PRODUCED = (RECORDS, "outputs", "data", "__pycache__")  # not emitted, or not part of what runs
@@ -21,8 +21,8 @@ class NotABundle(Exception):
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage: its plan and its script."""
+class BundleStage:
+    """One stage of a bundle: its plan and its script."""
 
     root: Path
     name: str
@@ -47,9 +47,19 @@ class Stage:
         return every_keyword(function(self.script, "random_model")) if loaded is None else loaded
 
     @property
-    def random_weights(self) -> bool:
-        """Whether the stage begins with random weights instead of the model's."""
-        return METHODS[self.name].random_weights
+    def method(self) -> Method:
+        """How it learns."""
+        return METHODS[self.name]
+
+    @property
+    def adapts(self) -> Adaptation:
+        """Which weights it trains."""
+        return adaptation_of(self.choice["adaptation"], self.choice["quantization"])
+
+    @property
+    def spreads(self) -> Strategy:
+        """How its work is spread over ranks."""
+        return STRATEGIES[self.choice["strategy"]]
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,10 @@ class Bundle:
     """A folder that `recipec build` wrote."""
 
     root: Path
-    stages: tuple[Stage, ...]
+    stages: tuple[BundleStage, ...]
 
     @property
-    def last(self) -> Stage:
+    def last(self) -> BundleStage:
         """The stage whose result is the bundle's."""
         return self.stages[-1]
 
@@ -95,15 +105,18 @@ def read_bundle(out: Path) -> Bundle:
         stages = [_stage(out, entry, index, len(document["stages"])) for index, entry in enumerate(document["stages"])]
     except OSError as error:
         raise NotABundle(f"{out} is not a bundle: {RECORDS}/plan.json cannot be read") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise NotABundle(f"{plan} is not the plan of a bundle: {error!r}") from error
     return Bundle(out, tuple(stages))
 
 
-def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Stage:
+def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> BundleStage:
+    """A stage of plan.json; raises KeyError or StopIteration where it names a row that is not known here."""
     folder = f"stages/{index + 1}-{entry['name']}/" if count > 1 else ""
     decisions = {decision["id"]: decision["value"] for decision in entry["decisions"]}
-    return Stage(out, entry["name"], folder, entry["choice"], decisions)
+    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions)
+    _ = stage.method, stage.adapts, stage.spreads
+    return stage
 
 
 def _cached(path: Path) -> bool:
@@ -147,22 +160,3 @@ def every_keyword(node: ast.AST | None) -> dict[str, Any]:
     """The keyword arguments of all calls in `node` that are literals."""
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node else ()
     return {name: value for call in calls for name, value in literal_keywords(call).items()}
-
-
-def columns_read(node: ast.AST | None) -> list[str]:
-    """The columns that a function reads as row["NAME"] or row.get("NAME"), in the order of its text."""
-    found: list[tuple[int, int, str]] = []
-    for part in ast.walk(node) if node else ():
-        key = _row_key(part)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.append((key.lineno, key.col_offset, key.value))
-    return list(dict.fromkeys(name for _, _, name in sorted(found)))
-
-
-def _row_key(node: ast.AST) -> ast.expr | None:
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "row":
-        return node.slice
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        owner = node.func.value
-        return node.args[0] if isinstance(owner, ast.Name) and owner.id == "row" and node.args else None
-    return None

@@ -11,13 +11,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from recipec.verify.bundle import Bundle
-from recipec.verify.rows import Row, StageData, bundle_data, sample_rows
+from recipec.verify.rows import NoSample, Row, StageData, bundle_data, sample_rows
 
 _FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
-
-
-class NoSample(Exception):
-    """The bundle's data cannot be stood in for: the message says why."""
 
 
 @dataclass(slots=True)

@@ -7,11 +7,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from recipec.verify.bundle import Bundle, Stage, call_arguments, function
+from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
 from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems, weight_problems
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
-from recipec.verify.run import LAUNCHER, Launch, expected_facts, log_history, loss_story, read_json, run_bundle
+from recipec.verify.run import (
+    LAUNCHER,
+    Launcher,
+    expected_facts,
+    log_history,
+    loss_story,
+    read_json,
+    run_bundle,
+    saved_weights,
+)
 from recipec.verify.static.frameworks import PROBES
 from recipec.verify.substitutions import CHECKPOINT, DEATH, LEARN_STEPS
 
@@ -25,7 +34,7 @@ def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
     return max(_FEWEST_ROWS, int(batch / 0.81))
 
 
-def learn_bundle(launch: Launch, report: VerifyReport) -> None:
+def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
     """Train on one batch's rows until they are learned; then reload, kill and resume."""
     logits = launch.sandbox.root / "logits"
     logits.mkdir()
@@ -41,7 +50,7 @@ def learn_bundle(launch: Launch, report: VerifyReport) -> None:
     check_resume(launch, report)
 
 
-def check_reload(launch: Launch, report: VerifyReport) -> None:
+def check_reload(launch: Launcher, report: VerifyReport) -> None:
     """Load what was saved in a fresh process, without the bundle and without the shim, and compare its logits."""
     sandbox, stage = launch.sandbox, launch.sandbox.bundle.last
     folder = sandbox.outputs / stage.name
@@ -67,7 +76,7 @@ _OTHER_PLAN = "0" * 16
 _TRAINING_ONLY = "launch/training-only.sh"
 
 
-def check_resume(launch: Launch, report: VerifyReport) -> None:
+def check_resume(launch: Launcher, report: VerifyReport) -> None:
     """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
@@ -93,17 +102,17 @@ def check_resume(launch: Launch, report: VerifyReport) -> None:
     report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
 
 
-def check_weights(launch: Launch, stage: Stage, output: Path, report: VerifyReport) -> None:
+def check_weights(launch: Launcher, stage: BundleStage, output: Path, report: VerifyReport) -> None:
     """Compare the final weights: to the bit where one process trains."""
     exact = launch.ranks == 1
-    whole, resumed = (read_weights(folder) for folder in (launch.sandbox.outputs / stage.name, output))
+    whole, resumed = (read_weights(folder, stage) for folder in (launch.sandbox.outputs / stage.name, output))
     how = "to the bit" if exact else "within the tolerance of several processes"
     report.add(
         f"{stage.name}: the resumed training ends with the same weights", weight_problems(whole, resumed, exact), how
     )
 
 
-def write_training_only(root: Path, stage: Stage) -> None:
+def write_training_only(root: Path, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
     The line that keeps --output-dir from several stages names train.py, too, and goes with them.
@@ -145,8 +154,8 @@ def refusal_problems(outcome: Outcome) -> list[str]:
     return [] if "belongs to plan" in outcome.text() else [outcome.tail()]
 
 
-def read_weights(folder: Path) -> dict[str, Any]:
-    """All tensors of the safetensors files directly in a folder."""
+def read_weights(folder: Path, stage: BundleStage) -> dict[str, Any]:
+    """All tensors that a stage has saved directly in a folder."""
     from safetensors.torch import load_file
 
-    return {name: tensor for path in sorted(folder.glob("*.safetensors")) for name, tensor in load_file(path).items()}
+    return {name: tensor for path in saved_weights(folder, stage) for name, tensor in load_file(path).items()}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recipec.sharders import SHARDERS
-from recipec.verify.bundle import Bundle, Stage
+from recipec.axes.strategies import ZERO3
+from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
@@ -26,7 +26,7 @@ ROWS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launcher:
     """One way of starting the bundle: the shim's patches, and how many processes."""
 
     sandbox: Sandbox
@@ -63,26 +63,26 @@ class Launch:
     @property
     def limit_seconds(self) -> float:
         """Far above what a run takes on two cores."""
-        deepspeed = any(stage.choice["strategy"].startswith("zero") for stage in self.sandbox.bundle.stages)
+        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in self.sandbox.bundle.stages)
         return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
 
 
 def ranks_for(bundle: Bundle, asked: int | None) -> int:
     """Processes of a run here: the plan's, but at most `asked` (2; 4 for two groups of shards)."""
     planned = max(stage.choice["world_size"] for stage in bundle.stages)
-    copies = any(SHARDERS[stage.choice["strategy"]].copies_shards for stage in bundle.stages)
+    copies = any(stage.spreads.groups for stage in bundle.stages)
     return max(1, min(planned, asked or (4 if copies else 2)))
 
 
-def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launch:
+def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launcher:
     """Decide the substitutions of a run and list them in the report."""
     situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
-    return Launch(sandbox, patches, ranks, situation.steps)
+    return Launcher(sandbox, patches, ranks, situation.steps)
 
 
-def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
+def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started = time.monotonic()
@@ -94,11 +94,11 @@ def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
     script = "prepare, evaluate, train, evaluate"
     if report.add("launch/local.sh runs to its end", "" if outcome.ok else outcome.tail(), script):
-        check_outcome(launch.sandbox, launch.ranks, outcome, report)
+        check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
 
 
-def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
+def _died_in_teardown(launch: Launcher, outcome: Outcome) -> bool:
     """Whether a training of several processes had finished its work: facts told, peak printed, weights saved."""
     text = outcome.text()
     finished = "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)
@@ -106,31 +106,37 @@ def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
 
 
 def _saved(sandbox: Sandbox) -> bool:
-    folder: Path = sandbox.outputs / sandbox.bundle.last.name
-    return any(folder.glob("*.safetensors"))
+    last = sandbox.bundle.last
+    return bool(saved_weights(sandbox.outputs / last.name, last))
 
 
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
-def check_outcome(sandbox: Sandbox, ranks: int, outcome: Outcome, report: VerifyReport) -> None:
+def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
     """Check facts, losses and files of every stage, and the evaluation."""
     for stage in sandbox.bundle.stages:
-        folder = sandbox.outputs / stage.name
-        facts = read_json(folder / "facts.json")
-        report.facts[stage.name] = facts
-        passed = ", ".join(f"{name} {value}" for name, value in facts.items())
-        report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
-        history = log_history(folder)
-        report.add(f"{stage.name}: losses are finite", loss_problems(history), loss_story(history))
-        if stage.random_weights:
-            vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
-            name = f"{stage.name}: it begins with random weights"
-            report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
-        report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(sorted(_weights(folder))))
+        _check_stage(sandbox.outputs / stage.name, stage, ranks, report)
     evaluations = {when: read_json(sandbox.outputs / "evaluation" / f"{when}.json") for when in ("before", "after")}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
-    report.add("the evaluation before and after is there", evaluation_problems(evaluations), passed)
+    problems = evaluation_problems(evaluations, sandbox.bundle.last.method.writes)
+    report.add("the evaluation before and after is there", problems, passed)
+
+
+def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
+    """Check what a stage left in its output folder."""
+    facts = read_json(folder / "facts.json")
+    report.facts[stage.name] = facts
+    passed = ", ".join(f"{name} {value}" for name, value in facts.items())
+    report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
+    history = log_history(folder)
+    report.add(f"{stage.name}: losses are finite", loss_problems(history), loss_story(history))
+    if stage.method.random_weights:
+        vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
+        name = f"{stage.name}: it begins with random weights"
+        report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
+    saved = [path.name for path in saved_weights(folder, stage)]
+    report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(saved))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[str]:
+def fact_problems(facts: Mapping[str, Any], stage: BundleStage, ranks: int) -> list[str]:
     """Where a run differs from the plan with `ranks` processes in place of the planned ones."""
     if not facts:
         return ["facts.json is missing or empty"]
@@ -151,7 +157,7 @@ def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[st
         f"{name} is {facts.get(name)}, not {value}" for name, value in expected.items() if facts.get(name) != value
     ]
     sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
-    if SHARDERS[stage.choice["strategy"]].shards_parameters and not int(sharded):
+    if stage.spreads.shards_weights and not int(sharded):
         problems.append(f"none of {total} parameters is sharded")
     problems += _recomputed_problems(str(facts.get("recomputed_layers", "")), stage.choice)
     counts = ("trainable_tensors", "trained_tokens", "rows")
@@ -167,14 +173,14 @@ def _recomputed_problems(fact: str, choice: Mapping[str, Any]) -> list[str]:
     return [] if recomputed == str(planned) else [f"recomputed_layers is {fact}, not {planned}"]
 
 
-def expected_facts(stage: Stage, ranks: int) -> dict[str, Any]:
+def expected_facts(stage: BundleStage, ranks: int) -> dict[str, Any]:
     """The planned facts after substitution."""
     choice = stage.choice
     world = min(ranks, choice["world_size"])
     most = max(1, MAX_SEQUENCES_PER_STEP // choice["micro_batch_size"])
     accumulation = min(choice["gradient_accumulation"], most)
     return {
-        "distributed": SHARDERS[choice["strategy"]].fact,
+        "distributed": stage.spreads.engine,
         "world_size": world,
         "global_batch_size": choice["micro_batch_size"] * accumulation * world,
     }
@@ -212,28 +218,29 @@ def loss_story(history: list[dict[str, Any]]) -> str:
     return f"loss {losses[0]:.4f} to {losses[-1]:.4f} in {len(losses)} logs" if losses else ""
 
 
-def saved_problems(folder: Path, stage: Stage) -> list[str]:
+def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
     """Which of the files that the next step needs are missing."""
-    needed = ["adapter_config.json"] if stage.choice["adaptation"] == "lora" else ["config.json"]
-    problems = [f"{name} is missing" for name in [*needed, "tokenizer_config.json"] if not (folder / name).is_file()]
-    if not _weights(folder):
-        problems.append(f"no safetensors in {folder.name}")
+    needed = (*stage.adapts.saves, "tokenizer_config.json")
+    problems = [f"{name} is missing" for name in needed if not (folder / name).is_file()]
+    if not saved_weights(folder, stage):
+        problems.append(f"no {stage.adapts.weights} in {folder.name}")
     if not any(folder.glob("checkpoint-*/plan.txt")):
         problems.append("no complete checkpoint")
     return problems
 
 
-def _weights(folder: Path) -> list[str]:
-    return [path.name for path in folder.glob("*.safetensors")]
+def saved_weights(folder: Path, stage: BundleStage) -> list[Path]:
+    """The files in an output folder that hold what was trained, sorted."""
+    return sorted(folder.glob(stage.adapts.weights))
 
 
-def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Evaluations without finite metrics or without samples."""
+def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]], writes: bool) -> list[str]:
+    """Evaluations without finite metrics or, of a model that writes, without samples."""
     problems = []
     for when, found in evaluations.items():
         values = list(found.get("metrics", {}).values())
         if not values or not all(math.isfinite(value) for value in values):
             problems.append(f"{when}.json has no finite metrics")
-        if not found.get("samples"):
+        if writes and not found.get("samples"):
             problems.append(f"{when}.json has no sample answers")
     return problems

@@ -114,9 +114,9 @@ def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
 
 def _stand_in(bundle: Bundle, known: Model, texts: list[str], folder: Path, template: str | None) -> str:
     """A stand-in; without weights where the bundle makes its own, so that loading them would fail."""
-    spread = USUAL_RANGE if bundle.stages[0].random_weights else EXPRESSIVE_RANGE
+    spread = USUAL_RANGE if bundle.stages[0].method.random_weights else EXPRESSIVE_RANGE
     said = write_stand_in(known, texts, folder, template, spread)
-    if not bundle.stages[0].random_weights:
+    if not bundle.stages[0].method.random_weights:
         return said
     (folder / WEIGHTS).unlink()
     return f"the configuration and tokenizer of {said}; no weights"

@@ -112,8 +112,14 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
 def test_an_evaluation_must_have_numbers_and_samples(found: dict[str, Any]) -> None:
     whole = {"metrics": {"eval_loss": 1.0}, "samples": [{}]}
-    assert evaluation_problems({"before": whole, "after": whole}) == []
-    assert evaluation_problems({"before": whole, "after": found})
+    assert evaluation_problems({"before": whole, "after": whole}, writes=True) == []
+    assert evaluation_problems({"before": whole, "after": found}, writes=True)
+
+
+def test_a_model_that_scores_has_no_samples() -> None:
+    scores = {"metrics": {"accuracy": 1.0}}
+    assert evaluation_problems({"before": scores, "after": scores}, writes=False) == []
+    assert evaluation_problems({"before": scores, "after": {"metrics": {"accuracy": math.nan}}}, writes=False)
 
 
 def test_learning_is_a_loss_that_halves() -> None:
