@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
-from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems, weight_problems
+from recipec.verify.learn_checks import logit_problems, proofs_of, story, weight_problems
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
@@ -16,7 +16,6 @@ from recipec.verify.run import (
     Launcher,
     expected_facts,
     log_history,
-    loss_story,
     read_json,
     run_bundle,
     saved_weights,
@@ -35,7 +34,8 @@ def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
 
 
 def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
-    """Train on one batch's rows until they are learned; then reload, kill and resume."""
+    """Train on one batch's rows until they are learned; then reload, kill and resume. Raises UnknownProof first."""
+    proofs = {stage.name: proofs_of(stage.method) for stage in launch.sandbox.bundle.stages}
     logits = launch.sandbox.root / "logits"
     logits.mkdir()
     if not run_bundle(launch, report, final_logits=str(logits)):
@@ -43,9 +43,8 @@ def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
         return
     for stage in launch.sandbox.bundle.stages:
         history = log_history(launch.sandbox.outputs / stage.name)
-        report.add(f"{stage.name}: the rows of one batch are learned", falling_problems(history), loss_story(history))
-        if any("rewards/margins" in entry for entry in history):
-            report.add(f"{stage.name}: preference margins rise", margin_problems(history))
+        for proof in proofs[stage.name]:
+            report.add(f"{stage.name}: {proof.title}", proof.problems(history), story(history, proof.metric))
     check_reload(launch, report)
     check_resume(launch, report)
 

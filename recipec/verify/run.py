@@ -14,6 +14,7 @@ from typing import Any
 
 from recipec.axes.strategies import ZERO3
 from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.learn_checks import story
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
@@ -130,7 +131,7 @@ def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyRep
     passed = ", ".join(f"{name} {value}" for name, value in facts.items())
     report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
     history = log_history(folder)
-    report.add(f"{stage.name}: losses are finite", loss_problems(history), loss_story(history))
+    report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
     if stage.method.random_weights:
         vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
         name = f"{stage.name}: it begins with random weights"
@@ -210,12 +211,6 @@ def guessing_problems(history: list[dict[str, Any]], vocabulary: int) -> list[st
     guess = math.log(max(vocabulary, 1))
     near = abs(found - guess) <= GUESSING * guess
     return [] if near else [f"the first eval_loss is {found:.3f}, a guess would be {guess:.3f}"]
-
-
-def loss_story(history: list[dict[str, Any]]) -> str:
-    """First and last loss."""
-    losses = [entry["loss"] for entry in history if "loss" in entry]
-    return f"loss {losses[0]:.4f} to {losses[-1]:.4f} in {len(losses)} logs" if losses else ""
 
 
 def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
