@@ -34,9 +34,10 @@ Defaults = tuple[Default, ...]
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # policy | reference | teacher
+    model: str  # policy | reference | teacher; beyond the first two, the decision of that name says which model
     sequences: int  # per example
     gradient: bool
+    gives: str  # tokens: probabilities over the policy's vocabulary | score: one number for a sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,11 @@ class Method:
     def has_teacher(self) -> bool:
         """Whether another model scores the rows too."""
         return any(part.model == "teacher" for part in self.passes)
+
+    @property
+    def other_models(self) -> tuple[Pass, ...]:
+        """The passes of models that are neither what is trained nor its frozen start."""
+        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""

@@ -55,10 +55,11 @@ def check_reload(launch: Launcher, report: VerifyReport) -> None:
     folder = sandbox.outputs / stage.name
     spoken = {
         "folder": str(folder),
-        "adapter": stage.choice["adaptation"] == "lora",
+        "auto_class": stage.method.auto_class,
+        "adapter": not stage.adapts.trains_all,
         "autocast": stage.choice["precision"],
         "dtype": stage.model_options["dtype"],
-        "nf4": call_arguments(function(stage.script, "nf4_config")) if stage.choice["quantization"] == "nf4" else None,
+        "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]
     outcome = sandbox.run("reload", command, sandbox.environment({}, 1), _RELOAD_SECONDS)

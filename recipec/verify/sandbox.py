@@ -15,7 +15,7 @@ from typing import Any
 from recipec.verify.bundle import PRODUCED, Bundle, read_bundle
 from recipec.verify.data import place_data
 from recipec.verify.process import Outcome, clean_environment, run_command
-from recipec.verify.stand_in import place_model
+from recipec.verify.stand_in import place_models
 
 SHIM = Path(__file__).parent / "shim"
 
@@ -76,7 +76,7 @@ def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
     shutil.copytree(bundle.root / ".recipec", copy / ".recipec", ignore=shutil.ignore_patterns("last"))
     (root / "home").mkdir()
     data = place_data(bundle, root / "data", root / "hub_data", rows)
-    return Sandbox(root, read_bundle(copy), place_model(bundle, root, data.texts), data.description, data.hub)
+    return Sandbox(root, read_bundle(copy), place_models(bundle, root, data.texts), data.description, data.hub)
 
 
 def _not_emitted(top: Path):

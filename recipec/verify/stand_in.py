@@ -1,4 +1,4 @@
-"""The stand-in for a recipe's model: tiny and random, of the same class, where the loaders look for the real one."""
+"""The stand-ins for a recipe's models: tiny and random, of the same class, where the loaders look for the real ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import resources
 from io import StringIO
 from pathlib import Path
@@ -23,7 +23,7 @@ from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
 AS_IT_IS = "itself"  # a model that needs no stand-in
 HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
@@ -41,25 +41,98 @@ _COMMIT = "0" * 40
 
 
 class NoStandIn(Exception):
-    """Nothing says which architecture the recipe's model has."""
+    """Nothing says which architecture a model of the plan has, or transformers has no such model."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that a plan names."""
+
+    role: str  # what it is to the method: policy, or another model of a pass
+    name: str
+    like: str | None
+    revision: str | None
+    scores: bool  # it gives one number for a sequence, not probabilities of tokens
+
+    @property
+    def real_folder(self) -> Path | None:
+        """Where a model that is named by its path is; None for one of the hub."""
+        return Path(os.environ.get("DATA_ROOT") or ".") / self.name if is_path(self.name) else None
+
+    def folder(self, root: Path) -> Path:
+        """Where loaders look for it in the private data root or hub below `root`."""
+        return root / "data" / self.name if is_path(self.name) else hub_folder(root / "hub", self.name, self.revision)
+
+
+def models_of(bundle: Bundle) -> list[NamedModel]:
+    """The models that the plan names: what training starts from first, then those that only run beside it."""
+    first = bundle.stages[0]
+    facts, revision = first.decisions, first.model_options.get("revision")
+    found = [NamedModel("policy", facts["model"], facts.get("like"), revision, scores=False)]
+    for stage in bundle.stages:
+        for part in stage.method.other_models:
+            role, name = part.model, stage.decisions.get(part.model)
+            if name and name not in [model.name for model in found]:
+                like, revision = (stage.decisions.get(f"{role}_{fact}") for fact in ("like", "revision"))
+                found.append(NamedModel(role, name, like, revision, part.gives == "score"))
+    return found
+
+
+def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
+    """Put every model into the private hub or data root below `root`, and say what they are; raises NoStandIn."""
+    policy, *others = models_of(bundle)
+    said, tokenizer = place_model(policy, root, texts, None, weights=not bundle.stages[0].method.random_weights)
+    beside = {model: place_model(model, root, texts, None if model.scores else tokenizer)[0] for model in others}
+    if {said, *beside.values()} == {AS_IT_IS}:
+        return AS_IT_IS
+    return "; ".join([said, *(f"as {model.role} {its}" for model, its in beside.items())])
+
+
+def place_model(
+    wanted: NamedModel, root: Path, texts: list[str], tokenizer: Tokenizer | None, weights: bool = True
+) -> tuple[str, Tokenizer]:
+    """Put a model where it is looked for; what it is, and its tokenizer, which is `tokenizer` where that is given.
+
+    A real folder that is whole and tiny is copied. Without weights, loading them fails: the bundle is to make its own.
+    """
+    real, folder = wanted.real_folder, wanted.folder(root)
+    known = known_model(wanted)
+    if real is not None and _whole_and_tiny(real):
+        from transformers import AutoTokenizer
+
+        its = AutoTokenizer.from_pretrained(real)
+        if tokenizer is None or its.get_vocab() == tokenizer.get_vocab():
+            shutil.copytree(real, folder)
+            return AS_IT_IS, its
+    template = _own_template(real) if real else template_text(known.template_family, known.kind)
+    own = tokenizer or stand_in_tokenizer(known, texts, template)
+    said = write_stand_in(known, own, folder, wanted.scores, EXPRESSIVE_RANGE if weights else USUAL_RANGE)
+    if weights:
+        return said, own
+    (folder / WEIGHTS).unlink()
+    return f"the configuration and tokenizer of {said}; no weights", own
 
 
 def write_stand_in(
-    known: Model, texts: Iterable[str], folder: Path, template: str | None, spread: float = EXPRESSIVE_RANGE
+    known: Model, tokenizer: Tokenizer, folder: Path, scores: bool = False, spread: float = EXPRESSIVE_RANGE
 ) -> str:
-    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns what it is.
+    """Save a stand-in of `known` with this tokenizer into `folder`; returns what it is.
 
-    `spread` is the standard deviation of its random weights.
+    `scores`: it gives one number for a sequence. `spread` is the standard deviation of its random weights.
     """
     with silence():
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
-    tokenizer = stand_in_tokenizer(known, texts, template)
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
-    config = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
+    sizes = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
+    config = AutoConfig.for_model(**sizes, **({"num_labels": 1} if scores else {}))
+    loader = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
-        network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)
+        try:
+            network = loader.from_config(config, dtype=torch.bfloat16)
+        except ValueError as error:
+            raise NoStandIn(f"{known.name}: transformers has no {loader.__name__} of {config.model_type}") from error
     with silence():
         network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -88,48 +161,24 @@ def hub_folder(cache: Path, name: str, revision: str | None) -> Path:
     return folder
 
 
-def known_model(bundle: Bundle, folder: Path | None) -> Model:
-    """What is known about the recipe's model: the catalog, or config.json in `folder`; raises NoStandIn."""
-    facts = bundle.stages[0].decisions
+def known_model(wanted: NamedModel) -> Model:
+    """What is known about a model: config.json in its folder, or the catalog; raises NoStandIn."""
+    folder = wanted.real_folder
     if folder is not None:
         try:
             return local_model(folder)
         except UnsupportedConfig as error:
             raise NoStandIn(f"{folder / 'config.json'}: {error}") from error
-    for name in (facts["model"], facts.get("like")):
+    for name in (wanted.name, wanted.like):
         if name and (found := model(name)):
             return found
-    raise NoStandIn(f"`{facts['model']}` is not in the catalog, and the plan does not say what it is like")
+    raise NoStandIn(f"`{wanted.name}` is not in the catalog, and the plan does not say what it is like")
 
 
-def place_model(bundle: Bundle, root: Path, texts: list[str]) -> str:
-    """Put a model into the private hub or data root below `root`, and say what it is; raises NoStandIn."""
-    name = bundle.stages[0].decisions["model"]
-    if is_path(name):
-        return _place_folder(bundle, Path(os.environ.get("DATA_ROOT") or ".") / name, root / "data" / name, texts)
-    known = known_model(bundle, None)
-    folder = hub_folder(root / "hub", name, _revision(bundle))
-    return _stand_in(bundle, known, texts, folder, template_text(known.template_family, known.kind))
-
-
-def _stand_in(bundle: Bundle, known: Model, texts: list[str], folder: Path, template: str | None) -> str:
-    """A stand-in; without weights where the bundle makes its own, so that loading them would fail."""
-    spread = USUAL_RANGE if bundle.stages[0].method.random_weights else EXPRESSIVE_RANGE
-    said = write_stand_in(known, texts, folder, template, spread)
-    if not bundle.stages[0].method.random_weights:
-        return said
-    (folder / WEIGHTS).unlink()
-    return f"the configuration and tokenizer of {said}; no weights"
-
-
-def _place_folder(bundle: Bundle, real: Path, folder: Path, texts: list[str]) -> str:
-    """A copy of the real folder where it is whole and tiny, else a stand-in for what its config.json says."""
-    known = known_model(bundle, real)
-    whole = any(real.glob("*.safetensors")) and (real / "tokenizer.json").is_file()
-    if whole and sum(path.stat().st_size for path in real.rglob("*") if path.is_file()) <= _TINY_BYTES:
-        shutil.copytree(real, folder)
-        return AS_IT_IS
-    return _stand_in(bundle, known, texts, folder, _own_template(real))
+def _whole_and_tiny(folder: Path) -> bool:
+    """Whether a model folder has weights and a tokenizer and can be used as it is."""
+    whole = any(folder.glob("*.safetensors")) and (folder / "tokenizer.json").is_file()
+    return whole and sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= _TINY_BYTES
 
 
 def _own_template(folder: Path) -> str | None:
@@ -139,10 +188,6 @@ def _own_template(folder: Path) -> str | None:
         return file.read_text(encoding="utf-8")
     found = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
     return found.get("chat_template") if isinstance(found.get("chat_template"), str) else None
-
-
-def _revision(bundle: Bundle) -> str | None:
-    return bundle.stages[0].model_options.get("revision")
 
 
 def stand_in_config(
@@ -213,7 +258,7 @@ def template_text(family: str | None, kind: str) -> str | None:
     return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
 
 
-def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None) -> PreTrainedTokenizerFast:
+def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None) -> Tokenizer:
     """A byte-level tokenizer trained on `texts`, with `template` and its markers, and `model`'s stop token."""
     from transformers import PreTrainedTokenizerFast
 

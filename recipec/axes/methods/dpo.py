@@ -23,8 +23,8 @@ DPO = Method(
     auto_class="AutoModelForCausalLM",
     random_weights=False,
     passes=(
-        Pass(model="policy", sequences=2, gradient=True),
-        Pass(model="reference", sequences=2, gradient=False),
+        Pass(model="policy", sequences=2, gradient=True, gives="tokens"),
+        Pass(model="reference", sequences=2, gradient=False, gives="tokens"),
     ),
     head="chunked",
     loss_outputs=("log_probs", "entropy", "mean_logits", "is_top1"),

@@ -22,7 +22,7 @@ SFT = Method(
     config="SFTConfig",
     auto_class="AutoModelForCausalLM",
     random_weights=False,
-    passes=(Pass(model="policy", sequences=1, gradient=True),),
+    passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     head="chunked",
     loss_outputs=("log_probs", "entropy", "is_top1"),
     generates=False,

@@ -11,7 +11,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.sharders import SHARDERS
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
-from recipec.verify.stand_in import NoStandIn, known_model
+from recipec.verify.stand_in import NoStandIn, known_model, models_of
 
 
 def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
@@ -99,6 +99,6 @@ def _groups(stage: BundleStage) -> dict[str, int]:
 def _decoder_layers(bundle: Bundle) -> set[str]:
     """The layer class of the bundle's model; of every supported model type where the model is not known here."""
     try:
-        return {known_model(bundle, None).architecture.decoder_layer}
+        return {known_model(models_of(bundle)[0]).architecture.decoder_layer}
     except NoStandIn:
         return {row.decoder_layer for row in MODEL_TYPES.values()}
