@@ -62,7 +62,7 @@ def check_reload(launch: Launcher, report: VerifyReport) -> None:
         "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]
-    outcome = sandbox.run("reload", command, sandbox.environment({}, 1), _RELOAD_SECONDS)
+    outcome = sandbox.run("reload", command, sandbox.environment({}), _RELOAD_SECONDS)
     name = f"{stage.name}: the saved weights reload to the same logits"
     if not outcome.ok:
         report.add(name, outcome.tail())

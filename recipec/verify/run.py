@@ -24,6 +24,7 @@ LAUNCHER = "launch/local.sh"
 LIMIT_SECONDS = 300.0
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
 ROWS = 160
+MOST_MACHINES = 2  # that are played here
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,12 @@ class Launcher:
     patches: Mapping[str, Any]
     ranks: int
     steps: int
+    as_planned: bool  # started as a user starts it, who says nothing of ranks
 
     def start(self, name: str, script: str, *arguments: str, **patches: Any) -> Outcome:
         """Run a launch script of the copy with further patches; `_` in their names stands for `-`."""
         extra = {patch.replace("_", "-"): value for patch, value in patches.items()}
-        environment = self.sandbox.environment(merged([self.patches, extra]), self.ranks // self.machines)
+        environment = self.sandbox.environment(merged([self.patches, extra])) | self.told
         command = ["bash", script, *arguments]
         if self.machines == 1:
             return self.sandbox.run(name, command, environment, self.limit_seconds)
@@ -48,7 +50,7 @@ class Launcher:
         """Every machine of the bundle is a process here; the outcome is the first one's, or of one that failed."""
 
         def on(machine: int) -> Outcome:
-            place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1", "NNODES": str(self.machines)}
+            place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1"}
             own = f"{name}-{machine}" if machine else name
             return self.sandbox.run(own, command, environment | place, self.limit_seconds)
 
@@ -57,9 +59,17 @@ class Launcher:
         return next((outcome for outcome in outcomes if not outcome.ok), outcomes[0])
 
     @property
+    def told(self) -> dict[str, str]:
+        """What the launch script is told of the ranks: only what differs from its plan."""
+        if self.as_planned:
+            return {}
+        nodes = {"NNODES": str(self.machines)} if self.machines > 1 else {}
+        return {"NPROC_PER_NODE": str(self.ranks // self.machines), "SHARDS": "2"} | nodes
+
+    @property
     def machines(self) -> int:
-        """Two where the bundle is for several."""
-        return min(2, self.sandbox.bundle.machines)
+        """MOST_MACHINES where the bundle is for that many or more."""
+        return min(MOST_MACHINES, self.sandbox.bundle.machines)
 
     @property
     def limit_seconds(self) -> float:
@@ -80,7 +90,8 @@ def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyRep
     situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
-    return Launcher(sandbox, patches, ranks, situation.steps)
+    as_planned = situation.as_planned and sandbox.bundle.machines <= MOST_MACHINES
+    return Launcher(sandbox, patches, ranks, situation.steps, as_planned)
 
 
 def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
@@ -93,8 +104,8 @@ def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
         outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(launch.steps), **patches)
         report.skip("a second launch was needed", "the first had saved its result and died while its processes ended")
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
-    script = "prepare, evaluate, train, evaluate"
-    if report.add("launch/local.sh runs to its end", "" if outcome.ok else outcome.tail(), script):
+    told = ", ".join(f"{name}={value}" for name, value in launch.told.items()) or "nothing: all ranks are the plan's"
+    if report.add(f"{LAUNCHER} runs to its end", "" if outcome.ok else outcome.tail(), f"told {told}"):
         check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
 

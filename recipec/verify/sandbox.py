@@ -35,7 +35,7 @@ class Sandbox:
         """Where the copy writes its results."""
         return self.bundle.root / "outputs"
 
-    def environment(self, patches: Mapping[str, Any], ranks: int) -> dict[str, str]:
+    def environment(self, patches: Mapping[str, Any]) -> dict[str, str]:
         """The environment of a launch: offline, private caches, the shim and nothing else of this process."""
         return clean_environment(self.root / "home") | {
             "PYTHONPATH": str(SHIM),
@@ -44,8 +44,6 @@ class Sandbox:
             "HF_HOME": str(self.root / "hf"),
             "HF_HUB_CACHE": str(self.root / "hub"),
             "HF_HUB_OFFLINE": "1",
-            "NPROC_PER_NODE": str(ranks),
-            "SHARDS": "2",
             "MASTER_PORT": str(free_port()),
             "OMP_NUM_THREADS": "1",
             "DS_ACCELERATOR": "cpu",

@@ -61,6 +61,11 @@ class Situation:
         return [stage.choice[name] for stage in self.bundle.stages]
 
     @property
+    def as_planned(self) -> bool:
+        """Whether ranks and batches are the plan's, so that the launch script is started without being told any."""
+        return max(self.chosen("world_size")) == self.ranks and _accumulation(self) is None
+
+    @property
     def fsdp(self) -> bool:
         """Whether a stage shards with PyTorch's FSDP."""
         return any(stage.spreads.engine == FSDP.engine for stage in self.bundle.stages)
