@@ -29,6 +29,7 @@ class BundleStage:
     folder: str  # "" or "stages/1-sft/"
     choice: Mapping[str, Any]
     decisions: Mapping[str, Any]  # id -> value
+    origins: Mapping[str, str]  # id of a decision -> where it comes from: recipe, data, default …
 
     @property
     def script(self) -> Path:
@@ -114,7 +115,8 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Bundl
     """A stage of plan.json; raises KeyError or StopIteration where it names a row that is not known here."""
     folder = f"stages/{index + 1}-{entry['name']}/" if count > 1 else ""
     decisions = {decision["id"]: decision["value"] for decision in entry["decisions"]}
-    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions)
+    origins = {decision["id"]: decision["origin"] for decision in entry["decisions"]}
+    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins)
     _ = stage.method, stage.adapts, stage.spreads
     return stage
 

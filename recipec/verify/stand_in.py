@@ -258,7 +258,9 @@ def template_text(family: str | None, kind: str) -> str | None:
     return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
 
 
-def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None) -> Tokenizer:
+def stand_in_tokenizer(
+    model: Model, texts: Iterable[str], template: str | None, vocabulary: int = VOCABULARY
+) -> Tokenizer:
     """A byte-level tokenizer trained on `texts`, with `template` and its markers, and `model`'s stop token."""
     from transformers import PreTrainedTokenizerFast
 
@@ -268,7 +270,7 @@ def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None)
     specials = [*filter(None, (PAD, bos, stop)), *markers]
     corpus = [*texts, *[template or ""] * 3]  # the template's own words should not cost a token a letter
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_trained(corpus, specials, bos if model.family.startswith(_ADDS_BOS) else None),
+        tokenizer_object=_trained(corpus, specials, vocabulary, bos if model.family.startswith(_ADDS_BOS) else None),
         pad_token=PAD,
         bos_token=bos,
         eos_token=stop,
@@ -277,7 +279,7 @@ def stand_in_tokenizer(model: Model, texts: Iterable[str], template: str | None)
     return tokenizer
 
 
-def _trained(texts: Iterable[str], specials: list[str], leading: str | None):
+def _trained(texts: Iterable[str], specials: list[str], vocabulary: int, leading: str | None):
     """A byte-pair model; `leading` is put before every text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -286,7 +288,7 @@ def _trained(texts: Iterable[str], specials: list[str], leading: str | None):
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=specials, initial_alphabet=alphabet)
+        texts, trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=specials, initial_alphabet=alphabet)
     )
     if leading:
         tokenizer.post_processor = processors.TemplateProcessing(
