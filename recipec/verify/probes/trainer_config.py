@@ -34,10 +34,10 @@ def problems(script: str, planned: dict, steps: int) -> list[str]:
     ]
     wrong = {name: value for name, value in planned.items() if getattr(built, name) != value}
     differing = [f"{name} is {getattr(built, name)}, the plan says {value}" for name, value in wrong.items()]
-    return [*differing, *(f"deprecated: {text}" for text in ours), *rate_problems(built, steps)]
+    return [*differing, *(f"deprecated: {text}" for text in ours), *_rate_problems(built, steps)]
 
 
-def rate_problems(config, steps: int) -> list[str]:
+def _rate_problems(config, steps: int) -> list[str]:
     """Learning rates of 0 alone, which change no weight, and a warmup that never ends."""
     import torch
     from transformers import get_scheduler
