@@ -94,7 +94,8 @@ def _prepare(bundle: Bundle, root: Path, found: Mapping[str, str], report: Verif
     if outcome.ok:
         return sandbox.bundle.root
     if any(stage.origins["examples"] == "recipe" for stage in bundle.stages):
-        raise NotCounted(f"prepare_data.py fails on the files here, which may be samples: {outcome.tail(3)}")
+        last = (outcome.text().splitlines() or ["no output"])[-1]
+        raise NotCounted(f"prepare_data.py fails on the files here, which may be samples of the data: {last}")
     report.add("prepare_data.py prepares the rows that are there", outcome.tail())
     return None
 

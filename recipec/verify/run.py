@@ -104,8 +104,9 @@ def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
         outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(launch.steps), **patches)
         report.skip("a second launch was needed", "the first had saved its result and died while its processes ended")
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
-    told = ", ".join(f"{name}={value}" for name, value in launch.told.items()) or "nothing: all ranks are the plan's"
-    if report.add(f"{LAUNCHER} runs to its end", "" if outcome.ok else outcome.tail(), f"told {told}"):
+    told = ", ".join(f"{name}={value}" for name, value in launch.told.items())
+    how = f"started with {told}" if told else "started as a user starts it"
+    if report.add(f"{LAUNCHER} runs to its end", "" if outcome.ok else outcome.tail(), how):
         check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
 
