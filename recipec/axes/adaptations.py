@@ -22,6 +22,7 @@ class Adaptation:
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
+    toy_learning_rate: float  # AdamW's, at which some 100,000 random weights learn one batch by heart
     merges: bool  # into one model that loads without PEFT
     unasked: bool  # the planner may take it where the recipe leaves it open
     above: str  # the next larger one; "" for the largest
@@ -48,6 +49,7 @@ _LORA = {
     "table": "lora",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
+    "toy_learning_rate": 2e-2,
     "merges": True,
     "unasked": True,
 }
@@ -93,6 +95,7 @@ FULL = Adaptation(
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
+    toy_learning_rate=5e-3,
     merges=False,
     unasked=True,
     above="",

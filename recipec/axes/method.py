@@ -39,9 +39,10 @@ POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # models of a pas
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # POLICY, REFERENCE or TEACHER
+    model: str  # POLICY, REFERENCE or TEACHER; for others the decision of that name says which model
     sequences: int  # per example
     gradient: bool
+    gives: str  # tokens: probabilities over the policy's vocabulary | score: one number for a sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +148,11 @@ class Method:
         return sum(part.sequences for part in self.scorings if part.model in models) / self.sequences_per_example
 
     @property
+    def writes(self) -> bool:
+        """Whether its result writes text, rather than scores it."""
+        return self.auto_class == "AutoModelForCausalLM"
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
         return any(part.model == REFERENCE for part in self.passes)
@@ -155,6 +161,11 @@ class Method:
     def has_teacher(self) -> bool:
         """Whether another model scores the rows too."""
         return any(part.model == TEACHER for part in self.passes)
+
+    @property
+    def other_models(self) -> tuple[Pass, ...]:
+        """The passes of models that are neither what is trained nor its frozen start."""
+        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""

@@ -17,6 +17,7 @@ class Role:
     aliases: tuple[str, ...]  # names that are understood without being told, the usual one first
     required: bool
     holds: tuple[str, ...]  # of strings, messages, from-value (messages with `from` and `value`), flags
+    becomes: str  # the column of the kind that it ends up in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +91,9 @@ PREFERENCE = RowFormat(
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS),
-        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS),
-        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS),
+        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
+        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
+        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
     ),
     splits=False,
     loss_on="completion",
@@ -112,6 +113,7 @@ CHAT = RowFormat(
             aliases=("messages", "conversations", "conversation"),
             required=True,
             holds=("messages", "from-value"),
+            becomes="messages",
         ),
     ),
     splits=False,
@@ -127,9 +129,9 @@ INSTRUCTION = RowFormat(
     means="an instruction, perhaps an input, and the output",
     kind="completion",
     roles=(
-        Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS),
-        Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS),
-        Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS),
+        Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS, becomes="prompt"),
+        Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
+        Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
     splits=False,
     loss_on="completion",
@@ -144,8 +146,14 @@ PROMPT_COMPLETION = RowFormat(
     means="a prompt and its completion",
     kind="completion",
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS),
-        Role(name="completion", aliases=("completion", "response", "answer"), required=True, holds=_TURNS),
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
+        Role(
+            name="completion",
+            aliases=("completion", "response", "answer"),
+            required=True,
+            holds=_TURNS,
+            becomes="completion",
+        ),
     ),
     splits=False,
     loss_on="completion",
@@ -159,7 +167,7 @@ TEXT = RowFormat(
     name="text",
     means="raw text",
     kind="text",
-    roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS),),
+    roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
     splits=True,
     loss_on="all",
     turns=False,

@@ -23,6 +23,7 @@ class Strategy:
     title: str  # for people: "fully sharded (FSDP2)"
     means: str  # for editors
     engine: str  # none | ddp | fsdp | deepspeed: who moves the data, and what a run reports
+    distributed_type: str  # accelerate's word for it: NO | MULTI_GPU | FSDP | DEEPSPEED
     shards: frozenset[str]  # of optimizer, gradients, weights
     groups: bool  # ranks fall into groups that each hold all shards
     offloads: tuple[str, ...]  # values of OFFLOADS beside "none"
@@ -64,6 +65,7 @@ class Strategy:
 _RULES = "rule book 004, Golden Rules; 003, Distributed training"
 _FSDP = {
     "engine": TORCH_FSDP,
+    "distributed_type": "FSDP",
     "shards": frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     "offloads": (),
     "one_rank": False,
@@ -72,6 +74,7 @@ _FSDP = {
 }
 _ZERO = {
     "engine": DEEPSPEED,
+    "distributed_type": "DEEPSPEED",
     "groups": False,
     "offloads": ("cpu",),
     "one_rank": False,
@@ -85,6 +88,7 @@ SINGLE = Strategy(
     title="one device",
     means="one process on one GPU",
     engine=ONE_PROCESS,
+    distributed_type="NO",
     shards=frozenset(),
     groups=False,
     offloads=(),
@@ -102,6 +106,7 @@ DDP = Strategy(
     title="data parallel (DDP)",
     means="a full copy on each GPU",
     engine=TORCH_DDP,
+    distributed_type="MULTI_GPU",
     shards=frozenset(),
     groups=False,
     offloads=(),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from emitted import built
 
-from recipec.verify.bundle import Stage, read_bundle
+from recipec.verify.bundle import read_bundle
 from recipec.verify.sandbox import SHIM
 from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
 
@@ -27,7 +27,7 @@ def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
     """A bundle whose first stage was planned differently."""
     given = situation(recipe)
     stage = given.bundle.stages[0]
-    other = Stage(stage.root, stage.name, stage.folder, stage.choice | choice, stage.decisions)
+    other = replace(stage, choice={**stage.choice, **choice})
     other.__dict__["arguments"] = {**stage.arguments, **arguments}
     return replace(given, bundle=replace(given.bundle, stages=(other,)))
 

@@ -24,8 +24,8 @@ DPO = Method(
     peft_task="CAUSAL_LM",
     random_weights=False,
     passes=(
-        Pass(model="policy", sequences=2, gradient=True),
-        Pass(model="reference", sequences=2, gradient=False),
+        Pass(model="policy", sequences=2, gradient=True, gives="tokens"),
+        Pass(model="reference", sequences=2, gradient=False, gives="tokens"),
     ),
     head="chunked",
     loss="pairs",

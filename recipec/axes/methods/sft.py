@@ -23,7 +23,7 @@ SFT = Method(
     auto_class="AutoModelForCausalLM",
     peft_task="CAUSAL_LM",
     random_weights=False,
-    passes=(Pass(model="policy", sequences=1, gradient=True),),
+    passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     head="chunked",
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),
