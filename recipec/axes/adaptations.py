@@ -21,6 +21,7 @@ class Adaptation:
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
+    result: str  # what they are, at the start of a sentence: "A LoRA adapter"
     merges: bool  # into one model that loads without PEFT
     above: str  # the next larger one; "" for the largest
     asked_by: str  # the line of [train] that asks for it against the rules' order
@@ -40,6 +41,7 @@ _LORA = {
     "config": "LoraConfig",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
+    "result": "A LoRA adapter",
     "merges": True,
 }
 
@@ -83,6 +85,7 @@ FULL = Adaptation(
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
+    result="A whole model with its tokenizer",
     merges=False,
     above="",
     asked_by='train.adaptation = "full"',

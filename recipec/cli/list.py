@@ -82,7 +82,7 @@ def _figures() -> list[Row]:
 
 
 def _methods() -> list[Row]:
-    from recipec.methods import METHODS
+    from recipec.axes import METHODS
 
     return [
         {"name": method.name, "title": method.title, "trainer": method.trainer, "learns": method.learns}
@@ -91,9 +91,9 @@ def _methods() -> list[Row]:
 
 
 def _strategies() -> list[Row]:
-    from recipec.sharders import SHARDERS
+    from recipec.axes import STRATEGIES
 
-    return [{"name": sharder.name, "title": sharder.title} for sharder in SHARDERS.values()]
+    return [{"name": row.name, "title": row.title} for row in STRATEGIES.values()]
 
 
 _LISTS: Mapping[str, Callable[[], list[Row]]] = {

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recipec.methods import METHODS
+from recipec.axes import METHODS
 from recipec.verify.source import call_arguments, every_keyword, function
 
 RECORDS = ".recipec"

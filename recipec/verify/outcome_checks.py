@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recipec.sharders import SHARDERS
+from recipec.axes import STRATEGIES
 from recipec.verify.bundle import Stage
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
@@ -56,7 +56,7 @@ def fact_problems(facts: Mapping[str, Any], stage: Stage, ranks: int) -> list[st
         f"{name} is {facts.get(name)}, not {value}" for name, value in expected.items() if facts.get(name) != value
     ]
     sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
-    if SHARDERS[stage.choice["strategy"]].shards_parameters and not int(sharded):
+    if STRATEGIES[stage.choice["strategy"]].shards_weights and not int(sharded):
         problems.append(f"none of {total} parameters is sharded")
     problems += _recomputed_problems(str(facts.get("recomputed_layers", "")), stage.choice)
     counts = ("trainable_tensors", "trained_tokens", "rows")
@@ -79,7 +79,7 @@ def expected_facts(stage: Stage, ranks: int) -> dict[str, Any]:
     most = max(1, MAX_SEQUENCES_PER_STEP // choice["micro_batch_size"])
     accumulation = min(choice["gradient_accumulation"], most)
     return {
-        "distributed": SHARDERS[choice["strategy"]].fact,
+        "distributed": STRATEGIES[choice["strategy"]].engine,
         "world_size": world,
         "global_batch_size": choice["micro_batch_size"] * accumulation * world,
     }

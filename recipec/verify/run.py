@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recipec.sharders import SHARDERS
+from recipec.axes import STRATEGIES
 from recipec.verify.bundle import Bundle
 from recipec.verify.extensions import drop_stale_locks
 from recipec.verify.outcome_checks import check_outcome
@@ -70,7 +70,7 @@ class Launch:
 def ranks_for(bundle: Bundle, asked: int | None) -> int:
     """Processes of a run here: the plan's, but at most `asked` (2; 4 for two groups of shards)."""
     planned = max(stage.choice["world_size"] for stage in bundle.stages)
-    copies = any(SHARDERS[stage.choice["strategy"]].copies_shards for stage in bundle.stages)
+    copies = any(STRATEGIES[stage.choice["strategy"]].groups for stage in bundle.stages)
     return max(1, min(planned, asked or (4 if copies else 2)))
 
 

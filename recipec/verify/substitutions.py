@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from recipec.sharders import SHARDERS
+from recipec.axes import STRATEGIES
 from recipec.verify.bundle import Bundle
 from recipec.verify.hyperparameters import LEARN_STEPS, RUN_STEPS, learning_values
 from recipec.verify.report import Substituted
@@ -44,7 +44,7 @@ class Situation:
     @property
     def fsdp(self) -> bool:
         """Whether a stage shards with PyTorch's FSDP."""
-        return any(SHARDERS[strategy].fact == "fsdp" for strategy in self.chosen("strategy"))
+        return any(STRATEGIES[strategy].engine == "fsdp" for strategy in self.chosen("strategy"))
 
     @property
     def steps(self) -> int:

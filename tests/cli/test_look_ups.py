@@ -8,16 +8,15 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from recipec.axes import METHODS, STRATEGIES
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
-from recipec.methods import METHODS
 from recipec.recipe.json_schema import schema_text
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.unbuilt import UNBUILT
-from recipec.sharders import SHARDERS
 
 PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
 
@@ -42,7 +41,7 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("rules", sorted(RULES)),
         ("figures", sorted(FIGURES)),
         ("methods", list(METHODS)),
-        ("strategies", list(SHARDERS)),
+        ("strategies", list(STRATEGIES)),
     ],
 )
 def test_lists_are_complete_and_the_same_in_both_formats(run, what, names):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from recipec.axes import STRATEGIES
 from recipec.catalog.model_types import MODEL_TYPES
-from recipec.sharders import SHARDERS
 from recipec.verify.bundle import Bundle, Stage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model
@@ -32,20 +32,10 @@ def consistency_problems(bundle: Bundle) -> list[str]:
 
 def _stage_problems(bundle: Bundle, stage: Stage) -> Iterator[str]:
     yield from _differences("train.py", stage.arguments, _trainer_arguments(stage))
-    sharder = SHARDERS[stage.choice["strategy"]]
-    if sharder.config:
-        yield from _accelerate_problems(bundle, stage, _config(bundle, stage, sharder.config))
-    if sharder.deepspeed:
-        path = _config(bundle, stage, sharder.deepspeed)
-        found = json.loads(path.read_text(encoding="utf-8"))
-        yield from _differences(bundle.name_of(path), found, _deepspeed(stage))
-        if "train_batch_size" in found:
-            yield f"{bundle.name_of(path)}: train_batch_size pins the world size"
-
-
-def _config(bundle: Bundle, stage: Stage, path: str) -> Path:
-    own = bundle.root / path.replace("configs/", f"configs/{stage.name}/", 1)
-    return own if own.is_file() else bundle.root / path
+    if STRATEGIES[stage.choice["strategy"]].distributed:
+        folder = bundle.root / "configs" / stage.name
+        files = sorted((folder if folder.is_dir() else folder.parent).glob("*.yaml"))
+        yield from _accelerate_problems(bundle, stage, files[0]) if files else ("configs/ has no file for it",)
 
 
 def _trainer_arguments(stage: Stage) -> dict[str, Any]:
@@ -79,7 +69,7 @@ def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[s
     import yaml
 
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    kind = _TYPES[SHARDERS[stage.choice["strategy"]].fact]
+    kind = _TYPES[STRATEGIES[stage.choice["strategy"]].engine]
     planned = {"distributed_type": kind, "num_processes": stage.choice["world_size"]}
     yield from _differences(bundle.name_of(path), found, planned)
     groups = found.get("parallelism_config") or {}
@@ -90,10 +80,18 @@ def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[s
     file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
     if file is not None and not (bundle.root / file).is_file():
         yield f"{bundle.name_of(path)}: {file} does not exist"
+    elif file is not None:
+        yield from _deepspeed_problems(stage, file, json.loads((bundle.root / file).read_text(encoding="utf-8")))
+
+
+def _deepspeed_problems(stage: Stage, name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    yield from _differences(name, found, _deepspeed(stage))
+    if "train_batch_size" in found:
+        yield f"{name}: train_batch_size pins the world size"
 
 
 def _groups(stage: Stage) -> dict[str, int]:
-    if not SHARDERS[stage.choice["strategy"]].copies_shards:
+    if not STRATEGIES[stage.choice["strategy"]].groups:
         return {}
     mesh = stage.choice["mesh"]
     return {f"parallelism_config_dp_{name}_size": mesh[name] for name in ("replicate", "shard")}
