@@ -23,6 +23,7 @@ class Adaptation:
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
     toy_learning_rate: float  # AdamW's, at which some 100,000 random weights learn one batch by heart
+    result: str  # what they are, at the start of a sentence: "A LoRA adapter"
     merges: bool  # into one model that loads without PEFT
     unasked: bool  # the planner may take it where the recipe leaves it open
     above: str  # the next larger one; "" for the largest
@@ -50,6 +51,7 @@ _LORA = {
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "toy_learning_rate": 2e-2,
+    "result": "A LoRA adapter",
     "merges": True,
     "unasked": True,
 }
@@ -96,6 +98,7 @@ FULL = Adaptation(
     saves=("config.json",),
     weights="model*.safetensors",
     toy_learning_rate=5e-3,
+    result="A whole model with its tokenizer",
     merges=False,
     unasked=True,
     above="",

@@ -172,6 +172,11 @@ class Method:
         return self.section if self.section in sections else COMMON_SECTION
 
     @property
+    def adapter_class(self) -> str:
+        """PEFT's class that loads the result together with its base."""
+        return self.auto_class.replace("Auto", "AutoPeft", 1)
+
+    @property
     def of_text(self) -> bool:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None

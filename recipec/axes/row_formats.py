@@ -28,19 +28,21 @@ class Kind:
     columns: tuple[str, ...]
     taught: tuple[str, ...]  # those of them that hold what is learned
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
+    masked: bool  # the chat template says which tokens of a row are learned
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
 KINDS = {
     row.name: row
     for row in (
-        Kind(name="text", columns=("text",), taught=("text",), scored="", template="text"),
-        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", template="chat"),
+        Kind(name="text", columns=("text",), taught=("text",), scored="", masked=False, template="text"),
+        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", masked=True, template="chat"),
         Kind(
             name="completion",
             columns=("prompt", "completion"),
             taught=("completion",),
             scored="completion",
+            masked=False,
             template="completion",
         ),
         Kind(
@@ -48,6 +50,7 @@ KINDS = {
             columns=("prompt", "chosen", "rejected"),
             taught=("chosen", "rejected"),
             scored="chosen",
+            masked=False,
             template="pairs",
         ),
     )
@@ -61,6 +64,7 @@ class RowFormat:
     name: str  # the value of data.format
     means: str  # for editors
     kind: str  # what preparation makes of it
+    unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     roles: tuple[Role, ...]
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
@@ -90,6 +94,7 @@ PREFERENCE = RowFormat(
     name="preference",
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
+    unrolled="",
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
@@ -107,6 +112,7 @@ CHAT = RowFormat(
     name="chat",
     means="lists of messages with roles",
     kind="chat",
+    unrolled="completion",
     roles=(
         Role(
             name="messages",
@@ -128,6 +134,7 @@ INSTRUCTION = RowFormat(
     name="instruction",
     means="an instruction, perhaps an input, and the output",
     kind="completion",
+    unrolled="",
     roles=(
         Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS, becomes="prompt"),
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
@@ -145,6 +152,7 @@ PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
     means="a prompt and its completion",
     kind="completion",
+    unrolled="",
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
         Role(
@@ -167,6 +175,7 @@ TEXT = RowFormat(
     name="text",
     means="raw text",
     kind="text",
+    unrolled="",
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
     splits=True,
     loss_on="all",

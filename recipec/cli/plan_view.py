@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from recipec.axes import METHODS, STRATEGIES
 from recipec.cli.color import dim, strong
 from recipec.cli.output import stdout_is_unicode, table
-from recipec.methods import METHODS
 from recipec.rules.words import device, waiting
-from recipec.sharders import SHARDERS
 from recipec.units import counted, duration, gib, usd, value_text
 
 _BAR_COLUMNS = 40  # stand for the usable memory
@@ -56,7 +55,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
     return [
         _row("trains", _trained(choice, values)),
-        _row("on", f"{machine}, {SHARDERS[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
+        _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
         _row(
             "batch", f"{counted(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"
         ),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from recipec.catalog.model_types import MODEL_TYPES
-from recipec.sharders import SHARDERS
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model, models_of
@@ -30,20 +29,10 @@ def consistency_problems(bundle: Bundle) -> list[str]:
 
 def _stage_problems(bundle: Bundle, stage: BundleStage) -> Iterator[str]:
     yield from _differences("train.py", stage.arguments, _trainer_arguments(stage))
-    sharder = SHARDERS[stage.choice["strategy"]]
-    if sharder.config:
-        yield from _accelerate_problems(bundle, stage, _config(bundle, stage, sharder.config))
-    if sharder.deepspeed:
-        path = _config(bundle, stage, sharder.deepspeed)
-        found = json.loads(path.read_text(encoding="utf-8"))
-        yield from _differences(bundle.name_of(path), found, _deepspeed(stage))
-        if "train_batch_size" in found:
-            yield f"{bundle.name_of(path)}: train_batch_size pins the world size"
-
-
-def _config(bundle: Bundle, stage: BundleStage, path: str) -> Path:
-    own = bundle.root / path.replace("configs/", f"configs/{stage.name}/", 1)
-    return own if own.is_file() else bundle.root / path
+    if stage.spreads.distributed:
+        folder = bundle.root / "configs" / stage.name
+        files = sorted((folder if folder.is_dir() else folder.parent).glob("*.yaml"))
+        yield from _accelerate_problems(bundle, stage, files[0]) if files else ("configs/ has no file for it",)
 
 
 def _trainer_arguments(stage: BundleStage) -> dict[str, Any]:
@@ -87,6 +76,14 @@ def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iter
     file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
     if file is not None and not (bundle.root / file).is_file():
         yield f"{bundle.name_of(path)}: {file} does not exist"
+    elif file is not None:
+        yield from _deepspeed_problems(stage, file, json.loads((bundle.root / file).read_text(encoding="utf-8")))
+
+
+def _deepspeed_problems(stage: BundleStage, name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    yield from _differences(name, found, _deepspeed(stage))
+    if "train_batch_size" in found:
+        yield f"{name}: train_batch_size pins the world size"
 
 
 def _groups(stage: BundleStage) -> dict[str, int]:
