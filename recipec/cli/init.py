@@ -107,8 +107,8 @@ def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
 
 
 def _method(task: str, format: str) -> Method:
-    """The last stage of the task that takes rows of the format; one that fulfils it where none does."""
-    return next((row for row in reversed(stages_of(task)) if format in row.formats), methods_of(task)[0])
+    """The stage of the task that takes rows of the format; a method that fulfils the task where none does."""
+    return next((row for row in stages_of(task) if format in row.formats), methods_of(task)[0])
 
 
 def _adaptation(method: Method) -> str:

@@ -70,10 +70,11 @@ def _other_rows(
     """The task, or the method that is named, takes rows of other formats than a section holds."""
     of_row = "task" if key == TASK else "alignment"
     fitting = dict.fromkeys(getattr(row, of_row) for row in METHODS.values() if held in row.formats)
-    choices = [name for name in fitting if name]
+    choices = [name for name in fitting if name not in ("", loaded.value(*key))]
     why = f"takes {either(taken, '')} rows" if taken else "has no stage that reads them"
-    ways = [f"use {key[1]} = {either(choices)}" if choices else f"remove the {key[1]}"]
-    ways += [_rows_to_give(taken, section)] if taken else []
+    ways = [f"use {key[1]} = {either(choices)}"] if choices else []
+    ways += ["remove the method"] if key == METHOD and not choices else []
+    ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
     return _clash(loaded, *key, why, section, held, ", or ".join(ways))
 
 

@@ -29,7 +29,8 @@ from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_training import ADAPTED
 
-ANY: tuple[Any, ...] = ()
+Values = tuple[Any, ...] | None
+ANY: Values = None
 ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
 STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
 RECOMPUTE, EVERY = ("train", "activation_checkpointing"), ("train", "recompute_every")
@@ -46,9 +47,9 @@ class Clash:
     """Two keys, the values of each that cannot hold together (ANY: whatever it is), and why."""
 
     one: tuple[str, ...]
-    one_values: tuple[Any, ...]
+    one_values: Values
     other: tuple[str, ...]
-    other_values: tuple[Any, ...]
+    other_values: Values
     why: str
     help: str
     code: str = "E0401"
@@ -63,8 +64,8 @@ def clashes(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic(clash.code, title, labels, (clash.help,))
 
 
-def _holds(written: Written, path: KeyPath, values: tuple[Any, ...]) -> bool:
-    return written.get(*path) in values if values else written.has(*path)
+def _holds(written: Written, path: KeyPath, values: Values) -> bool:
+    return written.has(*path) if values is ANY else written.get(*path) in values
 
 
 def _named(written: Written, path: KeyPath) -> str:
@@ -149,10 +150,11 @@ class Choice:
     def noun(self) -> str:
         return "this task" if self.method is None else "this method"
 
-    def instead(self, methods: Iterable[Method]) -> str:
-        """The line that chooses one of the methods."""
+    def help(self, methods: Iterable[Method], otherwise: str) -> str:
+        """The line that chooses one of the methods, where there is one to choose; or what else can be done."""
         names = dict.fromkeys(row.task if self.method is None else row.alignment for row in methods)
-        return f"{self.path[-1]} = {either(filter(None, names))}"
+        choices = [name for name in names if name]
+        return f"use {self.path[-1]} = {either(choices)}, or {otherwise}" if choices else otherwise
 
 
 def _barred(everything: Iterable[str], had: Had) -> Iterator[tuple[Choice, str]]:
@@ -211,7 +213,7 @@ def _sections_of_tasks() -> Iterator[Clash]:
     own = [section for section in SECTIONS if section != COMMON_SECTION]
     for choice, section in _barred(own, names):
         why = f"{choice.noun} does not read it"
-        help = f"use {choice.instead(row for row in METHODS.values() if row.section == section)}, or remove {section}"
+        help = choice.help((row for row in METHODS.values() if row.section == section), f"remove {section}")
         yield Clash(("data", section), ANY, choice.path, choice.values, why, help)
 
 
@@ -221,7 +223,7 @@ def _formats_of_tasks() -> Iterator[Clash]:
 
     for choice, format in _barred(ROW_FORMATS, names):
         why = f"{choice.noun} takes {either(names(choice.task, choice.method), '')} rows"
-        help = f"use {choice.instead(row for row in METHODS.values() if format in row.formats)}, or other rows"
+        help = choice.help((row for row in METHODS.values() if format in row.formats), "use other rows")
         yield Clash(FORMAT, (format,), choice.path, choice.values, why, help)
 
 
@@ -292,10 +294,11 @@ def foreign_keys(written: Written) -> Iterator[Diagnostic]:
 
 def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:
     """A key of [alignment] that none of the methods can set to its value; `other` is where the methods follow from."""
-    if bounds := [own for row in methods for own in row.own if own.key == key and own.values is None]:
-        names = either((row.name for row in methods), "")
-        limits = f"must be more than {bounds[0].above:g} and at most {bounds[0].most:g} for {names}"
-        return Diagnostic("E0205", f"`alignment.{key}` is {value:g}", (Label(at, limits), other))
+    for row in methods:
+        for own in row.own:
+            if own.key == key and own.values is None:
+                limits = f"must be more than {own.above:g} and at most {own.most:g} for {row.name}"
+                return Diagnostic("E0205", f"`alignment.{key}` is {value:g}", (Label(at, limits), other))
     owners = [row for row in METHODS.values() if row.can_set(key, value)]
     shown = f' = "{value}"' if isinstance(value, str) else ""
     names = either((row.name for row in owners), "")
