@@ -15,7 +15,7 @@ from recipec.axes import BASES
 from recipec.axes.strategies import FSDP
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
-from recipec.verify.stand_in import AS_IT_IS
+from recipec.verify.stand_in import AS_IT_IS, models_of
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
@@ -103,7 +103,8 @@ def _model(given: Situation) -> Applied | None:
     facts = given.bundle.last.decisions
     if given.model == AS_IT_IS:
         return None
-    return Applied(f"{facts['model']} with {facts['params']:,} parameters", given.model)
+    beside = [f"{model.role} {model.name}" for model in models_of(given.bundle)[1:]]
+    return Applied("; ".join([f"{facts['model']} with {facts['params']:,} parameters", *beside]), given.model)
 
 
 def _data(given: Situation) -> Applied:
