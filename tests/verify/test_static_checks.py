@@ -62,13 +62,22 @@ DEFECTS = [
     ("launch", "hsdp", "launch/local.sh", 'machine_rank "$MACHINE"', 'machine_rank "0"', "node 1: --machine_rank is 0"),
     ("launch", "mixed-ranks", "launch/local.sh", 'CUDA_VISIBLE_DEVICES="${DEV', 'X="${DEV', "it sees all devices"),
     ("launch", "mixed-nodes", "launch/local.sh", ":-1}", ":-2}", "dpo on node 0: --num_machines is 2, planned: 1"),
-    ("launch", "mixed-nodes", "launch/local.sh", '[[ "$MACHINE" -ge', '[[ 0 -ge', "node 1 trains sft, dpo, planned: sft"),
+    (
+        "launch",
+        "mixed-nodes",
+        "launch/local.sh",
+        '[[ "$MACHINE" -ge',
+        "[[ 0 -ge",
+        "node 1 trains sft, dpo, planned: sft",
+    ),
     ("launch", "mixed-nodes", "launch/local.sh", "configs/dpo/", "configs/sft/", "num_machines 2, planned: 1"),
     ("launch", "sft-dpo", "launch/local.sh", "/stages/2-dpo/", "/stages/1-sft/", "trains sft, sft, planned: sft, dpo"),
 ]
 
 
-@pytest.mark.parametrize("recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "hsdp", "sft-dpo", "mixed-ranks", "mixed-nodes"])
+@pytest.mark.parametrize(
+    "recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "hsdp", "sft-dpo", "mixed-ranks", "mixed-nodes"]
+)
 def test_an_emitted_bundle_has_no_problem(recipe: str) -> None:
     bundle = read_bundle(built(recipe))
     found = {name: problems for name, check in CHECKS.items() if (problems := check(bundle))}
