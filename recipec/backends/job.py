@@ -107,12 +107,6 @@ class StageJob:
         return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
 
     @property
-    def templated(self) -> bool:
-        """Whether its rows are rendered with a chat template: all but raw text, and plain strings where none is."""
-        plain = self.format.wraps and self.shape.content == "strings" and self.value("template") == "none"
-        return self.format.turns and not plain
-
-    @property
     def on_cpu(self) -> bool:
         return self.job.facts.gpu.kind == "cpu"
 

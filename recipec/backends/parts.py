@@ -72,8 +72,13 @@ def _package(module: str) -> str:
 def _statement(items: list[Import]) -> Raw:
     """One statement for all names of a module; one name per line where one line is too short."""
     ids = dict.fromkeys(id for item in items for id in item.decisions)
-    module, names = items[0].module, sorted({item.name for item in items})
+    module, names = items[0].module, sorted({item.name for item in items}, key=_constants_first)
     line = f"from {module} import {', '.join(names)}" if names[0] else f"import {module}"
     if len(line) > WIDTH:
         line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
     return fragment(line, ids)
+
+
+def _constants_first(name: str) -> tuple[bool, bool, str]:
+    """Constants, then classes, then functions."""
+    return not name.isupper(), not name[:1].isupper(), name.lower()

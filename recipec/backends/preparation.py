@@ -101,7 +101,7 @@ def _converter(stage: StageJob) -> Raw:
     columns = {f"column_{role.name}": shape.columns.get(role.name) for role in row.roles}
     names = {
         **columns,
-        "wraps": row.wraps and shape.content == "strings" and stage.templated,
+        "wraps": row.wraps and shape.content == "strings",
         "from_value": shape.content == "from-value",
         "implicit": row.implicit != "" and row.implicit not in shape.columns,
     }
@@ -115,12 +115,10 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "only_column": columns.pop() if len(columns) == 1 else "",
         "has_text": any(not stage.format.turns for stage in stages),
-        "has_answers": any(stage.format.turns for stage in stages),
+        "has_turns": any(stage.format.turns for stage in stages),
         "proves_mask": any(kind.masked for kind in kinds),
         "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
         "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),
-        "plain_prompts": any(stage.format.turns and not stage.templated for stage in stages),
-        "uses_chat_template": any(stage.templated for stage in stages),
     }
 
 

@@ -11,7 +11,7 @@ from recipec.render.environment import snippet
 def rows_artifact(stage: StageJob) -> Artifact:
     """What preflight.py asks of every stage's rows; what evaluate.py asks only of the last stage's."""
     evaluated, ids = stage.index == len(stage.job.plan.stages) - 1, stage.ids("data_format", "loss_on", "stage")
-    names = {"turns": stage.format.turns, "templated": stage.because(stage.templated, "data_format", "template")}
+    names = {"turns": stage.because(stage.format.turns, "data_format")}
     templates = [f"rows/{stage.kind.template}.py.j2"] * evaluated + [BACKENDS[stage.name].taught]
     return Artifact(
         f"{stage.folder}rows.py",
