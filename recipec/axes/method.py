@@ -104,8 +104,8 @@ class Method:
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # blocks | examples | never
     packs_because: str
-    groups_lengths: bool  # rows of similar length make a batch
-    groups_because: str
+    sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential
+    sampling_because: str
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
     keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
     accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps

@@ -50,6 +50,7 @@ def _names(job: Job) -> dict[str, Any]:
         **_splitting(job),
         **_converting(stages),
         **_selecting(stages),
+        "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         **_rows(stages),
     }
 
@@ -167,7 +168,14 @@ def _stage(stage: StageJob) -> Call:
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):
             args.append(stage.arg(fraction, fraction))
+    if _shuffles(stage):
+        args.append(stage.arg("shuffled", "sampling", True))
     return Call("Stage", args)
+
+
+def _shuffles(stage: StageJob) -> bool:
+    """Whether the rows are put into the random order here that the trainer then keeps."""
+    return bool(stage.value("sampling") == "sequential")
 
 
 def _source(source: Any) -> dict[str, Any]:

@@ -89,9 +89,10 @@ def sampling(stage: str, packing: bool) -> Choice:
     run that does not fit fails in its first step and not after hours. The price is a training loss that rises and
     falls within every 50 batches, because short answers are harder per token; the evaluation loss does not.
     The pinned DPOTrainer does not hand lengths to its sampler: its pairs come in random order, and the longest batch is
-    tried once before step 1.
+    tried once before step 1. A trainer that relates the rows of a batch to each other before training keeps the order
+    of the file, so preparation shuffles the rows, and every epoch has the same batches.
     """
     method = method_of(stage)
     if packing:
         return Choice("random", "packed sequences all have one length")
-    return Choice("group_by_length" if method.groups_lengths else "random", method.groups_because)
+    return Choice(method.sampling, method.sampling_because)
