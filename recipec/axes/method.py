@@ -52,6 +52,7 @@ class Own:
     id: str  # of its rule, never reused: "DPO-001"
     name: str  # of the decision: "beta"
     key: str  # in [alignment]: "beta"
+    argument: str  # of the trainer's configuration, which takes it: "beta"
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
     value: float | str

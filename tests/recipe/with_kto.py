@@ -18,6 +18,7 @@ WEIGHT = Own(
     id="KTO-002",
     name="desirable_weight",
     key="desirable_weight",
+    argument="desirable_weight",
     title="Desirable weight",
     description="The weight of good answers.",
     value=1.0,
