@@ -7,8 +7,9 @@ knows its name. Every field is required: a row that lacks one does not construct
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 from recipec.axes.sections import COMMON_SECTION
 
@@ -62,6 +63,7 @@ class Own:
     above: float | None  # the schema's bounds: above < value <= most; None for a name
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
+    changes: Mapping[float | str, Mapping[str, Any]]  # value -> fields of the method's row that it changes
     watch: str
     page: str  # what `recipec explain ID` says
 
@@ -128,6 +130,13 @@ class Method:
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # checks of recipec/verify/learn_checks.py
+
+    def under(self, values: Mapping[str, Any]) -> Method:
+        """The row with these values of its own hyperparameters, by their names; other names are passed over."""
+        changed: dict[str, Any] = {}
+        for own in self.own:
+            changed |= own.changes.get(values.get(own.name, own.value), {})
+        return replace(self, **changed) if changed else self
 
     @property
     def sequences_per_example(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -46,6 +47,24 @@ def test_a_reference_can_be_had_from_every_adaptation(row) -> None:
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
 def test_a_number_of_a_method_has_bounds_and_its_default_lies_within(row) -> None:
     assert all(own.allows(own.value) for own in row.own)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_what_a_value_changes_of_a_row_is_there(row) -> None:
+    for own in row.own:
+        for value, fields in own.changes.items():
+            assert own.allows(value)
+            changed = row.under({own.name: value})
+            assert {name: getattr(changed, name) for name in fields} == fields
+
+
+def test_a_row_is_as_the_values_of_its_own_hyperparameters_have_it() -> None:
+    (alone,) = METHODS["sft"].passes
+    beta, loss = METHODS["dpo"].own
+    row = replace(METHODS["dpo"], own=(beta, replace(loss, changes={"ipo": {"passes": (alone,), "packs": "examples"}})))
+    assert row.under({loss.name: "ipo", "learning_rate": 1e-6}).passes == (alone,)
+    assert row.under({loss.name: "hinge"}) is row.under({}) is row
+    assert replace(row, own=(beta, replace(row.own[1], value="ipo"))).under({}).single_pass
 
 
 @pytest.mark.parametrize("row", ROW_FORMATS.values(), ids=ROW_FORMATS)

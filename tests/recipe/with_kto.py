@@ -28,6 +28,7 @@ WEIGHT = Own(
     above=0,
     most=100,
     values=None,
+    changes={},
     watch="rewards/chosen: rises",
     page="Decides the weight of good answers: 1.",
 )

@@ -85,6 +85,7 @@ DPO = Method(
             above=0,
             most=10,
             values=None,
+            changes={},
             watch="rewards/margins, rewards/chosen: margins rise; chosen rewards far below 0 ask for a larger beta",
             page="Decides how strongly the policy is held to the reference: 0.1.\n\n"
             "001 starts at 0.1 and raises it to 0.5 against over-optimisation. A smaller beta lets the policy drift "
@@ -109,6 +110,7 @@ DPO = Method(
                 "hinge": "stops pushing once the margin is reached",
                 "robust": "expects that some labels are wrong",
             },
+            changes={},
             watch="loss, rewards/accuracies: loss starts at ln 2 = 0.693 and falls while accuracies leave 0.5",
             page="Decides the preference loss: sigmoid, the one of the DPO paper.\n\n"
             "001 names DPO without a variant. The pinned DPOTrainer has fifteen; the original is the one whose curve "

@@ -210,6 +210,7 @@ def work_of(ledger: Ledger) -> Work:
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
     return Work(
         objective=value["stage"],
+        own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
         padded=not value["packing"],
