@@ -107,6 +107,8 @@ class Method:
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # blocks | examples | never
     packs_because: str
+    least_micro_batch: int  # examples; more than one where the loss compares the examples of a micro batch
+    least_micro_batch_because: str  # "" where one is enough
     sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential
     sampling_because: str
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import ceil
 
 from recipec.axes import METHODS
-from recipec.diagnostics.model import Report
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -78,6 +78,9 @@ def _context(
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+    if (too_small := _too_small(context, loaded)) is not None:
+        report.add(too_small)
+        return None
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
@@ -90,6 +93,24 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         report.add(known_to_fail(loaded, [bad]))
         return None
     return plan
+
+
+def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
+    """A method that compares the examples of a micro batch cannot learn from a smaller one (E0401)."""
+    stage, wishes = context.stage.name, context.wishes
+    asked = {own.name: wishes[key].value for own in METHODS[stage].own if (key := f"alignment.{own.key}") in wishes}
+    row = METHODS[stage].under(asked)
+    for key in ("micro_batch_size", "global_batch_size"):
+        wish = wishes.get(f"train.{key}")
+        if wish is not None and wish.value < row.least_micro_batch:
+            table = ("train", stage) if loaded.is_set("train", stage, key) else ("train",)
+            labels = (
+                Label(loaded.place(*table, key), f"{stage} needs {row.least_micro_batch} or more"),
+                Label(loaded.place("data", row.rows_in(context.facts.data)), row.least_micro_batch_because),
+            )
+            help = (f"use {key} = {row.least_micro_batch} or more",)
+            return Diagnostic("E0401", f"`{'.'.join((*table, key))}` is too small for {row.title}", labels, help)
+    return None
 
 
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:

@@ -8,6 +8,7 @@ from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.search.context import method_of
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.rules.goal import NO_ALIGNMENT
@@ -103,10 +104,11 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     if used < gpus:
         label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
         decisions, layout = stage.decisions, stage.layout
-        fixed = layout.micro_batch if decisions["micro_batch_size"].origin == "recipe" else 1
-        starved = decisions["global_batch_size"].value // fixed < gpus
+        fixed = decisions["micro_batch_size"].origin == "recipe"
+        least = layout.micro_batch if fixed else method_of(decisions).least_micro_batch
+        starved = decisions["global_batch_size"].value // least < gpus
         cure = (
-            f"raise train.global_batch_size{' or lower train.micro_batch_size' * (fixed > 1)}"
+            f"raise train.global_batch_size{' or lower train.micro_batch_size' * (fixed and least > 1)}"
             if starved
             else "`recipec plan` shows why no layout on all of them won"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recipec.axes import ADAPTATIONS, METHODS, Adaptation
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.estimate.work import LoraShape, Work
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -199,6 +199,11 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
     ledger.decide(evaluation.best_metric)
     ledger.decide(evaluation.early_stopping_patience)
     ledger.decide(tracking.logging_steps, steps)
+
+
+def method_of(decisions: Mapping[str, Decision]) -> Method:
+    """The row of a settled stage, as its own hyperparameters have it."""
+    return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
 
 
 def work_of(ledger: Ledger) -> Work:
