@@ -90,6 +90,7 @@ class Method:
     means: str  # what `task`, or `alignment.method`, means by it, for editors and `recipec init`
     section: str  # of [data] that holds its rows; data.train is read where the recipe has no such section
     formats: tuple[str, ...]  # names of recipec.axes.row_formats, the usual one first
+    kinds: tuple[str, ...]  # names of its KINDS that the trainer reads; rows of other kinds are unrolled
     after: tuple[str, ...]  # methods that run before it where data.train holds rows for them
     # what runs
     module: str  # that trainer and configuration are imported from: "trl"

@@ -65,6 +65,7 @@ class RowFormat:
     means: str  # for editors
     kind: str  # what preparation makes of it
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
+    answers: int  # in every row; 0 where rows differ
     roles: tuple[Role, ...]
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
@@ -95,6 +96,7 @@ PREFERENCE = RowFormat(
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
     unrolled="",
+    answers=2,
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
@@ -113,6 +115,7 @@ CHAT = RowFormat(
     means="lists of messages with roles",
     kind="chat",
     unrolled="completion",
+    answers=0,
     roles=(
         Role(
             name="messages",
@@ -135,6 +138,7 @@ INSTRUCTION = RowFormat(
     means="an instruction, perhaps an input, and the output",
     kind="completion",
     unrolled="",
+    answers=1,
     roles=(
         Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS, becomes="prompt"),
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
@@ -153,6 +157,7 @@ PROMPT_COMPLETION = RowFormat(
     means="a prompt and its completion",
     kind="completion",
     unrolled="",
+    answers=1,
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
         Role(
@@ -176,6 +181,7 @@ TEXT = RowFormat(
     means="raw text",
     kind="text",
     unrolled="",
+    answers=1,
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
     splits=True,
     loss_on="all",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from recipec.axes import KINDS, Kind
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_model, from_hub, has_template_file
 from recipec.facts.model import is_path
@@ -72,8 +74,7 @@ def _reading(job: Job) -> dict[str, Any]:
 
 def _splitting(job: Job) -> dict[str, Any]:
     """How evaluation and test rows are set aside."""
-    split = job.loaded.recipe.data.split
-    column = (split and (split.time or split.group or split.stratify)) or None
+    split, column = job.loaded.recipe.data.split, _split_column(job)
     return {
         "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
         "splits_test": any(stage.value("test_fraction") for stage in job.stages),
@@ -85,6 +86,11 @@ def _splitting(job: Job) -> dict[str, Any]:
     }
 
 
+def _split_column(job: Job) -> str | None:
+    split = job.loaded.recipe.data.split
+    return (split and (split.time or split.group or split.stratify)) or None
+
+
 def _converting(stages: list[StageJob]) -> dict[str, Any]:
     """What turns the formats of the rows into the trainers' columns."""
     of_format = {stage.format.name: stage for stage in reversed(stages)}
@@ -92,8 +98,17 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "converters": [_converter(of_format[name]) for name in dict.fromkeys(stage.format.name for stage in stages)],
         "converters_by_format": Raw("{" + ", ".join(named) + "}"),
-        "unrolls": stages[0].because(any(stage.unrolls for stage in stages), "loss_on"),
+        "unrolled": [
+            _unrolled(KINDS[kind], stages) for kind in dict.fromkeys(s.format.kind for s in stages if s.unrolls)
+        ],
     }
+
+
+def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
+    """answers_of_KIND: one row for each answer."""
+    names = {"split_column": _split_column(stages[0].job)}
+    text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
+    return SimpleNamespace(column=kind.taught[0], function=Raw(f"answers_of_{kind.name}"), text=text)
 
 
 def _converter(stage: StageJob) -> Raw:
@@ -147,9 +162,8 @@ def _sources(job: Job) -> list[Any]:
 
 
 def _columns(job: Job) -> set[str]:
-    split = job.loaded.recipe.data.split
     columns = {column for stage in job.stages for column in stage.shape.columns.values()}
-    return columns | {column for column in (split and (split.time or split.group or split.stratify),) if column}
+    return columns | {column for column in (_split_column(job),) if column}
 
 
 def _stage(stage: StageJob) -> Call:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from recipec.axes import COMMON_SECTION, ROW_FORMATS, SECTIONS, formats_of, readers
+from recipec.axes import COMMON_SECTION, ROW_FORMATS, SECTIONS, Method, formats_of, readers
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
@@ -33,6 +33,16 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
         return None
     facts = [*sizes(loaded, samples), known("data_format", shape.format, shape.evidence, origin="data")]
     return DataFacts(shape, _columns(samples), {fact.id: fact for fact in facts})
+
+
+def read_by(facts: DataFacts, method: Method) -> DataFacts:
+    """The rows as the method's trainer reads them: where it reads single answers, every answer is a row."""
+    row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
+    if row.kind in method.kinds or not row.answers:
+        return facts
+    because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
+    examples = replace(rows, value=row.answers * rows.value, because=because)
+    return replace(facts, decisions={**facts.decisions, "examples": examples})
 
 
 def _columns(samples: list[Sample]) -> tuple[str, ...]:

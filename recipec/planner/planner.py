@@ -10,7 +10,7 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import DataFacts
+from recipec.facts.data import DataFacts, read_by
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
@@ -73,8 +73,8 @@ def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
-    wishes = loaded.wishes(stage.name, last=stage is stages[-1])
-    return Context(stage, goals, facts, facts.data[METHODS[stage.name].rows_in(facts.data)], wishes)
+    wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

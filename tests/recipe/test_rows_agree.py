@@ -34,6 +34,18 @@ def test_a_method_names_rows_that_are_there(row) -> None:
 
 
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_trainer_reads_what_its_formats_become(row) -> None:
+    assert set(row.kinds) <= KINDS.keys()
+    for name in row.formats:
+        assert {ROW_FORMATS[name].kind, ROW_FORMATS[name].unrolled} & set(row.kinds)
+
+
+@pytest.mark.parametrize("row", ROW_FORMATS.values(), ids=ROW_FORMATS)
+def test_rows_with_several_answers_can_be_told_apart(row) -> None:
+    assert not row.unrolled or (row.unrolled in KINDS and row.answers != 1)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
 def test_a_method_says_why_it_does_without_an_adaptation(row) -> None:
     assert bool(row.adaptations_because) == (set(row.adaptations) != ADAPTATIONS.keys())
 

@@ -16,6 +16,7 @@ CONTINUE_PRETRAIN = replace(
     task="continue-pretrain",
     means="learn a domain from its raw text",
     formats=("text",),
+    kinds=("text",),
     block_tokens=2048,
     packs="blocks",
     packs_because="text fills every block, without padding",

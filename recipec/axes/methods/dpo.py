@@ -16,6 +16,7 @@ DPO = Method(
     means="direct preference optimization",
     section="preferences",
     formats=("preference",),
+    kinds=("pairs",),
     after=("sft",),
     module="trl",
     trainer="DPOTrainer",

@@ -16,6 +16,7 @@ SFT = Method(
     means="follow instructions: supervised fine-tuning",
     section="train",
     formats=("chat", "instruction", "prompt-completion", "text"),
+    kinds=("chat", "completion", "text"),
     after=(),
     module="trl",
     trainer="SFTTrainer",
