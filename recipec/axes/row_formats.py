@@ -29,20 +29,42 @@ class Kind:
     taught: tuple[str, ...]  # those of them that hold what is learned
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
     masked: bool  # the chat template says which tokens of a row are learned
+    flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
+    shares_prompts: bool  # rows often have the same prompt, so that a split keeps those together
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
 KINDS = {
     row.name: row
     for row in (
-        Kind(name="text", columns=("text",), taught=("text",), scored="", masked=False, template="text"),
-        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", masked=True, template="chat"),
+        Kind(
+            name="text",
+            columns=("text",),
+            taught=("text",),
+            scored="",
+            masked=False,
+            flag="",
+            shares_prompts=False,
+            template="text",
+        ),
+        Kind(
+            name="chat",
+            columns=("messages",),
+            taught=("messages",),
+            scored="",
+            masked=True,
+            flag="",
+            shares_prompts=False,
+            template="chat",
+        ),
         Kind(
             name="completion",
             columns=("prompt", "completion"),
             taught=("completion",),
             scored="completion",
             masked=False,
+            flag="",
+            shares_prompts=False,
             template="completion",
         ),
         Kind(
@@ -51,6 +73,8 @@ KINDS = {
             taught=("chosen", "rejected"),
             scored="chosen",
             masked=False,
+            flag="",
+            shares_prompts=False,
             template="pairs",
         ),
     )

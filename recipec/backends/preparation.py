@@ -75,13 +75,15 @@ def _reading(job: Job) -> dict[str, Any]:
 def _splitting(job: Job) -> dict[str, Any]:
     """How evaluation and test rows are set aside."""
     split, column = job.loaded.recipe.data.split, _split_column(job)
+    shared = any(stage.kind.shares_prompts for stage in job.stages)
     return {
         "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
         "splits_test": any(stage.value("test_fraction") for stage in job.stages),
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
-        "splits_at_random": column is None,
+        "splits_by_prompt": column is None and shared,
+        "splits_at_random": column is None and not shared,
         "split_column": column,
     }
 
@@ -128,7 +130,10 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
     """What the converted rows hold, and how they are counted."""
     kinds = [stage.kind for stage in stages]
     columns = {column for kind in kinds for column in kind.columns}
+    flagged = next((kind for kind in kinds if kind.flag), None)
     return {
+        "flag_column": flagged.flag if flagged else "",
+        "labeled_columns": [column for column in flagged.columns if column != flagged.flag] if flagged else [],
         "only_column": columns.pop() if len(columns) == 1 else "",
         "has_text": any(not stage.format.turns for stage in stages),
         "has_turns": any(stage.format.turns for stage in stages),
