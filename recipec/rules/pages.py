@@ -50,11 +50,9 @@ def explain_rule(id: str) -> str | None:
 
 def _rule_page(rule: Rule) -> str:
     title, _, body = cleandoc(rule.function.__doc__ or "").partition("\n")
-    code = rule.function.__code__
-    inputs = code.co_varnames[: code.co_argcount]
     lines = [
         f"- decides: `{rule.decides}`",
-        f"- from: {', '.join(f'`{name}`' for name in inputs) or 'nothing, it is the same everywhere'}",
+        f"- from: {', '.join(f'`{name}`' for name in rule.inputs) or 'nothing, it is the same everywhere'}",
         f"- overridden by: `{rule.key}`" if rule.key else "- overridden by: nothing",
         f"- watch: {rule.watch}",
         f"- source: {rule.source}",

@@ -64,7 +64,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger)
     for rule in preference.own_rules(context.stage.name):
-        ledger.decide(rule)
+        ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if METHODS[context.stage.name].has_reference:
         _reference(ledger, context)
     return ledger
