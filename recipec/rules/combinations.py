@@ -126,9 +126,9 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-014",
-        "packed preference pairs",
-        "DPOTrainer has no packing and only warns about padding_free",
-        "TRL 1.16 DPOConfig",
+        "packing with a trainer that takes every example whole",
+        "it has no packing, and of padding_free it only warns",
+        "TRL 1.16: of its configuration classes only SFTConfig has packing; DPOConfig.padding_free",
         "packing = false",
         lambda f: f.packing and f.method.packs == "never",
     ),
@@ -203,7 +203,7 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-032",
-        "every n-th layer recomputed, or activations in host memory, with DPO",
+        "every n-th layer recomputed, or activations in host memory, beside a reference",
         "the reference's pass switches recomputation off and on again for every layer and on the GPU, without a word: "
         "from the second step on the recipe's choice is gone",
         "TRL 1.16 models/utils.py (disable_gradient_checkpointing; run)",

@@ -64,9 +64,9 @@ PARALLEL = (
     ),
     BadCombination(
         "BAD-025",
-        "context parallelism for preference pairs",
-        "DPOTrainer scores whole sequences and knows nothing of ranks that hold a part of one",
-        "TRL 1.16 dpo_trainer (no context parallel code)",
+        "context parallelism where whole sequences are compared",
+        "the trainer scores them whole and knows nothing of ranks that hold a part of one",
+        "TRL 1.16 dpo_trainer and kto_trainer (no context parallel code)",
         "a shorter max_length, or more shards",
         lambda f: f.context > 1 and not f.method.single_pass,
     ),
