@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_recipe import line_of
 
-from recipec.cli.reasons import reason, reasons
+from recipec.cli.provenance import reason, reasons
 
 
 def ask(run, *arguments):

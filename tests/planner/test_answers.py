@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
-from recipec.cli.plan_view import plan_text
+from recipec.cli.plan import plan_text
 from recipec.planner.plan import StagePlan
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
