@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.facts.selection import Selection
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -77,6 +76,27 @@ class StagePlan:
 
     def value(self, id: str) -> object:
         return self.decisions[id].value
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """A model that was not taken, and why."""
+
+    model: str
+    params_billion: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The model that was taken from the catalog."""
+
+    model: str
+    params_billion: float
+    because: str
+    acceptable: int  # models that the recipe and the rules allow
+    known: int  # models of the catalog
+    runners_up: tuple[RunnerUp, ...]
 
 
 @dataclass(frozen=True, slots=True)

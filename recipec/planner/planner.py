@@ -16,7 +16,7 @@ from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
-from recipec.planner.plan import Plan, Stage, StagePlan
+from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.fit import Fit, fit
@@ -28,12 +28,15 @@ from recipec.rules.words import device
 from recipec.units import GIB
 
 
-def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
-    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
+def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: Selection | None = None) -> Plan | None:
+    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware.
+
+    `selection` says how the model was chosen, where the recipe does not name it.
+    """
     given = contexts(loaded, facts)
     plans = [_plan_stage(context, given, loaded, report) for context in given]
     found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
+    return Plan(tuple(found), selection) if len(found) == len(plans) else None
 
 
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:

@@ -13,7 +13,7 @@ from compiling import BASES, Tables, codes, compiled, good, texts, with_key, wit
 
 from recipec.catalog.models import model
 from recipec.compiler import Compilation
-from recipec.facts.selection import Selection
+from recipec.planner.plan import Selection
 
 CHAT = with_key(BASES["lora-single"], "model.name", "auto")
 TEXT = with_key(BASES["text"], "model.name", "auto")
