@@ -23,7 +23,6 @@ from recipec.rules.words import waiting
 from recipec.units import counted, number
 
 GIB = 2**30
-OWN = ""  # the place of the numbers that only this method has
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
@@ -45,7 +44,8 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "lora_alpha",
     "lora_dropout",
     "lora_targets",
-    OWN,
+)
+SHOWN_LATER = (  # behind the numbers that only the stage's method has
     "max_length",
     "overflow",
     "packing",
@@ -170,9 +170,8 @@ def _waits(plan: StagePlan) -> str:
 
 
 def _shown_decisions(stage: StageJob) -> list[str]:
-    own = [own.name for own in stage.method.own if own.values is None]
-    ids = [id for shown in SHOWN for id in (own if shown == OWN else [shown])]
-    return [id for id in ids if id in stage.plan.decisions]
+    own = (own.name for own in stage.method.own if own.values is None)
+    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions]
 
 
 def _row(stage: StageJob, id: str) -> Any:
@@ -208,7 +207,7 @@ def _checks(job: Job) -> list[Any]:
         "adaptation_justified": True,
         "data_prepared": True,
         "decisions_documented": True,
-        "launch_configured": job.loaded.recipe.launch.with_ != "none",
+        "launch_configured": launcher_of(job) is not None,
         "baseline_evaluation": True,
         "anti_patterns_checked": True,
         "tracking": all(_trackers(stage) for stage in stages),
@@ -222,6 +221,6 @@ def _checks(job: Job) -> list[Any]:
 
 
 def _check(job: Job, row: Checked) -> Any:
-    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu_price", "global_batch_size", "tracker"))
-    mark = fragment("x" if row.met else " ", ids.split(","))
-    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)
+    ids = ("gpu_price", "global_batch_size", "tracker")
+    mark = fragment("x" if row.met else " ", job.ids(*ids))
+    return SimpleNamespace(text=row.text, how=job.because(row.how, *ids), mark=mark, after=row.after)
