@@ -16,9 +16,9 @@ _PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
     watch="tokens_per_second: near the plan; if far below, communication is slower than assumed: check "
     "`hardware.gpu_link` and `hardware.network_gbps`",
     source="docs/rule-books/003.md, Distributed training; Stack defaults; docs/rule-books/000.md, Strategy table; "
-    "docs/rule-books/004.md, Golden rules; Zero redundancy; FSDP and DeepSpeed compared; Anti-patterns; "
-    "docs/rule-books/001.md, Decision tree: available compute; Step 6; docs/rule-books/002.md, Step 2; Step 3; "
-    f"{_PREDICTED}",
+    "docs/rule-books/004.md, Golden rules; Parallelism types; Zero redundancy; FSDP and DeepSpeed compared; "
+    "Anti-patterns; docs/rule-books/001.md, Decision tree: available compute; Step 6; docs/rule-books/002.md, Step 2; "
+    f"Step 3; {_PREDICTED}",
 )
 def strategy(fastest: str, peak: str) -> Choice:
     """Strategy: how the work of a step is spread over ranks; the fastest that fits, and the simplest of equally fast.

@@ -63,7 +63,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
         return Rejected(candidate.title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if candidate.adaptation != chosen.adaptation:
-        why = _measures(candidate) if candidate.adaptation in before else f"{chosen.adaptation} is preferred"
+        why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
         reason = f"fits, {ratio:.1f}x the time per example; {why}"
     elif ratio > 1.05:
         reason = f"fits, {ratio:.1f}x the time"
