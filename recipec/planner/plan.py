@@ -35,7 +35,7 @@ class Rejected:
 class NextBetter:
     """A better option that does not fit, and what each way to it would take."""
 
-    what: str  # "full fine-tuning", or "nothing in CPU memory" where the same would be trained
+    what: str  # "full fine-tuning", or "nothing in host memory" where the same would be trained
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
@@ -45,7 +45,7 @@ class NextBetter:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a stage asks of the machine around its GPUs; CPU memory and cores are those of one node."""
+    """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
     storage: Storage
     host: HostMemory

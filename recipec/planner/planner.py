@@ -13,7 +13,14 @@ from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
-from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
+from recipec.planner.advice.rejected import (
+    activations_kept,
+    does_not_fit,
+    known_to_fail,
+    preferred_but_passed_over,
+    rejected,
+    ruled_out,
+)
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
@@ -99,6 +106,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
+    _explain_adaptation(ledger, found, facts)
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
@@ -132,6 +140,15 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
+
+
+def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
+    """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
+    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
+        if why and decision.origin == "planner":
+            ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
