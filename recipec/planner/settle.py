@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recipec.axes import METHODS
 from recipec.estimate.work import LoraShape, Work
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -203,10 +204,10 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
 def work_of(ledger: Ledger) -> Work:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    lora_shape = None
+    method, lora_shape = METHODS[value["stage"]], None
     if value["adaptation"] == "lora":
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
-        lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
+        lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0 and not method.drops_dropout)
     return Work(
         objective=value["stage"],
         seq_len_tokens=value["max_length"],
