@@ -45,8 +45,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         # the rank's share of the global batch fits at once; predicted peak 62.1 of 79.1 GiB GPU memory
         per_device_train_batch_size=32,
-        # a global batch of 32 sequences is 32 x 1 x 1 (micro batch, gradient accumulation, data-parallel ranks)
-        gradient_accumulation_steps=1,
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,
         learning_rate=3e-4,
         lr_scheduler_type="cosine",

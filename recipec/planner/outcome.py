@@ -103,7 +103,7 @@ def _batch(layout: Layout, peak: str) -> Iterator[Ruled]:
     needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
     split = ("global_batch_size", "micro_batch_size", "world_size")
     yield rules.micro_batch_size, rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak), needs
-    parts = (layout.accumulation, layout.global_batch, layout.micro_batch, layout.mesh.data_parallel)
+    parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel)
     yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
 
 

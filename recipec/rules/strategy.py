@@ -112,7 +112,7 @@ def micro_batch_size(largest: int, steps: int, peak: str) -> Choice:
     "docs/rule-books/000.md, Gradient accumulation; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "docs/rule-books/002.md, Step 1; Best practices",
 )
-def gradient_accumulation(steps: int, global_batch_size: int, micro_batch_size: int, ranks: int) -> Choice:
+def gradient_accumulation(steps: int, global_batch_size: int, ranks: int) -> Choice:
     """Gradient accumulation: micro batches per optimizer step, what micro batch and ranks leave of the global batch.
 
     All five rule books use accumulation to reach a larger batch. Rule book 001 accumulates 8 and rule book 002 4 micro
@@ -121,8 +121,8 @@ def gradient_accumulation(steps: int, global_batch_size: int, micro_batch_size: 
 
     Where the ranks cannot make the global batch exactly, the nearest batch is taken, and the plan says so.
     """
-    product = f"{micro_batch_size} x {steps} x {ranks} (micro batch, gradient accumulation, data-parallel ranks)"
-    return Choice(steps, f"a global batch of {global_batch_size} sequences is {product}")
+    size, on = counted(global_batch_size, "sequence"), counted(ranks, "data-parallel rank")
+    return Choice(steps, f"reaches the global batch of {size} on {on}")
 
 
 @rule(

@@ -69,7 +69,6 @@ VALUES = {  # parameter name -> values that cross every threshold
     "largest": (1, 4),
     "steps": (1, 8),
     "global_batch_size": (32,),
-    "micro_batch_size": (4,),
     "ranks": (1, 8),
     "every": (0, 1, 2),
     "on_host": (False, True),

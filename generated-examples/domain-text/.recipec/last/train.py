@@ -44,8 +44,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         # more than one sequence at a time does not fit or is not faster; predicted peak 67.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=1,
-        # a global batch of 128 sequences is 1 x 128 x 1 (micro batch, gradient accumulation, data-parallel ranks)
-        gradient_accumulation_steps=128,
+        gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
         per_device_eval_batch_size=1,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",

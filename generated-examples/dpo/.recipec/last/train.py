@@ -45,8 +45,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         # the rank's share of the global batch fits at once; predicted peak 40.0 of 44.4 GiB GPU memory
         per_device_train_batch_size=8,
-        # a global batch of 32 sequences is 8 x 1 x 4 (micro batch, gradient accumulation, data-parallel ranks)
-        gradient_accumulation_steps=1,
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 4 data-parallel ranks
         per_device_eval_batch_size=8,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",

@@ -44,8 +44,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         # the rank's share of the global batch fits at once; predicted peak 35.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=8,
-        # a global batch of 64 sequences is 8 x 1 x 8 (micro batch, gradient accumulation, data-parallel ranks)
-        gradient_accumulation_steps=1,
+        gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=8,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
