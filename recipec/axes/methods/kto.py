@@ -168,5 +168,5 @@ KTO = replace(
         "kl",
         "entropy",
     ),
-    proof=("rewards_separate",),
+    proof=("starts_as_reference", "rewards_separate"),
 )
