@@ -99,6 +99,7 @@ class Method:
     config: str
     auto_class: str  # that loads the result: "AutoModelForCausalLM"
     peft_task: str  # task_type of its adapters: "CAUSAL_LM"
+    new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     passes: tuple[Pass, ...]
     head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py

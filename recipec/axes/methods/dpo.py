@@ -23,6 +23,7 @@ DPO = Method(
     config="DPOConfig",
     auto_class="AutoModelForCausalLM",
     peft_task="CAUSAL_LM",
+    new_head="",
     random_weights=False,
     passes=(
         Pass(model="policy", sequences=2, gradient=True, gives="tokens"),

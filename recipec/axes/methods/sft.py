@@ -23,6 +23,7 @@ SFT = Method(
     config="SFTConfig",
     auto_class="AutoModelForCausalLM",
     peft_task="CAUSAL_LM",
+    new_head="",
     random_weights=False,
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     head="chunked",

@@ -41,9 +41,9 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
-    targets = value.get("lora_targets", "all-linear")
+    targets, method = value.get("lora_targets", "all-linear"), METHODS[value["stage"]]
     return Combination(
-        method=METHODS[value["stage"]],
+        method=method,
         adaptation=layout.adapts,
         strategy=layout.spreads,
         precision=layout.precision,
@@ -61,6 +61,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_dropout=value.get("lora_dropout", 0.0),
+        modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
         expert=layout.mesh.expert,
