@@ -234,6 +234,14 @@ def _alignment_of_tasks() -> Clash:
     return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
 
 
+def _methods_of_tasks() -> Iterator[Clash]:
+    """A task whose method has keys of its own, and is the only one."""
+    named = ("none", *(row.alignment for row in METHODS.values() if row.alignment))
+    for task in tasks():
+        if any(row.own for row in methods_of(task)) and not any(row.alignment for row in methods_of(task)):
+            yield Clash(METHOD, named, TASK, (task,), "this task has one method", "remove method")
+
+
 def _formats_to_split() -> Clash:
     whole = tuple(row.name for row in ROW_FORMATS.values() if not row.splits)
     return Clash(OVERFLOW, ("split",), FORMAT, whole, WHY_NOT_SPLIT, 'use overflow = "drop" or "truncate"')
@@ -273,6 +281,7 @@ CLASHES: tuple[Clash, ...] = (
     ),
     *_sections_of_tasks(),
     _alignment_of_tasks(),
+    *_methods_of_tasks(),
     *_stages_of_tasks(),
     *_formats_of_tasks(),
     _formats_to_split(),
