@@ -113,6 +113,7 @@ DPO = Method(
             source=f"docs/rule-books/001.md, Anti-pattern 7; {_PAPER}",
             accepts=(0.1, 0.5),
             above=0,
+            closed=False,
             most=10,
             values=None,
             changes={},
@@ -135,6 +136,7 @@ DPO = Method(
             source=f"docs/rule-books/001.md, Step 1 (DPO); {_PAPER}",
             accepts=None,
             above=None,
+            closed=False,
             most=None,
             values={
                 "sigmoid": "the loss of the DPO paper",
