@@ -221,6 +221,14 @@ COMBINATIONS = (
         lambda f: f.compile and f.attention == "sdpa",
         refused=False,
     ),
+    BadCombination(
+        "BAD-036",
+        "model type without a class that scores",
+        "transformers has no sequence classification class for this model type, so no head for scores can be loaded",
+        "transformers 5.23 models/auto/modeling_auto.py (MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)",
+        "set `model.name` to a model of another family, such as `Qwen/Qwen3-4B`",
+        lambda f: not f.has_class,
+    ),
 )
 
 

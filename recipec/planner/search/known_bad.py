@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from recipec.axes import METHODS
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations import known_bad
@@ -48,6 +49,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         strategy=layout.spreads,
         precision=layout.precision,
         model_type=value["model_type"],
+        has_class=method.writes or MODEL_TYPES[value["model_type"]].scores,
         offload=layout.offload,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,
