@@ -112,6 +112,8 @@ class Method:
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # blocks | examples | never
     packs_because: str
+    unread: Mapping[str, str]  # columns that the trainer would use and recipec does not hand on, and what for
+    truncates: bool  # the trainer cuts rows that are longer than max_length; False: it leaves them out
     least_micro_batch: int  # examples; more than one where the loss compares the examples of a micro batch
     least_micro_batch_because: str  # "" where one is enough
     sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential
