@@ -59,8 +59,8 @@ COMBINATIONS = (
     BadCombination(
         "BAD-006",
         "lm_head in modules_to_save under FSDP",
-        "TRL multiplies by the weight of lm_head without calling the module, and each GPU keeps the gradient of its own "
-        "rows: the loss is wrong from the second step on, without an error",
+        "TRL multiplies by the weight of lm_head without calling the module, and each GPU keeps the gradient of its "
+        "own rows: the loss is wrong from the second step on, without an error",
         "run on two ranks: second loss 5.9497, 5.9105 in one process; TRL 1.16 trainer/utils.py (full_tensor)",
         'set `train.strategy = "zero2"` or `"zero3"`',
         lambda f: "lm_head" in f.modules_to_save and not f.adaptation.trains_all and f.fsdp,

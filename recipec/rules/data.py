@@ -119,9 +119,7 @@ def overflow(stage: str) -> Choice:
     if method_of(stage).of_text:
         return Choice("split", "raw text is split into blocks, so no token is lost")
     if not method_of(stage).truncates:
-        return Choice(
-            "drop", f"{method_of(stage).trainer} leaves longer rows out, so recipec drops and counts them first"
-        )
+        return Choice("drop", f"{method_of(stage).trainer} leaves longer rows out, so recipec counts and drops them")
     return Choice("drop", "a truncated answer has no end-of-turn token, and the model would not learn to stop")
 
 

@@ -77,8 +77,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"recompute_every": 2, "strategy": "fsdp", "method": "dpo"},
         [{"recompute_every": 1}, {"method": "sft"}],
     ),
-    "BAD-036": ({"has_class": False}, [{"has_class": True}]),
     "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
+    "BAD-036": ({"has_class": False}, [{"has_class": True}]),
 }
 
 
