@@ -144,7 +144,7 @@ def _meanings(meanings: Iterable[str | None]) -> str:
 
 
 _NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
-_ALIGNED = " and ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment or row.own))
+_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment or row.own))
 _AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
 
 Alignment = create_model(
