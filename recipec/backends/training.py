@@ -54,7 +54,7 @@ def summary(stage: StageJob) -> str:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
-    return f"{row.title.capitalize()} of {start} for {stage.job.name}: {how}, {count:,} rows."
+    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows."
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
