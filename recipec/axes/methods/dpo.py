@@ -154,5 +154,5 @@ DPO = Method(
         ),
     ),
     metrics=("rewards/margins", "rewards/accuracies", "rewards/chosen", "logps/chosen", "entropy"),
-    proof=("loss_halves", "margins_rise"),
+    proof=("starts_as_reference", "loss_halves", "margins_rise"),
 )
