@@ -1,41 +1,58 @@
 """Kahneman-Tversky optimization: single answers, each labeled desirable or undesirable."""
 
-from dataclasses import replace
+from recipec.axes.method import Default, Method, Own, Pass
 
-from recipec.axes.method import Default, Own, Pass
-from recipec.axes.methods.dpo import DPO
-
-_TABLE = "docs/rule-books.md, 001, Key Hyperparameter Rules (DPO)"
+_TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "KTO (arXiv 2402.01306, 2024)"
 _DOCS = "TRL documentation, KTO Trainer"
 
 _POLICY = Pass(model="policy", sequences=1, gradient=True, gives="tokens")
 _REFERENCE = Pass(model="reference", sequences=1, gradient=False, gives="tokens")
-_MISMATCHED = replace(
-    _POLICY, gradient=False
-)  # the prompt with the answer of another row: what the KL is estimated from
+# The prompt with the answer of another row: what the KL is estimated from.
+_MISMATCHED = Pass(model="policy", sequences=1, gradient=False, gives="tokens")
 
-KTO = replace(
-    DPO,
+KTO = Method(
     name="kto",
     title="Kahneman-Tversky optimization",
     learns="from single answers: to give desirable ones more often and undesirable ones less often, close to the model "
     "it starts from",
+    full_name="full fine-tuning",
     source=f"{_PAPER}; TRL 1.16 trainer/kto_trainer.py",
+    task="align",
     alignment="kto",
     means="Kahneman-Tversky optimization, from single answers that are labeled good or bad",
+    section="preferences",
     formats=("unpaired-preference", "preference"),
     kinds=("unpaired",),
+    after=("sft",),
+    module="trl",
     trainer="KTOTrainer",
     config="KTOConfig",
+    auto_class="AutoModelForCausalLM",
+    peft_task="CAUSAL_LM",
+    new_head="",
+    random_weights=False,
     passes=(_MISMATCHED, _POLICY, _REFERENCE, _REFERENCE),
+    head="chunked",
     loss="unpaired",
     loss_outputs=("log_probs", "entropy", "mean_logits"),
+    generates=False,
+    block_tokens=None,
+    packs="never",
     packs_because="KTOTrainer takes every answer whole",
+    unread={},
+    truncates=True,
     least_micro_batch=2,
     least_micro_batch_because="the KL is estimated from prompts with the answers of other rows of the micro batch",
     sampling="sequential",
     sampling_because="shuffled by prepare_data.py; an estimate of the KL needs the order to stay",
+    drops_dropout=True,
+    keeps_recomputation=False,
+    accumulates_by_tokens=False,
+    adaptations=("lora", "qlora", "full"),
+    adaptations_because="",
+    preferred=("lora", "qlora", "full"),
+    preferred_because="without its adapter the model is the reference, so LoRA needs no second copy of the weights",
     learning_rate=(
         Default(
             5e-6,
@@ -60,6 +77,32 @@ KTO = replace(
     global_batch=(
         Default(32, "the batch of all experiments of the paper", f"{_PAPER}, appendix; {_DOCS} (16 to 128)", (16, 128)),
     ),
+    weight_decay=(Default(0.01, "usual start for fine-tuning", _TABLE, accepts=(0.0, 0.1)),),
+    adam_beta2=(
+        Default(
+            0.999,
+            "default of AdamW, which averages squared gradients over about 1,000 steps",
+            "docs/rule-books/002.md, Step 2; torch 2.13 optim/adamw.py",
+        ),
+    ),
+    lora_rank=(
+        Default(
+            32,
+            "more than 100,000 answers can use more capacity than the usual rank of 16",
+            _TABLE,
+            (16, 64),
+            sizes=(">100K",),
+        ),
+        Default(16, "usual start; harder tasks need more", _TABLE, accepts=(16, 64)),
+    ),
+    lora_alpha_most=64,
+    lora_dropout=(
+        Default(
+            0.0,
+            "KTO compares the policy with its reference, and dropout noise would count as a preference",
+            "TRL 1.16 trainer/kto_config.py (disable_dropout)",
+        ),
+    ),
     own=(
         Own(
             id="KTO-001",
@@ -74,6 +117,7 @@ KTO = replace(
             source=f"{_PAPER}; {_DOCS}, Learning rate recommendations",
             accepts=(0.01, 0.5),
             above=0,
+            closed=False,
             most=10,
             values=None,
             changes={},
@@ -96,6 +140,7 @@ KTO = replace(
             source=f"{_PAPER}; APO (arXiv 2408.06266, 2024)",
             accepts=None,
             above=None,
+            closed=False,
             most=None,
             values={
                 "kto": "the loss of the KTO paper",
@@ -129,6 +174,7 @@ KTO = replace(
             source=f"{_PAPER}, section on hyperparameters; {_DOCS}, Imbalanced data; TRL 1.16 trainer/kto_trainer.py",
             accepts=None,
             above=0,
+            closed=False,
             most=1000,
             values=None,
             changes={},
@@ -151,6 +197,7 @@ KTO = replace(
             source=f"{_PAPER}, section on hyperparameters; {_DOCS}, Imbalanced data; TRL 1.16 trainer/kto_trainer.py",
             accepts=None,
             above=0,
+            closed=False,
             most=1000,
             values=None,
             changes={},

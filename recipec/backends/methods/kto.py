@@ -22,5 +22,10 @@ BACKEND = MethodBackend(
     takes_template=False,
     part=nothing,
     taught="rows/taught/unpaired.py.j2",
-    measure=Measure(template="measures/unpaired.py.j2", imports=(), reads=("encode", "opening")),
+    measure=Measure(
+        template="measures/unpaired.py.j2",
+        metrics=("desirable_loss", "undesirable_loss", "label_auc"),
+        imports=(),
+        reads=("encode", "opening"),
+    ),
 )
