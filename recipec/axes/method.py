@@ -23,7 +23,7 @@ class Default:
 
     value: float
     because: str  # the fact that decides, without the value
-    source: str  # public: a paper with its arXiv number, a library file with its version
+    source: str  # public: `docs/rule-books/001.md, Step 4; Rules`, a paper with its arXiv number, a library file
     accepts: tuple[float, float] | None = None  # inclusive; a recipe's value outside it is warned about
     adaptations: tuple[str, ...] = ()  # names of recipec.axes.adaptations
     sizes: tuple[str, ...] = ()  # rows of the table of data sizes: "<1K", "1K-10K", "10K-100K", ">100K"
