@@ -88,12 +88,14 @@ def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> fl
 
 
 def _offloaded(states: States, layout: Layout) -> States:
-    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights."""
+    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights, and those of other models,
+    whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
+    """
     if layout.offload == "none":
         return states
     moved = {"master_weights", "optimizer_states"}
     if layout.spreads.shards_weights:
-        moved |= {"weights", "adapters"}
+        moved |= {"weights", "adapters", "reference_model", "teacher_model"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
     return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)

@@ -95,6 +95,18 @@ def test_only_zero3_shards_a_teacher(strategy, share):
     assert gathered == (TEACHER if strategy == "zero3" else 0)
 
 
+def test_zero3_offload_moves_the_other_models_too():
+    """TRL hands their engines the policy's configuration, offload_param included."""
+    for objective, teacher, term in (("dpo", None, "reference_model"), ("distill", LARGE, "teacher_model")):
+        work = Work(objective=objective, teacher=teacher)
+        kept, moved = (
+            step_memory(LLAMA_8B, layout("full", 1, 8, strategy, offload="cpu"), work)
+            for strategy in ("zero2", "zero3")
+        )
+        assert term in kept.terms and term not in moved.terms
+        assert moved.host_bytes > step_memory(LLAMA_8B, layout("full", 1, 8, "zero3"), work).terms[term]
+
+
 def test_a_teacher_costs_its_forward_its_disk_and_its_loading():
     shape, work = layout("full", 1, 8, "ddp"), Work(objective="distill", teacher=LARGE)
     taught, alone = flops(shape, work), flops(shape, Work(head="hf"))
