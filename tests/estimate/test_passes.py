@@ -99,10 +99,8 @@ def test_zero3_offload_moves_the_other_models_too():
     """TRL hands their engines the policy's configuration, offload_param included."""
     for objective, teacher, term in (("dpo", None, "reference_model"), ("distill", LARGE, "teacher_model")):
         work = Work(objective=objective, teacher=teacher)
-        kept, moved = (
-            step_memory(LLAMA_8B, layout("full", 1, 8, strategy, offload="cpu"), work)
-            for strategy in ("zero2", "zero3")
-        )
+        zero2, zero3 = (layout("full", 1, 8, strategy, offload="cpu") for strategy in ("zero2", "zero3"))
+        kept, moved = (step_memory(LLAMA_8B, shape, work) for shape in (zero2, zero3))
         assert term in kept.terms and term not in moved.terms
         assert moved.host_bytes > step_memory(LLAMA_8B, layout("full", 1, 8, "zero3"), work).terms[term]
 
@@ -112,11 +110,22 @@ def test_a_teacher_costs_its_forward_its_disk_and_its_loading():
     taught, alone = flops(shape, work), flops(shape, Work(head="hf"))
     forward = forward_flops(LARGE, 2048)
     assert taught.products - alone.products == pytest.approx(forward.layers + forward.head)
+    assert taught.attention - alone.attention == pytest.approx(forward.attention)
     assert taught.model - alone.model == pytest.approx(forward.layers + forward.head + forward.attention)
     disk = [run_storage(LLAMA_8B, shape, each, 3, 10**6).hub_cache_bytes for each in (work, Work())]
     assert disk[0] - disk[1] == TEACHER
     host = [host_memory(LLAMA_8B, shape, each, 8).needed_bytes for each in (work, Work())]
     assert host[0] - host[1] == 8 * TEACHER
+
+
+def test_what_a_teachers_layers_move_takes_time():
+    """Norms on queries and keys: next to no weights, another 37 kB per token and layer."""
+    card, shape = gpu("h100"), layout(batch=4)
+    plain, normed = (
+        step_time(LLAMA_8B, shape, Work(objective="distill", lora=LORA, teacher=teacher), card, link_of(card))
+        for teacher in (LARGE, replace(LARGE, qk_norm="full"))
+    )
+    assert normed.seconds_per_step > 1.002 * plain.seconds_per_step
 
 
 def test_a_step_with_a_teacher_takes_longer_by_more_than_its_products():
