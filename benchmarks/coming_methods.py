@@ -20,10 +20,12 @@ KTO = replace(
     trainer="KTOTrainer",
     config="KTOConfig",
     passes=(
-        Pass(model=POLICY, sequences=1, gradient=False),  # on mismatched completions, as the reference's first
-        Pass(model=POLICY, sequences=1, gradient=True),
-        Pass(model=REFERENCE, sequences=1, gradient=False),
-        Pass(model=REFERENCE, sequences=1, gradient=False),
+        Pass(
+            model=POLICY, sequences=1, gradient=False, gives="tokens"
+        ),  # on mismatched completions, as the reference's first
+        Pass(model=POLICY, sequences=1, gradient=True, gives="tokens"),
+        Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),
+        Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),
     ),
     loss="unpaired",
     loss_outputs=("log_probs", "entropy", "mean_logits"),
@@ -35,7 +37,7 @@ REWARD = replace(
     config="RewardConfig",
     auto_class="AutoModelForSequenceClassification",
     peft_task="SEQ_CLS",
-    passes=(Pass(model=POLICY, sequences=2, gradient=True),),
+    passes=(Pass(model=POLICY, sequences=2, gradient=True, gives="score"),),
     head="scalar",
     loss="ranking",
     loss_outputs=(),
@@ -46,7 +48,10 @@ DISTILL = replace(
     name="distill",
     trainer="GKDTrainer",
     config="GKDConfig",
-    passes=(Pass(model=POLICY, sequences=1, gradient=True), Pass(model=TEACHER, sequences=1, gradient=False)),
+    passes=(
+        Pass(model=POLICY, sequences=1, gradient=True, gives="tokens"),
+        Pass(model=TEACHER, sequences=1, gradient=False, gives="tokens"),
+    ),
     head="divergence",
     loss="divergence",
     loss_outputs=(),

@@ -15,7 +15,7 @@ from benchmarks.published import RESULTS, Case, Row, Unmodelled, card_of, rows
 from benchmarks.report import Score, publish
 from benchmarks.stacks import case_of
 from recipec.estimate.memory import step_memory
-from recipec.planner.choose import usable_bytes
+from recipec.planner.search.candidates import usable_bytes
 
 GIB = 1 << 30
 _UNITS = {"GiB": GIB, "GB": 1e9}

@@ -15,11 +15,11 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather
 from recipec.planner import Plan, plan_recipe
-from recipec.planner.buildable import check_buildable
+from recipec.planner.advice.limits import check_buildable, check_limits
+from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
-from recipec.planner.limits import check_limits
 from recipec.recipe import LoadedRecipe, load_recipe
-from recipec.recipe.shipped import shipped_recipes_folder
+from recipec.recipe.extends import shipped_recipes_folder
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
 from recipec.selection import choose_model
@@ -52,10 +52,11 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     report = Report()
     loaded = load_recipe(path, report)
     given = gather(loaded, report) if loaded else None
-    facts = choose_model(loaded, given, report) if loaded and given else None
-    plan = plan_recipe(loaded, facts, report) if loaded and facts else None
+    facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
+    plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
     if plan and facts and loaded:
-        check_limits(loaded, facts.model, plan, report)
+        check_limits(loaded, facts.model.licence, plan, report)
+        warn(loaded, facts.model, plan, report)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})

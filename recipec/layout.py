@@ -86,6 +86,11 @@ class Layout:
         return self.offload == "none" and not self.activation_offload
 
     @property
+    def can_be_built(self) -> bool:
+        """Whether no layer is shared between ranks: transformers 5.23 cannot resume a model that is split at load."""
+        return self.mesh.ranks_per_layer == 1
+
+    @property
     def recompute_interval(self) -> int:
         """One of how many layers is recomputed; 0 where none is."""
         return self.recompute_every if self.checkpointing else 0

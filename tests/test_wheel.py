@@ -1,4 +1,4 @@
-"""An installed wheel works from any folder: templates, presets and catalog are inside it."""
+"""An installed wheel works from any folder: templates, presets, catalog and rule books are inside it."""
 
 from __future__ import annotations
 
@@ -38,4 +38,8 @@ def test_a_wheel_builds_a_bundle_far_from_the_repository(tmp_path: Path) -> None
     build = [sys.executable, "-P", "-m", "recipec", "build", "recipe.toml", "-o", "out"]
     subprocess.run(build, cwd=work, env=environment, check=True)
 
+    explain = [sys.executable, "-P", "-m", "recipec", "explain", "001"]
+    page = subprocess.run(explain, cwd=work, env=environment, check=True, capture_output=True, encoding="utf-8").stdout
+
+    assert page.startswith("# Rule book 001: ")
     assert "Mistral-7B-Instruct-v0.3" in (work / "out" / "train.py").read_text()

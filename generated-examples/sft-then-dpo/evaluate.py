@@ -11,14 +11,18 @@ import argparse
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parent / "stages/2-dpo"))  # for its rows.py
 
 import torch
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from rows import encode, opening
 
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen2.5-7B"
@@ -54,7 +58,7 @@ def main() -> None:
 
 def digest() -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), BUNDLE / "chat_template.jinja")
+    files = (ROWS, Path(__file__), BUNDLE / "stages/2-dpo/rows.py", BUNDLE / "chat_template.jinja")
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     return found.hexdigest()
 
@@ -107,27 +111,16 @@ def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -
     return loss.item(), int(mask.sum())
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str = "chosen") -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those after the prompt."""
-    prompt = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
-    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
-    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
-
-
-def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The prompt, ready for an answer."""
-    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, tokenize=False)
-
-
 @torch.no_grad()
 def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions."""
     samples = []
     for row in rows.select(range(min(SAMPLES, len(rows)))):
         question = opening(row, tokenizer)
-        inputs = tokenizer(question, return_tensors="pt", add_special_tokens=False).to(model.device)
-        output = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-        samples.append({"question": question, "answer": tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])})
+        ids = torch.tensor([question], device=model.device)
+        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
+        answered = tokenizer.decode(output[0, len(question) :])
+        samples.append({"question": tokenizer.decode(question), "answer": answered})
     return samples
 
 

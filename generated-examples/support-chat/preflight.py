@@ -10,8 +10,10 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
-from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
+from transformers import Trainer, TrainerCallback
 from transformers.modeling_layers import GradientCheckpointingLayer
+
+from rows import ends_with_stop, trained_text, trained_tokens
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
@@ -57,7 +59,7 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
-    if not trained_tokens(rows):
+    if not trained_tokens(first(rows)):
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
@@ -71,31 +73,6 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
-
-
-def trained_tokens(rows: Dataset) -> int:
-    """How many tokens the first rows teach."""
-    return sum(label != -100 for row in first(rows) for label in row["labels"])
-
-
-def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The row as text, with every trained stretch between [[ and ]]."""
-    text, span, trained = "", [], False
-    for token, label in zip([*row["input_ids"], None], [*row["labels"], None], strict=True):
-        if span and (token is None or (label != -100) != trained):
-            text += f"[[{tokenizer.decode(span)}]]" if trained else tokenizer.decode(span)
-            span = []
-        span.append(token)
-        trained = label != -100
-    return text
-
-
-def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether the last trained token, white space aside, is one that ends a turn."""
-    tokens = [label for label in row["labels"] if label != -100]
-    while tokens and not tokenizer.decode(tokens[-1]).strip():
-        tokens.pop()
-    return bool(tokens) and (tokens[-1] == tokenizer.eos_token_id or tokens[-1] in tokenizer.added_tokens_decoder)
 
 
 class RunGuard(TrainerCallback):
@@ -160,7 +137,7 @@ def run_facts(trainer: Trainer) -> dict:
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
         "rows": len(trainer.train_dataset),
-        "trained_tokens": trained_tokens(trainer.train_dataset),
+        "trained_tokens": trained_tokens(first(trainer.train_dataset)),
     }
 
 

@@ -20,7 +20,8 @@ import torch
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
+
+from rows import encode, opening
 
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen3-8B"
@@ -56,7 +57,7 @@ def main() -> None:
 
 def digest() -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__))
+    files = (ROWS, Path(__file__), BUNDLE / "rows.py")
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     return found.hexdigest()
 
@@ -106,30 +107,16 @@ def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -
     return loss.item(), int(mask.sum())
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those of the assistant."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
-    encoded = tokenizer.apply_chat_template(
-        row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-    )
-    return encoded["input_ids"], encoded["assistant_masks"]
-
-
-def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The conversation up to the assistant's last answer."""
-    last = max(index for index, message in enumerate(row["messages"]) if message["role"] == "assistant")
-    return tokenizer.apply_chat_template(row["messages"][:last], add_generation_prompt=True, tokenize=False)
-
-
 @torch.no_grad()
 def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions."""
     samples = []
     for row in rows.select(range(min(SAMPLES, len(rows)))):
         question = opening(row, tokenizer)
-        inputs = tokenizer(question, return_tensors="pt", add_special_tokens=False).to(model.device)
-        output = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-        samples.append({"question": question, "answer": tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])})
+        ids = torch.tensor([question], device=model.device)
+        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
+        answered = tokenizer.decode(output[0, len(question) :])
+        samples.append({"question": tokenizer.decode(question), "answer": answered})
     return samples
 
 

@@ -1,19 +1,25 @@
 """The four axes as data: methods, strategies, adaptations and row formats. Nothing outside compares their names."""
 
-from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of
+from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of, families, meant_by
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.row_formats import KINDS, ROW_FORMATS, Kind, Role, RowFormat
-from recipec.axes.strategies import STRATEGIES, Strategy
+from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
+from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
+from recipec.axes.tasks import formats_of, methods_of, readers, stages_of, tasks
 
 __all__ = [
     "ADAPTATIONS",
     "BASES",
+    "COMMON_SECTION",
     "KINDS",
     "METHODS",
+    "OFFLOADS",
     "ROW_FORMATS",
+    "SECTIONS",
     "STRATEGIES",
     "Adaptation",
+    "DataSection",
     "Default",
     "Kind",
     "Method",
@@ -23,4 +29,11 @@ __all__ = [
     "RowFormat",
     "Strategy",
     "adaptation_of",
+    "families",
+    "formats_of",
+    "meant_by",
+    "methods_of",
+    "readers",
+    "stages_of",
+    "tasks",
 ]

@@ -18,10 +18,14 @@ class Adaptation:
     trains_all: bool  # every weight, not an adapter beside them
     reference: str  # what serves preference methods as the frozen start: model (a second copy) | adapter-off
     config: str  # the class of peft; "" where there is none
+    table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
     packages: tuple[str, ...]  # that a bundle needs for it
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
+    toy_learning_rate: float  # AdamW's, at which some 100,000 random weights learn one batch by heart
+    result: str  # what they are, at the start of a sentence: "A LoRA adapter"
     merges: bool  # into one model that loads without PEFT
+    unasked: bool  # the planner may take it where the recipe leaves it open
     above: str  # the next larger one; "" for the largest
     asked_by: str  # the line of [train] that asks for it against the rules' order
     because: str  # why it is taken
@@ -43,9 +47,13 @@ _LORA = {
     "trains_all": False,
     "reference": "adapter-off",
     "config": "LoraConfig",
+    "table": "lora",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
+    "toy_learning_rate": 2e-2,
+    "result": "A LoRA adapter",
     "merges": True,
+    "unasked": True,
 }
 
 LORA = Adaptation(
@@ -58,8 +66,9 @@ LORA = Adaptation(
     packages=("peft",),
     above="full",
     asked_by='train.quantization = "none"',
-    because="LoRA on an unquantised base: about 1 % of the parameters, exact merge, the default of 001 and 003",
-    source="LoRA (arXiv 2106.09685, 2021)",
+    because="LoRA trains a small share of the parameters, and its adapter merges exactly into the unquantized base "
+    "model",
+    source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; LoRA (arXiv 2106.09685, 2021)",
 )
 QLORA = Adaptation(
     **_LORA,
@@ -71,9 +80,9 @@ QLORA = Adaptation(
     packages=("peft", "bitsandbytes"),
     above="lora",
     asked_by='train.adaptation = "qlora"',
-    because="LoRA on a 4-bit NF4 base: a quarter of the base's bf16 size, slower steps, and a merged model that "
-    "differs slightly from what was trained (peft #1043)",
-    source="QLoRA (arXiv 2305.14314, 2023)",
+    because="QLoRA stores the base model in a quarter of its bf16 size; the merged model differs slightly from the "
+    "trained one (PEFT #1043)",
+    source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; QLoRA (arXiv 2305.14314, 2023)",
 )
 FULL = Adaptation(
     name="full",
@@ -85,14 +94,18 @@ FULL = Adaptation(
     trains_all=True,
     reference="model",
     config="",
+    table="",
     packages=(),
     saves=("config.json",),
     weights="model*.safetensors",
+    toy_learning_rate=5e-3,
+    result="A whole model with its tokenizer",
     merges=False,
+    unasked=True,
     above="",
     asked_by='train.adaptation = "full"',
-    because="full fine-tuning: the largest shift, 16 bytes per parameter with AdamW; for over 100K rows, new knowledge",
-    source="Llama 2 (arXiv 2307.09288, 2023), section 3.1",
+    because="full fine-tuning changes the model most; it is for large data sets and new knowledge",
+    source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
 ADAPTATIONS = {row.name: row for row in (LORA, QLORA, FULL)}
@@ -105,13 +118,19 @@ class Base:
     name: str  # the value of train.quantization
     means: str
     bits: int | None  # None: those of the compute type
+    not_on_cpu: str  # why no run on a CPU can have it; "" where it can
 
 
 BASES = {
     row.name: row
     for row in (
-        Base(name="none", means="the base as it is", bits=None),
-        Base(name="nf4", means="the frozen base in 4-bit NormalFloat", bits=4),
+        Base(name="none", means="the base as it is", bits=None, not_on_cpu=""),
+        Base(
+            name="nf4",
+            means="the frozen base in 4-bit NormalFloat",
+            bits=4,
+            not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",
+        ),
     )
 }
 
@@ -125,3 +144,9 @@ def families() -> dict[str, str]:
     """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
     named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
     return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
+
+
+def meant_by(adaptation: str) -> tuple[Adaptation, ...]:
+    """The rows that a value of train.adaptation can mean: those of a family, or one on its quantized base."""
+    family = tuple(row for row in ADAPTATIONS.values() if row.family == adaptation)
+    return family or tuple(row for row in ADAPTATIONS.values() if row.name == adaptation)

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from recipec.axes.sections import COMMON_SECTION
+
 
 @dataclass(frozen=True, slots=True)
 class Default:
@@ -37,9 +39,10 @@ POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # models of a pas
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # POLICY, REFERENCE or TEACHER
+    model: str  # POLICY, REFERENCE or TEACHER; for others the decision of that name says which model
     sequences: int  # per example
     gradient: bool
+    gives: str  # tokens: probabilities over the policy's vocabulary | score: one number for a sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,12 @@ class Own:
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
     watch: str
     page: str  # what `recipec explain ID` says
+
+    def allows(self, value: float | str) -> bool:
+        """Whether a recipe may set it to the value."""
+        if self.values is not None:
+            return value in self.values
+        return isinstance(value, int | float) and self.above < value <= self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +111,7 @@ class Method:
     accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps
     # its hyperparameters
     adaptations: tuple[str, ...]  # names of recipec.axes.adaptations that it can run with
+    adaptations_because: str  # why with no other; "" where it runs with all
     preferred: tuple[str, ...]  # the order that it wants them in; empty: the rules decide
     preferred_because: str
     learning_rate: Defaults
@@ -124,6 +134,11 @@ class Method:
         return next(part.sequences for part in self.passes if part.gradient)
 
     @property
+    def single_pass(self) -> bool:
+        """Whether a step is one pass of the policy over one sequence per example."""
+        return len(self.passes) == 1 and self.sequences_per_example == 1
+
+    @property
     def scorings(self) -> tuple[Pass, ...]:
         """The passes without a gradient."""
         return tuple(part for part in self.passes if not part.gradient)
@@ -131,6 +146,11 @@ class Method:
     def scored(self, *models: str) -> float:
         """Sequences that `models` score without a gradient, per sequence that is learned from."""
         return sum(part.sequences for part in self.scorings if part.model in models) / self.sequences_per_example
+
+    @property
+    def writes(self) -> bool:
+        """Whether its result writes text, rather than scores it."""
+        return self.auto_class == "AutoModelForCausalLM"
 
     @property
     def has_reference(self) -> bool:
@@ -142,11 +162,25 @@ class Method:
         """Whether another model scores the rows too."""
         return any(part.model == TEACHER for part in self.passes)
 
+    @property
+    def other_models(self) -> tuple[Pass, ...]:
+        """The passes of models that are neither what is trained nor its frozen start."""
+        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
+
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
-        return self.section if self.section in sections else "train"
+        return self.section if self.section in sections else COMMON_SECTION
+
+    @property
+    def adapter_class(self) -> str:
+        """PEFT's class that loads the result together with its base."""
+        return self.auto_class.replace("Auto", "AutoPeft", 1)
 
     @property
     def of_text(self) -> bool:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None
+
+    def can_set(self, key: str, value: float | str) -> bool:
+        """Whether [alignment] may give that key that value for it."""
+        return any(own.key == key and own.allows(value) for own in self.own)

@@ -17,6 +17,7 @@ class Role:
     aliases: tuple[str, ...]  # names that are understood without being told, the usual one first
     required: bool
     holds: tuple[str, ...]  # of strings, messages, from-value (messages with `from` and `value`), flags
+    becomes: str  # the column of the kind that it ends up in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +28,21 @@ class Kind:
     columns: tuple[str, ...]
     taught: tuple[str, ...]  # those of them that hold what is learned
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
+    masked: bool  # the chat template says which tokens of a row are learned
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
 KINDS = {
     row.name: row
     for row in (
-        Kind(name="text", columns=("text",), taught=("text",), scored="", template="text"),
-        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", template="chat"),
+        Kind(name="text", columns=("text",), taught=("text",), scored="", masked=False, template="text"),
+        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", masked=True, template="chat"),
         Kind(
             name="completion",
             columns=("prompt", "completion"),
             taught=("completion",),
             scored="completion",
+            masked=False,
             template="completion",
         ),
         Kind(
@@ -47,6 +50,7 @@ KINDS = {
             columns=("prompt", "chosen", "rejected"),
             taught=("chosen", "rejected"),
             scored="chosen",
+            masked=False,
             template="pairs",
         ),
     )
@@ -60,17 +64,23 @@ class RowFormat:
     name: str  # the value of data.format
     means: str  # for editors
     kind: str  # what preparation makes of it
+    unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     roles: tuple[Role, ...]
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
     turns: bool  # rows are rendered with a chat template
     wraps: bool  # strings become messages: a question of the user, an answer of the assistant
     implicit: str  # a role that other roles may hold the beginning of; "" where there is none
-    recognized: str  # how a person recognises it
+    recognized: str  # how a person recognizes it
+    usual: str  # the method that such rows are most often for: a name of recipec.axes.methods
 
     @property
     def required(self) -> tuple[Role, ...]:
         return tuple(role for role in self.roles if role.required)
+
+    def may_lack(self, role: str) -> bool:
+        """Whether a row may leave the role out, or null, though others have it. An implicit one is in all or none."""
+        return not self.role(role).required and role != self.implicit
 
     def role(self, name: str) -> Role:
         """The role of that name; raises StopIteration where there is none."""
@@ -84,10 +94,11 @@ PREFERENCE = RowFormat(
     name="preference",
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
+    unrolled="",
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS),
-        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS),
-        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS),
+        Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
+        Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
+        Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
     ),
     splits=False,
     loss_on="completion",
@@ -95,17 +106,20 @@ PREFERENCE = RowFormat(
     wraps=True,
     implicit="prompt",
     recognized="`chosen` and `rejected`, and a `prompt` unless both begin with the same messages",
+    usual="dpo",
 )
 CHAT = RowFormat(
     name="chat",
     means="lists of messages with roles",
     kind="chat",
+    unrolled="completion",
     roles=(
         Role(
             name="messages",
             aliases=("messages", "conversations", "conversation"),
             required=True,
             holds=("messages", "from-value"),
+            becomes="messages",
         ),
     ),
     splits=False,
@@ -114,15 +128,17 @@ CHAT = RowFormat(
     wraps=False,
     implicit="",
     recognized="`messages`: a list of `role` and `content`, or of `from` and `value`",
+    usual="sft",
 )
 INSTRUCTION = RowFormat(
     name="instruction",
     means="an instruction, perhaps an input, and the output",
     kind="completion",
+    unrolled="",
     roles=(
-        Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS),
-        Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS),
-        Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS),
+        Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS, becomes="prompt"),
+        Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
+        Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
     splits=False,
     loss_on="completion",
@@ -130,14 +146,22 @@ INSTRUCTION = RowFormat(
     wraps=False,
     implicit="",
     recognized="`instruction` and `output`, and an `input` that may be empty",
+    usual="sft",
 )
 PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
     means="a prompt and its completion",
     kind="completion",
+    unrolled="",
     roles=(
-        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS),
-        Role(name="completion", aliases=("completion", "response", "answer"), required=True, holds=_TURNS),
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
+        Role(
+            name="completion",
+            aliases=("completion", "response", "answer"),
+            required=True,
+            holds=_TURNS,
+            becomes="completion",
+        ),
     ),
     splits=False,
     loss_on="completion",
@@ -145,18 +169,21 @@ PROMPT_COMPLETION = RowFormat(
     wraps=True,
     implicit="",
     recognized="`prompt` and `completion`, as texts or as lists of messages",
+    usual="sft",
 )
 TEXT = RowFormat(
     name="text",
     means="raw text",
     kind="text",
-    roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS),),
+    unrolled="",
+    roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
     splits=True,
     loss_on="all",
     turns=False,
     wraps=False,
     implicit="",
     recognized="`text`, or .txt files",
+    usual="continue-pretrain",
 )
 
 # In the order in which a row is tried against them.

@@ -6,9 +6,10 @@ from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifacts
 from recipec.backends.job import Job
-from recipec.backends.launching import launch_artifacts
+from recipec.backends.launchers import launch_artifacts
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
+from recipec.backends.rows import rows_artifact
 from recipec.backends.training import training_artifacts
 from recipec.render.artifact import Artifact
 
@@ -17,7 +18,7 @@ def lower(job: Job) -> list[Artifact]:
     """Every file of the bundle, in the order of its README."""
     files = document_artifacts(job)
     for stage in job.stages:
-        files += training_artifacts(stage)
+        files += [*training_artifacts(stage), rows_artifact(stage)]
     files += preparation_artifacts(job) + evaluation_artifacts(job)
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)

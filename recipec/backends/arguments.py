@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.backends.job import StageJob
+from recipec.backends.methods import BACKENDS
+from recipec.backends.models import weights_dtype
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
@@ -30,7 +32,7 @@ SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluate
 
 
 def training_config(stage: StageJob) -> Call:
-    """SFTConfig or DPOConfig of the stage."""
+    """The configuration of the stage's trainer."""
     groups = (_run, _batch, _optimizer, _numerics, _rows, _evaluation, _checkpoints, _logging, _loader, _model)
     return Call(stage.method.config, [arg for group in groups for arg in group(stage)] + _verbatim(stage))
 
@@ -90,7 +92,7 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
-    yield from stage.sharder.arguments(stage.run)
+    yield from stage.engine.arguments(stage.run)
 
 
 def _recomputation(stage: StageJob) -> dict[str, Any]:
@@ -105,38 +107,24 @@ def _recomputation(stage: StageJob) -> dict[str, Any]:
 
 def _recomputed(stage: StageJob) -> str:
     """A note on what is not usual; FSDP's own switch is not used, since its wrappers hide adapters from a save."""
-    sharded = "inside FSDP2's hooks: recomputing gathers no weights again" if stage.plan.layout.fsdp else ""
     some = "the other layers keep their activations" if stage.value("recompute_every") > 1 else ""
     hosted = "inputs of recomputed layers wait in pinned host memory" if stage.value("activation_offload") else ""
-    return "; ".join(filter(None, (sharded, some, hosted)))
+    return "; ".join(filter(None, (stage.engine.recomputing, some, hosted)))
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("max_length", "max_length", note=True)
-    if stage.method.preference:
-        yield stage.arg("beta", "beta")
-        yield stage.arg("loss_type", "dpo_loss", [stage.value("dpo_loss")])
-        if stage.value("dpo_loss") == "robust":
-            yield stage.arg("label_smoothing", "dpo_loss", 0.1)
-        dropout = stage.value("lora_dropout") if stage.lora else 0.0
-        yield Arg("disable_dropout", not dropout, stage.ids("lora_dropout" if stage.lora else "adaptation"))
-    else:
-        yield from _supervised_rows(stage)
-    if has_template_file(stage) and stage.plan.stage.starts_from is None and not stage.method.preference:
-        yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
+    yield from BACKENDS[stage.name].arguments(stage)
+    if stage.method.drops_dropout:
+        yield _dropout(stage)
     yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
-def _supervised_rows(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("packing", "packing")
-    if stage.value("packing"):
-        yield stage.arg("packing_strategy", "packing_strategy")
-    if stage.value("loss_on") == "assistant":
-        yield stage.arg("assistant_only_loss", "loss_on", True)
-    if stage.value("loss_on") == "completion":
-        yield stage.arg("completion_only_loss", "loss_on", True)
-    if stage.job.facts.model.architecture.moe:
-        yield Arg("router_aux_loss_coef", 0.001, stage.ids("model"), "keeps the experts' load balanced")
+def _dropout(stage: StageJob) -> Arg:
+    """The trainer would switch all dropout off, that of adapters too."""
+    if "lora_dropout" not in stage.plan.decisions:
+        return Arg("disable_dropout", True, stage.ids("adaptation"))
+    return Arg("disable_dropout", not stage.value("lora_dropout"), stage.ids("lora_dropout"))
 
 
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
@@ -200,15 +188,3 @@ def _model(stage: StageJob) -> Iterator[Arg]:
 def _verbatim(stage: StageJob) -> list[Arg]:
     """What the recipe passes through, in its own order."""
     return [Arg(name, value, stage.ids("stage")) for name, value in stage.plan.verbatim.items()]
-
-
-def weights_dtype(stage: StageJob) -> str:
-    """The dtype that the weights are loaded in: fp32 where the optimizer updates them in place of a master copy."""
-    if stage.value("precision") == "fp32" or (not stage.lora and not stage.sharder.keeps_master):
-        return "float32"
-    return {"bf16": "bfloat16", "fp16": "float16"}[stage.value("precision")]
-
-
-def has_template_file(stage: StageJob) -> bool:
-    """Whether the bundle brings its own chat template for this stage."""
-    return stage.value("template") not in ("model", "none")

@@ -13,7 +13,7 @@ from recipec.render.traced import visible
 def config_artifacts(stage: StageJob) -> list[Artifact]:
     """configs/*: only those that the strategy uses; later stages with the same content add nothing."""
     folder = config_path(stage, "configs/").removesuffix("/")
-    files = stage.sharder.files(replace(stage.run, folder=folder))
+    files = stage.engine.files(replace(stage.run, folder=folder))
     return [Artifact(config_path(stage, path), stage.ids("strategy"), mapping=files[path]) for path in files]
 
 
@@ -26,5 +26,5 @@ def config_path(stage: StageJob, path: str) -> str:
 
 def _text(stage: StageJob) -> str:
     """Everything that a stage's configuration files say."""
-    files = stage.sharder.files(stage.run)
+    files = stage.engine.files(stage.run)
     return "".join(path + visible(render_mapping(files[path], "yaml")) for path in files)

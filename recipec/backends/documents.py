@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
+from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import needs
 from recipec.backends.models import starting_point
 from recipec.backends.training import summary
@@ -17,10 +18,11 @@ from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
-from recipec.rules.words import counted, number, waiting
+from recipec.rules.words import waiting
+from recipec.units import GIB, counted, duration, number, value_text
 
-GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
@@ -42,7 +44,8 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "lora_alpha",
     "lora_dropout",
     "lora_targets",
-    "beta",
+)
+SHOWN_LATER = (  # behind the numbers that only the stage's method has
     "max_length",
     "overflow",
     "packing",
@@ -56,9 +59,8 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
 
 def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt and ruff.toml."""
-    ids = tuple(id for stage in job.stages for id in stage.ids("stage"))
     return [
-        Artifact("README.md", ids, "README.md.j2", _readme_names(job)),
+        Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
         Artifact("ruff.toml", (), "ruff.toml.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
@@ -68,15 +70,12 @@ def _requirements(job: Job) -> list[Raw]:
     """The pins that the bundle imports, each with the decision that needs it."""
     needed: dict[str, tuple[str, ...]] = dict.fromkeys(("torch", "transformers", "trl", "accelerate", "datasets"), ())
     for stage in job.stages:
-        needed |= dict.fromkeys(["peft"] * stage.lora, stage.ids("adaptation"))
-        needed |= dict.fromkeys(["bitsandbytes"] * _uses_bitsandbytes(stage), stage.ids("quantization", "optimizer"))
-        needed |= dict.fromkeys(["deepspeed"] * bool(stage.sharder.deepspeed), stage.ids("strategy"))
+        needed |= dict.fromkeys(stage.adapts.packages, stage.ids("adaptation", "quantization"))
+        if stage.value("optimizer") in BITSANDBYTES:
+            needed |= {"bitsandbytes": stage.ids("quantization", "optimizer")}
+        needed |= dict.fromkeys(stage.engine.packages, stage.ids("strategy"))
         needed |= dict.fromkeys(_trackers(stage), stage.ids("tracker"))
     return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]
-
-
-def _uses_bitsandbytes(stage: StageJob) -> bool:
-    return stage.nf4 or stage.value("optimizer") in BITSANDBYTES
 
 
 def _trackers(stage: StageJob) -> list[str]:
@@ -86,22 +85,22 @@ def _trackers(stage: StageJob) -> list[str]:
 
 def _readme_names(job: Job) -> dict[str, Any]:
     recipe, checks = job.loaded.recipe, _checks(job)
-    launches = recipe.launch.with_ != "none"
+    launcher = launcher_of(job)
     return {
         "name": job.name,
         "description": recipe.recipe.description,
         "recipe_file": job.loaded.path.name,
         "version": __version__,
-        "launches": launches,
+        "usage": usage(launcher, job) if launcher else None,
         "selection": _selection(job),
-        "machines": job.last.because(job.last.nodes, "world_size"),
         "needs": needs(job),
         "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
         "model": job.stages[0].traced("model", job.facts.model.name),
-        "shards": job.last.because(any(stage.sharder.shards_parameters for stage in job.stages), "strategy"),
-        "fewer": job.last.because(_fewer(job), "world_size", "strategy"),
+        "shards": job.because(any(stage.strategy.shards_weights for stage in job.stages), "strategy"),
+        "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),
-        "adapter": job.last.because(job.last.lora, "adaptation"),
+        "result": job.last.because(job.last.adapts.result, "adaptation"),
+        "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
@@ -123,9 +122,11 @@ def _selection(job: Job) -> Traced | None:
 
 def _fewer(job: Job) -> int:
     """A smaller number of processes that still runs as planned, with two or more; 0 where there is none."""
-    if any(stage.sharder.copies_shards for stage in job.stages):
-        return 0  # the groups of shards must divide the processes
-    per_node = min(job.last.value("world_size"), job.facts.machines.gpus_per_node)
+    grouped = any(stage.strategy.groups for stage in job.stages)  # the groups of shards must divide the processes
+    sizes = {stage.value("world_size") for stage in job.stages}
+    if grouped or len(sizes) > 1:
+        return 0
+    per_node = min(*sizes, job.facts.machines.gpus_per_node)
     return per_node // 2 if per_node >= 4 else 0
 
 
@@ -137,10 +138,10 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
-        time=stage.because(f"{counted(plan.steps, 'step')}, about {_duration(plan.seconds)}", "prediction"),
+        time=stage.because(f"{counted(plan.steps, 'step')}, about {duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
-        decisions=[_row(stage, id) for id in SHOWN if id in plan.decisions],
+        decisions=[_row(stage, id) for id in _shown_decisions(stage)],
         rejected=stage.because(plan.rejected, "alternatives"),
     )
 
@@ -168,28 +169,29 @@ def _waits(plan: StagePlan) -> str:
     return waiting(plan.needs.waiting_share, plan.shorter_waits)
 
 
+def _shown_decisions(stage: StageJob) -> list[str]:
+    own = (own.name for own in stage.method.own if own.values is None)
+    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions]
+
+
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
+    value = stage.adapts.title if id == "adaptation" else value_text(decision.value)
+    ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
         id=id,
-        value=Traced(_shown(decision.value), f"{stage.name}.{id}"),
-        because=decision.because,
+        value=stage.because(value, *ids),
+        because=_reason(decision),
         watch=decision.watch,
     )
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(part) for part in value)
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+def _reason(decision: Decision) -> str:
+    """Why, and what a recipe may set instead without a warning."""
+    if decision.accepts is None:
+        return decision.because
+    low, high = map(number, decision.accepts)
+    return f"{decision.because}; accepted: {low} to {high}"
 
 
 def _checks(job: Job) -> list[Any]:
@@ -199,7 +201,7 @@ def _checks(job: Job) -> list[Any]:
         "adaptation_justified": True,
         "data_prepared": True,
         "decisions_documented": True,
-        "launch_configured": job.loaded.recipe.launch.with_ != "none",
+        "launch_configured": launcher_of(job) is not None,
         "baseline_evaluation": True,
         "anti_patterns_checked": True,
         "tracking": all(_trackers(stage) for stage in stages),
@@ -213,6 +215,6 @@ def _checks(job: Job) -> list[Any]:
 
 
 def _check(job: Job, row: Checked) -> Any:
-    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu_price", "global_batch_size", "tracker"))
-    mark = fragment("x" if row.met else " ", ids.split(","))
-    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)
+    ids = ("gpu_price", "global_batch_size", "tracker")
+    mark = fragment("x" if row.met else " ", job.ids(*ids))
+    return SimpleNamespace(text=row.text, how=job.because(row.how, *ids), mark=mark, after=row.after)

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipec.backends.imports import import_line
+from recipec.backends.adaptations import quantized_base
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import base_model, code, from_hub, random_model
-from recipec.backends.preparation import is_chat, masks, uses_template_file
-from recipec.backends.training import nf4_config
+from recipec.backends.methods import BACKENDS
+from recipec.backends.models import base_model, code, from_hub, random_model, torch_dtype
+from recipec.backends.parts import Import, import_blocks
+from recipec.backends.preparation import uses_template_file
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
+from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
 SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enough to wait for
 
-_IMPORTS = ["AutoModelForCausalLM", "AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase"]
+_ALWAYS = (
+    *(Import(module) for module in ("argparse", "hashlib", "json", "os", "torch")),
+    Import("pathlib", "Path"),
+    *(Import("datasets", name) for name in ("Dataset", "load_dataset")),
+    *(Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase")),
+)
+_RANDOM = (
+    ("transformers", "AutoConfig"),
+    ("transformers", "set_seed"),
+    ("accelerate", "dispatch_model"),
+    ("accelerate", "infer_auto_device_map"),
+)
 
 
 def evaluation_artifacts(job: Job) -> list[Artifact]:
@@ -26,15 +39,22 @@ def evaluation_artifacts(job: Job) -> list[Artifact]:
 
 def _names(job: Job) -> dict[str, Any]:
     stage, asked = job.last, job.loaded.recipe.evaluate
-    pairs = stage.shape.format != "text" and not masks(stage)
+    measure = BACKENDS[stage.name].measure
+    standard, installed = import_blocks(_imports(stage))
     return {
         "name": job.name,
+        "standard_imports": standard,
+        "installed_imports": installed,
+        "stage_folder": job.because(stage.folder.removesuffix("/"), "stage"),
+        "rows_functions": code(stage, ", ".join(measure.reads), "stage"),
         "local_model": is_path(job.facts.model.name),
         "base": base_model(job.stages[0]),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
-        "lora": stage.because(stage.lora, "adaptation"),
-        "transformers_imports": code(stage, import_line("transformers", _imports(stage)), "quantization", "stage"),
+        "asked_with": _asked_with(job),
+        "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
+        "auto_class": Raw(stage.method.auto_class),
+        "adapter_class": Raw(stage.method.adapter_class),
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "seed": stage.traced("seed"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
@@ -44,21 +64,36 @@ def _names(job: Job) -> dict[str, Any]:
         "samples": asked.samples or SAMPLES,
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(uses_template_file(job), "template"),
-        "load_model": _load_model(job),
+        "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
-        "preference": stage.because(stage.method.preference, "stage"),
-        "answer_column": "chosen" if stage.method.preference else "completion",
-        "format_text": stage.because(stage.shape.format == "text", "data_format"),
-        "format_chat": stage.because(masks(stage), "data_format", "loss_on"),
-        "chat_pairs": stage.because(pairs and is_chat(stage), "data_format"),
-        "plain_pairs": stage.because(pairs and not is_chat(stage), "data_format"),
-        "adds_special_tokens": not is_chat(stage),
+        "measure": snippet(measure.template, {}, stage.ids("stage")),
     }
 
 
-def _imports(stage: StageJob) -> list[str]:
-    names = _IMPORTS + ["BitsAndBytesConfig"] * stage.nf4
-    return names + ["AutoConfig", "set_seed"] * stage.method.random_weights
+def _imports(stage: StageJob) -> list[Import]:
+    method, base = stage.method, quantized_base(stage)
+    found = [
+        *_ALWAYS,
+        *BACKENDS[stage.name].measure.imports,
+        Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
+    ]
+    if stage.folder:
+        found.append(Import("sys", "", stage.ids("stage")))
+    if not stage.adapts.trains_all:
+        found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
+    if base is not None:
+        found += base.imports(stage)
+    if method.random_weights:
+        found += [Import(*source, stage.ids("stage")) for source in _RANDOM]
+    return found
+
+
+def _asked_with(job: Job) -> Raw:
+    """The files that say what is asked."""
+    stage = job.last
+    files = ["ROWS", "Path(__file__)", f'BUNDLE / "{stage.folder}rows.py"']
+    files += ['BUNDLE / "chat_template.jinja"'] * uses_template_file(job)
+    return code(stage, f"({', '.join(files)})", "stage", "template")
 
 
 def _split(stage: StageJob) -> str:
@@ -66,24 +101,23 @@ def _split(stage: StageJob) -> str:
     return "test" if stage.value("test_fraction") or stage.value("has_test_file") else "eval"
 
 
-def _load_model(job: Job) -> Call:
-    stage, model = job.last, job.loaded.recipe.model
+def _load_model(stage: StageJob) -> Call:
+    model, base = stage.job.loaded.recipe.model, quantized_base(stage)
     args = [
         Arg("", Raw("source")),
         Arg("dtype", _dtype(stage), stage.ids("precision")),
         Arg("device_map", "auto"),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
-    if stage.nf4:
-        args.append(Arg("quantization_config", nf4_config(stage), stage.ids("quantization")))
+    if base is not None:
+        args.append(Arg("quantization_config", base.config(stage), stage.ids("quantization")))
     if model.revision:
         args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
-    loader = code(stage, "loader" if stage.lora else "AutoModelForCausalLM", "adaptation")
-    return Call(f"{loader}.from_pretrained", args)
+    loader = stage.method.auto_class if stage.adapts.trains_all else "loader"
+    return Call(f"{code(stage, loader, 'adaptation')}.from_pretrained", args)
 
 
 def _dtype(stage: StageJob) -> Raw:
-    dtypes = {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp32": "torch.float32"}
-    return Raw(dtypes[stage.value("precision")])
+    return Raw(f"torch.{torch_dtype(stage.value('precision'))}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from recipec.axes import KINDS, METHODS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
+from recipec.backends.engines import ENGINES, Engine, Run
 from recipec.dataset import DataShape
 from recipec.facts import Facts
-from recipec.methods import METHODS, Method
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.render.call import Arg
 from recipec.render.traced import Traced
-from recipec.sharders import SHARDERS, Run, Sharder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,19 @@ class Job:
     def last(self) -> StageJob:
         return self.stages[-1]
 
+    @property
+    def nodes(self) -> int:
+        """Nodes that the run takes: those of its largest stage."""
+        return max(stage.nodes for stage in self.stages)
+
+    def ids(self, *names: str) -> tuple[str, ...]:
+        """The ids of decisions in every stage."""
+        return tuple(id for stage in self.stages for id in stage.ids(*names))
+
+    def because(self, value: Any, *names: str) -> Traced:
+        """A value made from the decisions of all stages."""
+        return Traced(value, ",".join(self.ids(*names)))
+
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
@@ -54,8 +67,16 @@ class StageJob:
         return METHODS[self.name]
 
     @property
-    def sharder(self) -> Sharder:
-        return SHARDERS[self.plan.layout.strategy]
+    def adapts(self) -> Adaptation:
+        return self.plan.layout.adapts
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.plan.layout.spreads
+
+    @property
+    def engine(self) -> Engine:
+        return ENGINES[self.strategy.engine]
 
     @property
     def folder(self) -> str:
@@ -63,17 +84,27 @@ class StageJob:
         return f"stages/{self.index + 1}-{self.name}/" if len(self.job.plan.stages) > 1 else ""
 
     @property
+    def section(self) -> str:
+        """The part of [data] that its rows come from."""
+        return self.method.rows_in(self.job.facts.data)
+
+    @property
     def shape(self) -> DataShape:
-        section = "preferences" if self.method.preference and "preferences" in self.job.facts.data else "train"
-        return self.job.facts.data[section].shape
+        return self.job.facts.data[self.section].shape
 
     @property
-    def lora(self) -> bool:
-        return self.plan.layout.adapts.family == "lora"
+    def format(self) -> RowFormat:
+        return ROW_FORMATS[self.shape.format]
 
     @property
-    def nf4(self) -> bool:
-        return self.plan.layout.quantization == "nf4"
+    def unrolls(self) -> bool:
+        """Whether every answer of a conversation becomes a row of its own, since no mask tells them apart."""
+        return bool(self.format.unrolled) and self.value("loss_on") != self.format.loss_on
+
+    @property
+    def kind(self) -> Kind:
+        """What preparation makes of its rows."""
+        return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
 
     @property
     def on_cpu(self) -> bool:
@@ -82,18 +113,18 @@ class StageJob:
     @property
     def merges(self) -> bool:
         """Whether the adapter must be merged because another stage starts from this one."""
-        return self.lora and self.index + 1 < len(self.job.plan.stages)
+        return self.adapts.merges and self.index + 1 < len(self.job.plan.stages)
 
     @property
     def nodes(self) -> int:
-        """Machines that the stage runs on."""
+        """Nodes that the stage runs on."""
         return -(-self.plan.layout.mesh.world_size // self.job.facts.machines.gpus_per_node)
 
     @property
     def run(self) -> Run:
-        """The stage as its strategy sees it."""
+        """The stage as its engine sees it."""
         shape, norm = self.job.facts.model.architecture, self.value("max_grad_norm")
-        return Run(self.plan.layout, shape, norm, self.ids, self.nodes)
+        return Run(self.plan.layout, shape, norm, self.ids, self.nodes, "configs")
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
+from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
+from recipec.units import GIB
 
-GIB = 2**30
+_PEAK_OF_PROCESS = """\
+peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(f"peak memory of the process: {peak_gib:.2f} GiB (predicted for the step: {PREDICTED_PEAK_GIB} GiB)")"""
+_PEAK_OF_DEVICE = """\
+peak_gib = torch.accelerator.max_memory_allocated() / 2**30
+print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")"""
+
+
+def peak_part(stage: StageJob) -> Part:
+    """The last words of a run: the memory it took at most, beside the prediction."""
+    ids = stage.ids("gpu")
+    module, text = ("resource", _PEAK_OF_PROCESS) if stage.on_cpu else ("torch", _PEAK_OF_DEVICE)
+    return Part(imports=(Import(module, "", ids),), after_saving=lines(ids, *text.splitlines()))
 
 
 def output_gib(stage: StageJob) -> float:
@@ -16,8 +30,7 @@ def output_gib(stage: StageJob) -> float:
 
 def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
-    names = ("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
-    ids = tuple(id for stage in job.stages for id in stage.ids(*names))
+    ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
     lines = [*_memory(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
     if job.facts.model.gated:
         lines.append(f"a hub token in HF_TOKEN: {job.facts.model.name} is gated")

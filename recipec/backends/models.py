@@ -1,26 +1,32 @@
-"""Where a stage's model comes from, as code: the hub, a folder, the stage before, or random weights."""
+"""Where a stage's model and tokenizer come from, as code: the hub, a folder, the stage before, or random weights."""
 
 from __future__ import annotations
 
-from recipec.backends.arguments import weights_dtype
 from recipec.backends.job import StageJob
+from recipec.backends.parts import Import, Part, lines
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.facts.model import is_path
 from recipec.render.call import Arg, Call
+from recipec.render.environment import snippet
+from recipec.render.literals import py
 from recipec.render.traced import Raw, mark
 
-RANDOM_MODEL_IMPORTS = ("AutoConfig", "AutoModelForCausalLM", "PreTrainedModel", "set_seed")
-_SEEDED = "The seed makes them equal on every rank."
-_SHARDED = "`config` has switched ZeRO-3 on: rank 0 makes each layer, and every rank keeps its shard."
+_TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+_KEEP_NAMES = """\
+# checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
+trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
+_OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
+_NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
 
 
 def model_expression(stage: StageJob) -> Raw:
     """Where the stage's model comes from, as code."""
     start = stage.plan.stage.starts_from
-    if start is not None:
-        previous = stage.job.stages[stage.index - 1]
-        folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.lora else ")")
-        return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
-    return base_model(stage)
+    if start is None:
+        return base_model(stage)
+    previous = stage.job.stages[stage.index - 1]
+    folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.merges else ")")
+    return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
 
 
 def starting_point(stage: StageJob) -> str:
@@ -28,13 +34,11 @@ def starting_point(stage: StageJob) -> str:
     start = stage.plan.stage.starts_from
     if start is None:
         return stage.job.facts.model.name
-    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].lora
+    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].merges
 
 
 def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
     """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
-    from recipec.render.literals import py
-
     name = stage.job.facts.model.name
     if is_path(name) and not name.startswith("/"):
         return code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
@@ -44,6 +48,17 @@ def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
 def code(stage: StageJob, text: str, *ids: str) -> Raw:
     """Code chosen in Python, with the decisions that chose it."""
     return mark(",".join(stage.ids(*ids)), text)
+
+
+def torch_dtype(precision: str) -> str:
+    """The compute dtype as a member of torch."""
+    return _TORCH[precision]
+
+
+def weights_dtype(stage: StageJob) -> str:
+    """The dtype that the weights are loaded in: fp32 where the optimizer updates them in place of a master copy."""
+    masters = stage.engine.keeps_master or not stage.adapts.trains_all
+    return torch_dtype(stage.value("precision") if masters else "fp32")
 
 
 def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
@@ -57,15 +72,52 @@ def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
     return Call(f"{loader}.from_pretrained", args)
 
 
-def random_model_names(stage: StageJob) -> dict[str, object]:
-    """What train.py needs to make a model with random weights."""
-    equal_by = _SHARDED if stage.plan.layout.strategy == "zero3" else _SEEDED
-    return {
-        "random_weights": stage.because(stage.method.random_weights, "stage"),
-        "equal_by": stage.because(equal_by, "strategy"),
+def has_template_file(stage: StageJob) -> bool:
+    """Whether the bundle brings its own chat template for this stage."""
+    return stage.value("template") not in ("model", "none")
+
+
+def source_part(stage: StageJob) -> Part:
+    """The constants that say where the model comes from."""
+    root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
+    below = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
+    return Part(constants=(*[root] * below, Raw(f"MODEL = {model_expression(stage)}")))
+
+
+def names_part(stage: StageJob) -> Part:
+    """Where a checkpoint of transformers would have other parameter names than the trainer loads it by.
+
+    Under DDP and on one device Trainer 5.23 loads with `strict=False` and without the renaming of `from_pretrained`.
+    """
+    renamed = MODEL_TYPES[stage.job.facts.model.architecture.model_type].renamed_on_save
+    if not (renamed and stage.adapts.trains_all and stage.strategy.replicates):
+        return Part()
+    ids = stage.ids("model", "adaptation", "strategy")
+    return Part(
+        imports=(Import("functools", "partial", ids),),
+        before_training=lines(ids, *_KEEP_NAMES.splitlines()),
+        before_saving=lines(ids, _OWN_NAMES),
+    )
+
+
+def random_weights_part(stage: StageJob) -> Part:
+    """A model with the architecture of the recipe's and random weights, in place of its weights."""
+    if not stage.method.random_weights:
+        return Part()
+    ids, auto = stage.ids("stage"), stage.method.auto_class
+    names = {
+        "config_class": Raw(stage.method.config),
+        "equal_by": stage.because(stage.engine.equal_start(stage.strategy), "strategy"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("MODEL")),
         "random_model": random_model(stage, weights_dtype(stage)),
     }
+    imported = ("AutoConfig", auto, "PreTrainedModel", "set_seed")
+    return Part(
+        imports=tuple(Import("transformers", name, ids) for name in imported),
+        functions=(snippet("trl/random_model.py.j2", names, ids),),
+        before_trainer=lines(ids, "config = training_config(args)"),
+        after_trainer=lines(ids, _NO_CARD),
+    )
 
 
 def random_model(stage: StageJob, dtype: str | Raw) -> Call:
@@ -77,4 +129,4 @@ def random_model(stage: StageJob, dtype: str | Raw) -> Call:
     ]
     if stage.job.loaded.recipe.model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
-    return Call("AutoModelForCausalLM.from_config", args)
+    return Call(f"{stage.method.auto_class}.from_config", args)

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipec.backends.arguments import has_template_file
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import base_model, from_hub
-from recipec.dataset import DataShape
+from recipec.backends.models import base_model, from_hub, has_template_file
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
+from recipec.render.environment import snippet
 from recipec.render.traced import Raw, Traced
-
-ROLES = ("text", "instruction", "input", "output", "messages", "prompt", "completion", "chosen", "rejected")
 
 
 def preparation_artifacts(job: Job) -> list[Artifact]:
     """prepare_data.py for all stages, and the bundle's own chat template where it has one."""
-    ids = tuple(id for stage in job.stages for id in stage.ids("data_format", "stage"))
-    files = [Artifact("prepare_data.py", ids, "data/prepare_data.py.j2", _names(job))]
+    files = [Artifact("prepare_data.py", job.ids("data_format", "stage"), "data/prepare_data.py.j2", _names(job))]
     if uses_template_file(job):
         files.append(_template_artifact(job))
     return files
@@ -36,7 +32,7 @@ def _template_artifact(job: Job) -> Artifact:
     if template in ("plain", "chatml"):
         return Artifact("chat_template.jinja", stage.ids("template"), f"chat/{template}.jinja.j2")
     assert job.facts.template_text is not None, "facts read the template that the recipe names"
-    names = {"text": Raw(job.facts.template_text)}
+    names = {"given": Raw(job.facts.template_text)}
     return Artifact("chat_template.jinja", stage.ids("template"), "chat/own.jinja.j2", names)
 
 
@@ -54,8 +50,7 @@ def _names(job: Job) -> dict[str, Any]:
         **_splitting(job),
         **_converting(stages),
         **_selecting(stages),
-        **_column_names([stage.shape for stage in stages]),
-        **_wrapping(stages),
+        **_rows(stages),
     }
 
 
@@ -90,45 +85,53 @@ def _splitting(job: Job) -> dict[str, Any]:
 
 
 def _converting(stages: list[StageJob]) -> dict[str, Any]:
-    """Which formats of rows there are, and what turns them into the trainer's columns."""
-    formats = {stage.shape.format for stage in stages}
-    named = [f'"{name}": from_{name.replace("-", "_")}' for name in sorted(formats)]
-    turns = any(as_turns(stage) for stage in stages)
+    """What turns the formats of the rows into the trainers' columns."""
+    of_format = {stage.format.name: stage for stage in reversed(stages)}
+    named = [f'"{name}": from_{name.replace("-", "_")}' for name in sorted(of_format)]
     return {
-        "converters": Raw("{" + ", ".join(named) + "}"),
-        "only_text": formats == {"text"},
-        "only_chat": formats == {"chat"} and not turns,
-        "chat_as_turns": stages[0].because(turns, "loss_on"),
-        "uses_chat_template": formats != {"text"} and any(is_chat(stage) for stage in stages),
-        "plain_pairs": any(not is_chat(stage) and stage.shape.format != "text" for stage in stages),
-        "masked_chat": any(masks(stage) for stage in stages),
-        **{f"format_{name.replace('-', '_')}": name in formats for name in _FORMATS},
+        "converters": [_converter(of_format[name]) for name in dict.fromkeys(stage.format.name for stage in stages)],
+        "converters_by_format": Raw("{" + ", ".join(named) + "}"),
+        "unrolls": stages[0].because(any(stage.unrolls for stage in stages), "loss_on"),
+    }
+
+
+def _converter(stage: StageJob) -> Raw:
+    """from_FORMAT: which column holds what, and how it is written."""
+    row, shape = stage.format, stage.shape
+    columns = {f"column_{role.name}": shape.columns.get(role.name) for role in row.roles}
+    names = {
+        **columns,
+        "wraps": row.wraps and shape.content == "strings",
+        "from_value": shape.content == "from-value",
+        "implicit": row.implicit != "" and row.implicit not in shape.columns,
+    }
+    return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
+
+
+def _rows(stages: list[StageJob]) -> dict[str, Any]:
+    """What the converted rows hold, and how they are counted."""
+    kinds = [stage.kind for stage in stages]
+    columns = {column for kind in kinds for column in kind.columns}
+    return {
+        "only_column": columns.pop() if len(columns) == 1 else "",
+        "has_text": any(not stage.format.turns for stage in stages),
+        "has_turns": any(stage.format.turns for stage in stages),
+        "proves_mask": any(kind.masked for kind in kinds),
+        "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
+        "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),
     }
 
 
 def _selecting(stages: list[StageJob]) -> dict[str, Any]:
-    """What is taught, proven and done to rows that are too long."""
-    taught = {column for stage in stages for column in _taught(stage)}
+    """What is done to rows that are too long."""
     return {
-        "taught_columns": sorted(taught),
-        "answer_columns": sorted(taught - {"text", "messages"}),
-        "proves_mask": any(masks(stage) for stage in stages),
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
         "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
     }
 
 
-_TAUGHT = {
-    "text": ("text",),
-    "chat": ("messages",),
-    "instruction": ("completion",),
-    "prompt-completion": ("completion",),
-    "preference": ("chosen", "rejected"),
-}
-
-
 def _overflow(stages: list[StageJob], used: bool) -> Traced:
-    return Traced(used, ",".join(id for stage in stages for id in stage.ids("overflow", "packing")))
+    return stages[0].job.because(used, "overflow", "packing")
 
 
 def _splits(stage: StageJob) -> bool:
@@ -136,35 +139,10 @@ def _splits(stage: StageJob) -> bool:
     return stage.value("overflow") == "split" and not stage.value("packing")
 
 
-_FORMATS = ("text", "instruction", "chat", "prompt-completion", "preference")
-
-
-def as_turns(stage: StageJob) -> bool:
-    """Whether every answer of a conversation becomes a row of its own."""
-    return stage.shape.format == "chat" and stage.value("loss_on") == "completion"
-
-
-def masks(stage: StageJob) -> bool:
-    """Whether whole conversations are learned, with the template saying which tokens are the assistant's."""
-    return stage.shape.format == "chat" and not as_turns(stage)
-
-
-def _taught(stage: StageJob) -> tuple[str, ...]:
-    return ("completion",) if as_turns(stage) else _TAUGHT[stage.shape.format]
-
-
-def is_chat(stage: StageJob) -> bool:
-    """Whether the stage's rows are rendered with a chat template: always, but for raw text and plain pairs."""
-    return stage.shape.format != "text" and not (
-        stage.shape.content == "strings"
-        and stage.shape.format in ("prompt-completion", "preference")
-        and stage.value("template") == "none"
-    )
-
-
 def _sources(job: Job) -> list[Any]:
     data = job.loaded.recipe.data
-    return [source for part in (data.train, data.preferences, data.eval, data.test) for source in part or []]
+    parts = (*(getattr(data, section) for section in job.facts.data), data.eval, data.test)
+    return [source for part in parts for source in part or []]
 
 
 def _columns(job: Job) -> set[str]:
@@ -173,29 +151,10 @@ def _columns(job: Job) -> set[str]:
     return columns | {column for column in (split and (split.time or split.group or split.stratify),) if column}
 
 
-def _column_names(shapes: list[DataShape]) -> dict[str, str | None]:
-    """column_ROLE for every role; None for those that no stage has."""
-    found = {role: column for shape in shapes for role, column in shape.columns.items()}
-    return {f"column_{role}": found.get(role) for role in ROLES}
-
-
-def _wrapping(stages: list[StageJob]) -> dict[str, bool]:
-    """Which converters turn plain strings into messages, and other shapes of the content."""
-    wraps = {stage.shape.format: stage.shape.content == "strings" and is_chat(stage) for stage in stages}
-    shapes = {stage.shape.format: stage.shape for stage in stages}
-    preference = shapes.get("preference")
-    return {
-        "chat_from_value": "chat" in shapes and shapes["chat"].content == "from-value",
-        "wraps_pairs": wraps.get("prompt-completion", False),
-        "wraps_preferences": wraps.get("preference", False),
-        "implicit_prompt": preference is not None and preference.implicit_prompt,
-    }
-
-
 def _stage(stage: StageJob) -> Call:
     """The stage as the constructor call that stands in prepare_data.py."""
     data = stage.job.loaded.recipe.data
-    train = data.preferences if stage.method.preference and data.preferences else data.train
+    train = getattr(data, stage.section)
     args = [
         Arg("name", stage.traced("stage")),
         Arg("format", stage.traced("data_format"), note=stage.shape.evidence),

@@ -18,7 +18,7 @@ STATUSES = ("experimental", "staging", "production", "archived")
 
 def registry_artifacts(job: Job) -> list[Artifact]:
     """The draft of the registry entry, and its schema."""
-    ids = tuple(id for stage in job.stages for id in stage.ids("model", "adaptation", "stage"))
+    ids = job.ids("model", "adaptation", "stage")
     return [
         Artifact("registry/entry.json", ids, mapping=_entry(job)),
         Artifact("registry/entry.schema.json", ids, mapping=entry_schema()),
@@ -60,23 +60,22 @@ def _base_model(job: Job) -> str | None:
 
 def _adapter(stage: StageJob) -> dict[str, Any]:
     """What an adapter cannot do without, and where merge_adapter.py puts the whole model."""
-    if not stage.lora:
+    if not stage.adapts.merges:
         return {}
     base = Leaf(starting_point(stage), stage.ids("model", "stage"))
     return {"adapter_base": base, "merged_path": f"outputs/{stage.name}/merged"}
 
 
-def _method(stage: Any) -> str:
+def _method(stage: StageJob) -> str:
     if stage.method.random_weights:
         return f"{stage.name}: random weights, architecture of {stage.job.facts.model.name}"
-    return f"{stage.name}: " + ("qlora" if stage.nf4 else stage.value("adaptation"))
+    return f"{stage.name}: {stage.adapts.name}"
 
 
-def _hyperparameters(stage: Any) -> dict[str, Any]:
+def _hyperparameters(stage: StageJob) -> dict[str, Any]:
     names = ["learning_rate", "epochs", "global_batch_size", "max_length", "warmup", "weight_decay", "seed"]
-    names += ["lora_rank", "lora_alpha"] if stage.lora else []
-    names += ["beta"] if stage.method.preference else []
-    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names}
+    names += ["lora_rank", "lora_alpha", *(own.name for own in stage.method.own if own.values is None)]
+    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names if name in stage.plan.decisions}
 
 
 def entry_schema() -> dict[str, Any]:

@@ -1,41 +1,45 @@
-"""`recipec explain`: the page of a diagnostic, a rule or a figure of the rule books."""
+"""`recipec explain`: the page of a diagnostic, a rule, a figure or a rule book."""
 
 from __future__ import annotations
 
 import click
 
-from recipec.cli.exit_codes import UNUSABLE
-from recipec.cli.output import Failure, formats, print_json
+from recipec.cli.output import UNUSABLE, Failure, formats, print_json
 from recipec.diagnostics.codes import CODES, explain
 
 
 @click.command("explain")
-@click.argument("code")
+@click.argument("name", nargs=-1, required=True)
 @formats("human", "json")
-def command(code: str, format: str) -> None:
-    """Print the page of a diagnostic, a rule or a figure of the rule books.
+def command(name: tuple[str, ...], format: str) -> None:
+    """Print the page of a diagnostic, a rule, a figure or a rule book.
 
-    Codes of diagnostics (E0203), rules (OPT-001), known-bad combinations (BAD-002), what is not built (NOT-001), and
-    figures with our number beside the book's (FIG-307).
+    Takes the code of a diagnostic (E0203), a rule (OPT-001), an unsupported combination (BAD-002), a feature that is
+    not built (NOT-001) or a figure of a rule book (FIG-307), or the number of a rule book (001).
     """
-    page = _page(code)
+    wanted = " ".join(name)
+    id, page = _page(wanted)
     if page is None:
-        raise _unknown(code)
+        raise _unknown(wanted)
     if format == "json":
-        print_json({"schema_version": 1, "id": code.upper(), "page": page})
+        print_json({"schema_version": 1, "id": id, "page": page})
     else:
         click.echo(page.rstrip("\n"))
 
 
-def _page(code: str) -> str | None:
-    page = explain(code)
-    if page is None:
-        from recipec.figures.pages import explain_figure, figures_of_rule
-        from recipec.rules.pages import explain_rule
+def _page(wanted: str) -> tuple[str, str | None]:
+    """The id of a page, and its text; None where no page has the name."""
+    from recipec.rules.pages import explain_rule, explain_rule_book, rule_book_named
 
-        rule = explain_rule(code)
-        page = explain_figure(code) if rule is None else rule + figures_of_rule(code)
-    return page
+    code = wanted.upper()
+    if book := rule_book_named(wanted):
+        return book, explain_rule_book(book)
+    if page := explain(code):
+        return code, page
+    from recipec.figures.pages import explain_figure, figures_of_rule
+
+    rule = explain_rule(code)
+    return code, explain_figure(code) if rule is None else rule + figures_of_rule(code)
 
 
 def known_codes() -> list[str]:
@@ -43,16 +47,22 @@ def known_codes() -> list[str]:
     from recipec.figures import FIGURES
     from recipec.rules.combinations import COMBINATIONS
     from recipec.rules.core import RULES
+    from recipec.rules.pages import RULE_BOOKS
     from recipec.rules.unbuilt import UNBUILT
 
-    return [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
+    ids = [*RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
+    return [*CODES, *ids, *RULE_BOOKS]
 
 
-def _unknown(code: str) -> Failure:
+def _unknown(wanted: str) -> Failure:
     from difflib import get_close_matches
 
-    codes, wanted = known_codes(), code.upper()
-    swapped = [known for known in codes if sorted(known) == sorted(wanted)]
-    near = list(dict.fromkeys([*swapped, *get_close_matches(wanted, codes, n=3)]))[:3]
-    help = f"did you mean {' or '.join(near)}?" if near else "`recipec list rules` and `list figures` have the ids"
-    return Failure(f"nothing is called `{code}`", help, exit_code=UNUSABLE)
+    from recipec.rules.pages import RULE_BOOKS
+
+    codes, code = known_codes(), wanted.upper()
+    swapped = [known for known in codes if sorted(known) == sorted(code)]
+    near = list(dict.fromkeys([*swapped, *get_close_matches(code, codes, n=3)]))[:3]
+    ids = "Run `recipec list rules` or `recipec list figures` for ids."
+    help = f"did you mean {' or '.join(near)}?" if near else ids
+    books = f"{', '.join(RULE_BOOKS[:-1])} and {RULE_BOOKS[-1]}"
+    return Failure(f"nothing is called `{wanted}`", help, f"The rule books are {books}.", exit_code=UNUSABLE)

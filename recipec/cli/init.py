@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from recipec.cli.exit_codes import UNUSABLE
-from recipec.cli.init_answers import TASKS, Answers, ask, missing_flags, propose_all
-from recipec.cli.init_text import recipe_text
-from recipec.cli.output import Failure
-from recipec.cli.paths import AnyPath
+from recipec.axes import Method, families, meant_by, methods_of, stages_of, tasks
+from recipec.cli.init_questions import Answers, Proposal, ask, look, missing_flags, propose_all
+from recipec.cli.inputs import AnyPath
+from recipec.cli.output import UNUSABLE, Failure
+from recipec.diagnostics.printable import printable
 
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
+_TEXT = """\
+#:schema recipe.schema.json
+# What to train, on what, with what data. What is absent is decided: `recipec plan` shows each decision and its reason.
+
+[recipe]
+name = {name}
+# description = "One sentence for the README and the model card."
+
+[goal]
+task = {task}
+# priority = "speed"           # quality | speed | memory
+
+[model]
+name = {model}
+
+[data]
+{data_key} = {data}
+# eval = "data/eval.jsonl"     # absent: a share of the rows above is kept back
+# max_length = 2048            # in tokens; absent: measured on the rows
+
+[hardware]
+gpu = {gpu}
+gpus_per_node = {gpus}
+
+# Your own values win over the decisions; take the # away from what you want to set.
+# [train]
+# epochs = 2
+# learning_rate = 1e-4
+{adaptation}
+# [budget]
+# max_cost_usd = 50            # refuse a plan that costs more
+"""
 
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
 @click.option("--data", metavar="FILE", help="Training rows: a path or glob, which is looked at.")
-@click.option("--task", type=click.Choice(list(TASKS)), help="The kind of training.")
+@click.option("--task", type=click.Choice(list(tasks())), help="The kind of training.")
 @click.option("--gpu", help="A GPU of `recipec list gpus`, or cpu.")
 @click.option("--gpus", help="GPUs in the machine.")
 @click.option("--model", help="A model of `recipec list models`, a hub id, ./folder, or auto.")
@@ -62,11 +96,44 @@ def _write(folder: Path, text: str) -> None:
         raise Failure(f"cannot write `{folder / RECIPE}`: {reason}", exit_code=UNUSABLE) from error
 
 
+def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
+    """The recipe for `folder`; the path of the data is written relative to it."""
+    data = Proposal(_relative(answers["data"].value, folder), answers["data"].because)
+    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": _literal(data)}
+    values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
+    method = _method(answers["task"].value, look(answers["data"].value)[0])
+    return _TEXT.format(**values, data_key=method.section, adaptation=_adaptation(method))
+
+
+def _method(task: str, format: str) -> Method:
+    """The stage of the task that takes rows of the format; a method that fulfils the task where none does."""
+    return next((row for row in stages_of(task) if format in row.formats), methods_of(task)[0])
+
+
+def _adaptation(method: Method) -> str:
+    """The line that fixes the adaptation, where there is something to choose."""
+    values = [value for value in families() if any(row.name in method.adaptations for row in meant_by(value))]
+    return f'# adaptation = "{values[0]}"          # {" | ".join(values)}\n' if len(values) > 1 else ""
+
+
+def _relative(path: str, folder: Path) -> str:
+    return path if os.path.isabs(path) else Path(os.path.relpath(path, folder)).as_posix()
+
+
+def _literal(answer: Proposal) -> str:
+    """A TOML string with its reason as a comment; JSON's escapes are TOML's, but for DEL."""
+    quoted = json.dumps(answer.value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return quoted + _reason(answer)
+
+
+def _reason(answer: Proposal) -> str:
+    return f"  # {printable(answer.because)}" if answer.because else ""
+
+
 def _end(target: Path) -> int:
     """Say what the compiler thinks of the new recipe, and where to go from here."""
     from recipec.cli.compiling import exit_code, tell
     from recipec.compiler import compile_recipe
-    from recipec.diagnostics.printable import printable
 
     compilation = compile_recipe(target, only_plan=True)
     tell(compilation.diagnostics, "human")

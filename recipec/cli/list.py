@@ -7,26 +7,14 @@ from typing import Any
 
 import click
 
+from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes.strategies import SHARDED
 from recipec.cli.output import formats, print_json, print_table
-from recipec.cli.words import value_text
+from recipec.units import value_text
 
 SCHEMA_VERSION = 1
 
 Row = dict[str, Any]
-
-
-@click.command("list")
-@click.argument("what", type=click.Choice(["models", "gpus", "rules", "figures", "methods", "strategies"]))
-@formats("human", "json")
-def command(what: str, format: str) -> None:
-    """List models, GPUs, rules, figures of the rule books with ours beside them, methods or strategies."""
-    rows = _LISTS[what]()
-    if format == "json":
-        print_json({"schema_version": SCHEMA_VERSION, what: rows})
-        return
-    cells = [[name.replace("_", " ") for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
-    numbers = [index for index, value in enumerate(rows[0].values()) if isinstance(value, int | float)]
-    print_table(cells, numbers)
 
 
 def _cell(value: Any) -> str:
@@ -82,18 +70,65 @@ def _figures() -> list[Row]:
 
 
 def _methods() -> list[Row]:
-    from recipec.methods import METHODS
-
     return [
-        {"name": method.name, "title": method.title, "trainer": method.trainer, "learns": method.learns}
-        for method in METHODS.values()
+        {
+            "name": row.name,
+            "title": row.title,
+            "task": row.task,
+            "data": row.section,
+            "formats": row.formats,
+            "other_models": tuple(part.model for part in row.passes if not part.gradient),
+            "adaptations": row.adaptations,
+            "trainer": row.trainer,
+            "learns": row.learns,
+        }
+        for row in METHODS.values()
     ]
 
 
 def _strategies() -> list[Row]:
-    from recipec.sharders import SHARDERS
+    return [
+        {
+            "name": row.name,
+            "title": row.title,
+            "engine": row.engine,
+            "shards": tuple(name for name in SHARDED if name in row.shards),
+            "offload": row.offloads,
+            "pros": row.pros,
+            "cons": row.cons,
+        }
+        for row in STRATEGIES.values()
+    ]
 
-    return [{"name": sharder.name, "title": sharder.title} for sharder in SHARDERS.values()]
+
+def _adaptations() -> list[Row]:
+    return [
+        {
+            "name": row.name,
+            "title": row.title,
+            "adaptation": row.family,
+            "quantization": row.base,
+            "trains": row.summary,
+            "packages": row.packages,
+            "methods": tuple(name for name, method in METHODS.items() if row.name in method.adaptations),
+            "because": row.because,
+        }
+        for row in ADAPTATIONS.values()
+    ]
+
+
+def _formats() -> list[Row]:
+    return [
+        {
+            "name": row.name,
+            "columns": tuple(role.name for role in row.required),
+            "optional": tuple(role.name for role in row.roles if not role.required),
+            "learned": row.loss_on,
+            "methods": tuple(name for name, method in METHODS.items() if row.name in method.formats),
+            "recognized_by": row.recognized,
+        }
+        for row in ROW_FORMATS.values()
+    ]
 
 
 _LISTS: Mapping[str, Callable[[], list[Row]]] = {
@@ -103,4 +138,20 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "figures": _figures,
     "methods": _methods,
     "strategies": _strategies,
+    "adaptations": _adaptations,
+    "formats": _formats,
 }
+
+
+@click.command("list")
+@click.argument("what", type=click.Choice(list(_LISTS)))
+@formats("human", "json")
+def command(what: str, format: str) -> None:
+    """List what recipec knows; figures are those of the rule books, with ours beside them."""
+    rows = _LISTS[what]()
+    if format == "json":
+        print_json({"schema_version": SCHEMA_VERSION, what: rows})
+        return
+    cells = [[name.replace("_", " ") for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
+    numbers = [index for index, value in enumerate(rows[0].values()) if isinstance(value, int | float)]
+    print_table(cells, numbers)

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from recipec.axes import RowFormat
+
 Row = Mapping[str, Any]
 
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
 _MESSAGES = ("role", "content", ("system", "user", "assistant"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant"))
-_HELD: dict[str, tuple[str, ...]] = {
-    "text": ("strings",),
-    "instruction": ("strings",),
-    "chat": ("messages", "from-value"),
-    "prompt-completion": ("strings", "messages"),
-    "preference": ("strings", "messages"),
-}
-
-
+FLAGS = ("flags",)  # true or false: no text, so they may stand beside any
 _TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
 
 
@@ -26,21 +20,33 @@ class BadContent(Exception):
     """A column holds something else than its format says: the message names the column."""
 
 
-def content_of(row: Row, format: str, columns: Mapping[str, str]) -> str:
-    """Return what all columns of the row hold: "strings", "messages" or "from-value". Raises BadContent.
+def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
+    """Return what the text of a row is: "strings", "messages" or "from-value". Raises BadContent.
 
-    `columns` are those of the format, by role; an `input` that is null is none.
+    `columns` are those of the format, by role; what a row may leave out may also be null.
     """
-    used = [name for role, name in columns.items() if role != "input" or row.get(name) is not None]
-    kinds = {name: _kind(row[name], name) for name in used}
-    for name, kind in kinds.items():
-        if kind not in _HELD[format]:
-            raise BadContent(f"`{name}` holds {kind}, but {format} rows hold {' or '.join(_HELD[format])} there")
-        if kind != kinds[used[0]]:
-            raise BadContent(f"`{used[0]}` holds {kinds[used[0]]}, but `{name}` holds {kind}")
-    if format == "preference" and "prompt" not in columns:
-        _check_shared_prompt(row, columns, kinds[used[0]])
-    return kinds[used[0]]
+    used = {role: name for role, name in columns.items() if not format.may_lack(role) or row.get(name) is not None}
+    kinds: dict[str, str] = {}
+    for role, name in used.items():
+        held = format.role(role).holds
+        kind = _flag(row[name], name) if held == FLAGS else _kind(row[name], name)
+        if kind not in held:
+            raise BadContent(f"`{name}` holds {kind}, but {format.name} rows hold {' or '.join(held)} there")
+        if held != FLAGS:
+            kinds[name] = kind
+    first, kind = next(iter(kinds.items()))
+    for name, other in kinds.items():
+        if other != kind:
+            raise BadContent(f"`{first}` holds {kind}, but `{name}` holds {other}")
+    if format.implicit and format.implicit not in columns:
+        _check_shared_beginning(row, [columns[role.name] for role in format.required], format.implicit, kind)
+    return kind
+
+
+def _flag(value: Any, name: str) -> str:
+    if not isinstance(value, bool):
+        raise BadContent(f"`{name}` holds {value!r:.40}, neither true nor false")
+    return FLAGS[0]
 
 
 def _kind(value: Any, name: str) -> str:
@@ -76,13 +82,13 @@ def _checked(kind: str, turns: list[dict[str, Any]], name: str, speaker: str, te
     return kind
 
 
-def _check_shared_prompt(row: Row, columns: Mapping[str, str], kind: str) -> None:
-    """Pairs without a prompt of their own share one: everything but the last message."""
-    chosen, rejected = row[columns["chosen"]], row[columns["rejected"]]
+def _check_shared_beginning(row: Row, columns: list[str], implicit: str, kind: str) -> None:
+    """Answers without a prompt of their own share one: everything but the last message."""
+    names = " and ".join(f"`{name}`" for name in columns)
     if kind == "strings":
-        raise BadContent(f"`{columns['chosen']}` and `{columns['rejected']}` hold strings without a column `prompt`")
-    if len(chosen) < 2 or chosen[:-1] != rejected[:-1]:
+        raise BadContent(f"{names} hold strings without a column `{implicit}`")
+    first, *others = (row[name] for name in columns)
+    if len(first) < 2 or any(first[:-1] != other[:-1] for other in others):
         raise BadContent(
-            f"`{columns['chosen']}` and `{columns['rejected']}` must be the same prompt with one more message each, "
-            "or there must be a column `prompt`"
+            f"{names} must be the same prompt with one more message each, or there must be a column `{implicit}`"
         )

@@ -1,30 +1,14 @@
-"""Tell the format of training rows from their columns."""
+"""Tell the format of training rows from their columns. What each format needs is its row in recipec/axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from recipec.dataset.contents import BadContent, Row, content_of
+from recipec.axes import ROW_FORMATS, Role, RowFormat
+from recipec.dataset.contents import FLAGS, BadContent, Row, content_of
 
 MOST_NAMES = 12  # columns that a message lists
-
-# Format -> the roles it needs, each with the column names that are understood without being told.
-FORMATS: dict[str, dict[str, tuple[str, ...]]] = {
-    "preference": {"chosen": ("chosen",), "rejected": ("rejected",)},
-    "chat": {"messages": ("messages", "conversations", "conversation")},
-    "instruction": {"instruction": ("instruction",), "output": ("output", "response")},
-    "prompt-completion": {
-        "prompt": ("prompt", "question", "query"),
-        "completion": ("completion", "response", "answer"),
-    },
-    "text": {"text": ("text", "content")},
-}
-OPTIONAL: dict[str, dict[str, tuple[str, ...]]] = {
-    "preference": {"prompt": ("prompt", "question", "query")},
-    "instruction": {"input": ("input", "context")},
-}
 
 
 class UnknownFormat(Exception):
@@ -37,58 +21,91 @@ class DataShape:
 
     format: str
     columns: Mapping[str, str]  # role -> column
-    content: str  # strings | messages | from-value: what the columns hold
+    content: str  # strings | messages | from-value: what the columns hold, apart from flags
     evidence: str
 
     @classmethod
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:
         """The shape that a recipe states without the rows being seen; every role has its first usual name."""
-        roles = FORMATS[format] | OPTIONAL.get(format, {})
-        columns = {role: renamed.get(role, names[0]) for role, names in roles.items()}
-        return cls(format, columns, "messages" if format == "chat" else "strings", evidence)
+        row = ROW_FORMATS[format]
+        columns = {role.name: renamed.get(role.name, role.aliases[0]) for role in _roles(row)}
+        return cls(format, columns, row.required[0].holds[0], evidence)
 
     @property
     def implicit_prompt(self) -> bool:
-        """Preference rows whose prompt is the shared beginning of both conversations."""
-        return self.format == "preference" and "prompt" not in self.columns
+        """Whether the role that can be left out is: other columns then share its text as their beginning."""
+        implicit = ROW_FORMATS[self.format].implicit
+        return bool(implicit) and implicit not in self.columns
 
 
-def recognise(rows: tuple[Row, ...], asked: str | None, renamed: Mapping[str, str], where: list[str]) -> DataShape:
-    """The one format that all rows have; `asked` and `renamed` are the recipe's data.format and data.columns.
+def recognise(
+    rows: tuple[Row, ...], formats: Iterable[str] | None, renamed: Mapping[str, str], where: list[str]
+) -> DataShape:
+    """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    `where` names each row for messages. Raises UnknownFormat.
+    `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
     """
-    format = _common_format(rows, asked, renamed, where)
+    tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
+    format = _common_format(rows, tried, renamed, where)
     columns = _common_columns(rows, format, renamed, where)
     content = _common_content(rows, format, columns, where)
-    shown = " and ".join(f"`{columns[role]}`" for role in FORMATS[format])
-    return DataShape(format, columns, content, f"{len(rows)} of {len(rows)} sampled rows have {shown}")
+    shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
+    return DataShape(format.name, columns, content, f"{len(rows)} of {len(rows)} sampled rows have {shown}")
 
 
-def _common_format(rows: tuple[Row, ...], asked: str | None, renamed: Mapping[str, str], where: list[str]) -> str:
-    found = [_format_of(row, asked, renamed) for row in rows]
+def _common_format(
+    rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str], where: list[str]
+) -> RowFormat:
+    found = [next((format for format in formats if _fits(row, format, renamed)), None) for row in rows]
     for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
-            raise UnknownFormat(f"{place} has the columns {_names(row)}: {_wanted(asked, renamed)}")
+            raise UnknownFormat(f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}")
         if format != found[0]:
-            raise UnknownFormat(f"{where[0]} is {found[0]}, but {place} is {format}: one source must have one format")
-    assert found[0] is not None
+            names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
+            raise UnknownFormat(f"{names}: one source must have one format")
     return found[0]
 
 
-def _common_columns(rows: tuple[Row, ...], format: str, renamed: Mapping[str, str], where: list[str]) -> dict[str, str]:
-    """Role -> column, the same in every row; a row may leave out the `input` that another one has."""
-    found = [_columns(row, format, renamed, FORMATS) | _columns(row, format, renamed, OPTIONAL) for row in rows]
+def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
+    """Whether the row has every column that the format needs; a flag is one by what it holds."""
+    columns = _columns(row, format, renamed)
+    return all(
+        role.name in columns and (role.holds != FLAGS or isinstance(row[columns[role.name]], bool))
+        for role in format.required
+    )
+
+
+def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Role -> column, for the roles of the format that the row has."""
+    found = {role.name: _column(row, role, renamed) for role in _roles(format)}
+    return {role: name for role, name in found.items() if name is not None}
+
+
+def _roles(format: RowFormat) -> list[Role]:
+    """Those that a row must have come first."""
+    return sorted(format.roles, key=lambda role: not role.required)
+
+
+def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
+    names = (renamed[role.name],) if role.name in renamed else role.aliases
+    return next((name for name in names if name in row), None)
+
+
+def _common_columns(
+    rows: tuple[Row, ...], format: RowFormat, renamed: Mapping[str, str], where: list[str]
+) -> dict[str, str]:
+    """Role -> column, the same in every row; a row may lack what it may leave out."""
+    found = [_columns(row, format, renamed) for row in rows]
     common = {role: name for columns in reversed(found) for role, name in columns.items()}
     for columns, place in zip(found, where, strict=True):
         for role, name in common.items():
-            if role != "input" and columns.get(role) != name:
+            if not format.may_lack(role) and columns.get(role) != name:
                 other = f"`{columns[role]}`" if role in columns else "no such column"
                 raise UnknownFormat(f"the {role} is in `{name}`, but {place} has {other}: one source must have one")
     return common
 
 
-def _common_content(rows: tuple[Row, ...], format: str, columns: Mapping[str, str], where: list[str]) -> str:
+def _common_content(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> str:
     contents = [_content(row, format, columns, place) for row, place in zip(rows, where, strict=True)]
     for place, content in zip(where, contents, strict=True):
         if content != contents[0]:
@@ -96,32 +113,11 @@ def _common_content(rows: tuple[Row, ...], format: str, columns: Mapping[str, st
     return contents[0]
 
 
-def _content(row: Row, format: str, columns: Mapping[str, str], place: str) -> str:
+def _content(row: Row, format: RowFormat, columns: Mapping[str, str], place: str) -> str:
     try:
         return content_of(row, format, columns)
     except BadContent as error:
         raise UnknownFormat(f"{place}: {error}") from error
-
-
-def _format_of(row: Row, asked: str | None, renamed: Mapping[str, str]) -> str | None:
-    candidates = [asked] if asked else list(FORMATS)
-    return next((format for format in candidates if _has(row, format, renamed)), None)
-
-
-def _has(row: Row, format: str, renamed: Mapping[str, str]) -> bool:
-    return len(_columns(row, format, renamed, FORMATS)) == len(FORMATS[format])
-
-
-def _columns(row: Row, format: str, renamed: Mapping[str, str], table: Mapping) -> dict[str, str]:
-    """Role -> column, for the roles of the format that the row has."""
-    roles = table.get(format, {})
-    named = {role: [renamed[role]] if role in renamed else names for role, names in roles.items()}
-    found = {role: _first(names, row) for role, names in named.items()}
-    return {role: name for role, name in found.items() if name is not None}
-
-
-def _first(names: Any, row: Row) -> str | None:
-    return next((name for name in names if name in row), None)
 
 
 def _names(row: Row) -> str:
@@ -129,9 +125,9 @@ def _names(row: Row) -> str:
     return f"{listed}, …" if len(row) > MOST_NAMES else listed
 
 
-def _wanted(asked: str | None, renamed: Mapping[str, str]) -> str:
-    if asked:
-        needed = ", ".join(f"`{renamed.get(role, role)}`" for role in FORMATS[asked])
-        return f"{asked} needs {needed} (data.columns can rename)"
-    known = "; ".join(f"{format}: {' + '.join(roles)}" for format, roles in FORMATS.items())
+def _wanted(formats: list[RowFormat], renamed: Mapping[str, str]) -> str:
+    if len(formats) == 1:
+        needed = ", ".join(f"`{renamed.get(role.name, role.name)}`" for role in formats[0].required)
+        return f"{formats[0].name} needs {needed} (data.columns can rename)"
+    known = "; ".join(f"{row.name}: {' + '.join(role.name for role in row.required)}" for row in formats)
     return f"no known format fits ({known}); name yours in data.columns"

@@ -8,6 +8,9 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from recipec.axes.row_formats import TEXT
+
+DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
 MAX_FIELD_BYTES = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
 
@@ -58,7 +61,7 @@ def csv_rows(text: str, shown: str) -> Numbered:
 def document(text: str, shown: str) -> Numbered:
     """Yield the whole text as one row."""
     if text.strip():
-        yield 1, {"text": text}
+        yield 1, {DOCUMENT: text}
 
 
 READERS: dict[str, Callable[[str, str], Numbered]] = {

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from recipec.axes import METHODS, ROW_FORMATS, Method, formats_of, methods_of, readers
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import ADAPTED
+from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign
+from recipec.recipe.schema import AUTO
+from recipec.recipe.schema_training import ADAPTED
 
 Data = Mapping[str, DataFacts]
 
-_LORA_TABLES = (("train",), *(("train", stage) for stage in ADAPTED))
+_ADAPTER_TABLES = tuple((*place, name) for name in TABLES for place in (("train",), *(("train", n) for n in ADAPTED)))
 _FRACTIONS = {"eval_fraction": "has_eval_file", "test_fraction": "has_test_file"}
 
 
@@ -29,8 +32,8 @@ def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[
     lm_head is one; that it cannot be trained is the matter of BAD-009.
     """
     modules = tuple(dict.fromkeys(_linear_modules(architecture)))
-    for table in _LORA_TABLES:
-        path = (*table, "lora", "targets")
+    for table in _ADAPTER_TABLES:
+        path = (*table, "targets")
         targets = loaded.value(*path)
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
             if name not in (*modules, "lm_head"):
@@ -47,33 +50,64 @@ def _linear_modules(architecture: Architecture) -> Iterator[str]:
         yield from (name for name, _, _ in architecture.linear_shapes(dense))
 
 
-def _stages_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """The preference stage runs if and only if there are pairs to learn from."""
-    method = loaded.recipe.alignment.method
-    if "train" not in data or "preferences" in data:
-        return
-    held = data["train"].shape.format
-    if method == "dpo" and held != "preference":
-        help = "give the pairs as data.preferences, or remove the method"
-        yield _clash(loaded, "alignment", "method", "needs preference pairs", "train", held, help)
-    if method == "none" and held == "preference":
-        help = 'use method = "dpo", or other training data'
-        yield _clash(loaded, "alignment", "method", "no preference stage", "train", held, help)
+def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A section holds rows that the stages which read it take; a method that is named has rows of its own."""
+    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    last = methods_of(task, named) if named not in (None, AUTO) else ()
+    for section, facts in data.items():
+        of_task = formats_of(readers(section, data, task))
+        of_method = formats_of(readers(section, data, task, named))
+        needed = formats_of(row for row in last if row.rows_in(data) == section)
+        if facts.shape.format not in of_task:
+            yield _other_rows(loaded, TASK, section, facts.shape.format, of_task)
+        elif of_method and facts.shape.format not in (needed or of_method):
+            yield _other_rows(loaded, METHOD, section, facts.shape.format, needed or of_method)
 
 
-def _text_for_pretraining(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    held = data["train"].shape.format if "train" in data else "text"
-    if loaded.recipe.goal.task in ("continue-pretrain", "pretrain") and held != "text":
-        help = 'use task = "instruct", or give raw text (`text` or `content` in every row, or .txt files)'
-        yield _clash(loaded, "goal", "task", "learns raw text", "train", held, help)
+def _other_rows(
+    loaded: LoadedRecipe, key: tuple[str, str], section: str, held: str, taken: tuple[str, ...]
+) -> Diagnostic:
+    """The task, or the method that is named, takes rows of other formats than a section holds."""
+    of_row = "task" if key == TASK else "alignment"
+    fitting = dict.fromkeys(getattr(row, of_row) for row in METHODS.values() if held in row.formats)
+    choices = [name for name in fitting if name not in ("", loaded.value(*key))]
+    why = f"takes {either(taken, '')} rows" if taken else "has no stage that reads them"
+    ways = [f"use {key[1]} = {either(choices)}"] if choices else []
+    ways += ["remove the method"] if key == METHOD and not choices else []
+    ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
+    return _clash(loaded, *key, why, section, held, ", or ".join(ways))
+
+
+def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
+    """What rows of these formats look like, and where they belong if not in this section."""
+    own = dict.fromkeys(row.section for row in METHODS.values() if set(formats) & set(row.formats))
+    at = "" if section in own else f" as data.{either(own, '')}"
+    signs = f": {ROW_FORMATS[formats[0]].recognized}" if len(formats) == 1 else ""
+    return f"give {either(formats, '')} rows{at}{signs}"
+
+
+def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """Where the rows decide which method runs, the keys of [alignment] are those of that method."""
+    methods = methods_of(loaded.recipe.goal.task, loaded.recipe.alignment.method)
+    fitting = [row for row in methods if _held(row, data) in row.formats]
+    for key, value in (loaded.value("alignment") or {}).items() if fitting else ():
+        if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in fitting):
+            section = loaded.place("data", fitting[0].rows_in(data))
+            label = Label(section, f"holds {_held(fitting[0], data)} rows")
+            yield foreign(key, value, fitting, loaded.place("alignment", key), label)
+
+
+def _held(method: Method, data: Data) -> str | None:
+    """The format of the rows that a method would learn from."""
+    section = method.rows_in(data)
+    return data[section].shape.format if section in data else None
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     for section, facts in data.items():
-        if loaded.recipe.data.overflow == "split" and facts.shape.format != "text":
+        if loaded.recipe.data.overflow == "split" and not ROW_FORMATS[facts.shape.format].splits:
             help = 'use overflow = "drop" or "truncate"'
-            why = "only raw text can be split into several examples"
-            yield _clash(loaded, "data", "overflow", why, section, facts.shape.format, help)
+            yield _clash(loaded, "data", "overflow", WHY_NOT_SPLIT, section, facts.shape.format, help)
             return
 
 
@@ -118,8 +152,8 @@ def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str
 
 
 _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] = (
-    _stages_of_method,
-    _text_for_pretraining,
+    _rows_of_stages,
+    _keys_of_method,
     _text_to_split,
     _column_to_split_by,
     _something_held_out,

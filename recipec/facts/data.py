@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recipec.axes import COMMON_SECTION, ROW_FORMATS, SECTIONS, formats_of, readers
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.sizes import sizes
 from recipec.facts.sources import places_of, samples_of
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import either
 from recipec.rules.core import Decision
 
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """One section of the data ("train" or "preferences"), as a stage will use it."""
+    """One section of the data, as a stage will use it."""
 
     shape: DataShape
     columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
@@ -24,7 +26,7 @@ class DataFacts:
 
 
 def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts | None:
-    """Look at the sources of data.train or data.preferences; None with a diagnostic when they cannot be used."""
+    """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used."""
     samples = samples_of(loaded, section, report)
     shape = None if samples is None else _shape(loaded, section, samples, report)
     if samples is None or shape is None:
@@ -39,26 +41,36 @@ def _columns(samples: list[Sample]) -> tuple[str, ...]:
 
 
 def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Report) -> DataShape | None:
-    data = loaded.recipe.data
-    asked = "preference" if section == "preferences" else data.format
-    asked = None if asked == "auto" else asked
+    data, taken = loaded.recipe.data, _taken(loaded, section)
+    asked = data.format if data.format in taken else None
     rows = tuple(row for sample in samples for row in sample.rows)
     if not rows:
-        return _unseen(loaded, section, asked, report)
+        return _unseen(loaded, section, asked, taken, report)
+    others = ROW_FORMATS if section == COMMON_SECTION else ()  # what no stage takes is told by its name
+    formats = (asked,) if asked else tuple(dict.fromkeys((*taken, *others)))
     try:
-        return recognise(rows, asked, data.columns or {}, places_of(samples))
+        return recognise(rows, formats, data.columns or {}, places_of(samples))
     except UnknownFormat as error:
         label = Label(loaded.place("data", section), str(error))
         report.add(Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,)))
         return None
 
 
-def _unseen(loaded: LoadedRecipe, section: str, asked: str | None, report: Report) -> DataShape | None:
+def _taken(loaded: LoadedRecipe, section: str) -> tuple[str, ...]:
+    """The formats that the stages which read a section take."""
+    sections = [name for name in SECTIONS if loaded.is_set("data", name)]
+    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    return formats_of(readers(section, sections, task, named) or readers(section, sections, task))
+
+
+def _unseen(
+    loaded: LoadedRecipe, section: str, asked: str | None, taken: tuple[str, ...], report: Report
+) -> DataShape | None:
     """Data that cannot be looked at must be described by the recipe; its columns then have their usual names."""
-    if asked is None:
+    if asked is None and len(taken) != 1:
         label = Label(loaded.place("data", section), "cannot be looked at from here")
-        help = ('say what the rows hold: `format = "chat"` (and `columns` where the names differ)',)
+        help = (f"say what the rows hold: format = {either(taken)} (and `columns` where the names differ)",)
         report.add(Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,), help))
         return None
-    where = "data", "format" if section == "train" else section
-    return DataShape.described(asked, loaded.recipe.data.columns or {}, f"set in {loaded.where(*where)}")
+    where = loaded.where("data", "format" if asked else section)
+    return DataShape.described(asked or taken[0], loaded.recipe.data.columns or {}, f"set in {where}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
@@ -16,14 +17,11 @@ from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.price import own_prices, price_fact
-from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import AUTO
+from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
-
-SECTIONS = ("train", "preferences")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +45,8 @@ class Facts:
     gpu: Gpu
     machines: Machines
     decisions: Mapping[str, Decision]  # facts that hold for every stage
-    data: Mapping[str, DataFacts]  # "train", "preferences": what the recipe's sources hold
+    data: Mapping[str, DataFacts]  # section of [data] -> what its sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
-    selection: Selection | None = None  # how the model was chosen; None where the recipe names it
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
@@ -92,16 +89,18 @@ def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
 
 
 def _goal(loaded: LoadedRecipe) -> list[Decision]:
-    goal, data = loaded.recipe.goal, loaded.recipe.data
+    goal = loaded.recipe.goal
     return [
         stated(loaded, "task", goal.task, "goal", "task"),
         stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
-        known("has_preferences", data.preferences is not None, _preferences(loaded), origin="recipe"),
+        *(_has(loaded, section) for section in SECTIONS if section != COMMON_SECTION),
     ]
 
 
-def _preferences(loaded: LoadedRecipe) -> str:
-    set_in = f"set in {loaded.where('data', 'preferences')}"
-    return set_in if loaded.is_set("data", "preferences") else "no data.preferences"
+def _has(loaded: LoadedRecipe, section: str) -> Decision:
+    """Whether the recipe has a section of [data] that only some methods read."""
+    has = loaded.is_set("data", section)
+    because = f"set in {loaded.where('data', section)}" if has else f"no data.{section}"
+    return known(f"has_{section}", has, because, origin="recipe")

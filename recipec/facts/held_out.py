@@ -61,7 +61,7 @@ def _difference(samples: list[Sample], section: str, shape: DataShape) -> str:
     """Why the rows cannot be read as those of the section; "" when they can."""
     rows, where = tuple(row for sample in samples for row in sample.rows), places_of(samples)
     try:
-        found = recognise(rows, shape.format, shape.columns, where)
+        found = recognise(rows, (shape.format,), shape.columns, where)
     except UnknownFormat as error:
         return str(error)
     if found.content != shape.content:

@@ -12,7 +12,8 @@ from recipec.catalog.models import Model, model, model_names
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import AUTO
+from recipec.recipe.extends import is_path
+from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
 
 WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False
@@ -22,11 +23,6 @@ MASKED = (
     *("lfm2", "llama3", "phi3", "phi3_5", "qwen2_5", "qwen3", "qwen3_instruct_2507"),
 )
 MASK_SOURCE = "TRL 1.16 chat_templates/*_training.jinja, checked 2026-11-21"
-
-
-def is_path(name: str) -> bool:
-    """Whether a name that could be a hub id is a path."""
-    return name.startswith(("./", "../", "/"))
 
 
 def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:

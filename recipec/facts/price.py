@@ -11,7 +11,7 @@ from recipec.diagnostics.model import Report
 from recipec.facts.fact import stated
 from recipec.facts.price_table import read_table, table_findings
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.paths import relative_to
+from recipec.recipe.extends import relative_to
 from recipec.rules.core import Decision
 
 _KEY = "budget.price_per_gpu_hour"

@@ -13,9 +13,9 @@ from recipec.catalog.lookup import nearest
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
-from recipec.recipe.schema_limits import MOST_USD_PER_GPU_HOUR
+from recipec.recipe.schema import MOST_USD_PER_GPU_HOUR
 from recipec.recipe.source import read
-from recipec.recipe.wording import shown
+from recipec.recipe.validate import shown
 
 _SHAPE = ("each GPU has a table: [h100], and in it usd_per_hour = 2.5",)
 _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {

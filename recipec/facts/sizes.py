@@ -48,7 +48,8 @@ def _measured(samples: list[Sample]) -> tuple[int, int, int | None, str]:
 
 def _documents(sample: Sample) -> float:
     """How many texts like the sampled one the files hold."""
-    return max(1.0, sample.total_bytes / len(sample.rows[0]["text"].encode()))
+    (text,) = sample.rows[0].values()
+    return max(1.0, sample.total_bytes / len(text.encode()))
 
 
 def _tokens(value: object) -> float:

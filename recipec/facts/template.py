@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.model import is_path
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.extends import is_path
 
 _MARKS = re.compile("[\ue000-\uf8ff]")  # private use; some of them mark in the back ends what a line comes from
 

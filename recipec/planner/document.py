@@ -7,7 +7,6 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
-from recipec.planner.buildable import can_be_built
 from recipec.planner.plan import Plan, StagePlan
 from recipec.rules.core import Decision
 
@@ -106,7 +105,7 @@ def _choice(plan: StagePlan) -> dict[str, Any]:
         "attention": layout.attention,
         "packing": layout.packing,
         "optimizer": layout.optimizer,
-        "can_be_built": can_be_built(layout),
+        "can_be_built": layout.can_be_built,
     }
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
-from recipec.planner.choose import GIB, Candidate
 from recipec.planner.plan import Needs, Rejected
-from recipec.rules.core import Decision, Ledger
+from recipec.planner.search.candidates import Candidate
+from recipec.rules import strategy as rules
+from recipec.rules.core import Choice, Decision, Ledger, Rule
+from recipec.rules.words import device
+from recipec.units import GIB, counted
 
 WATCH = {
-    "micro_batch_size": "peak_memory_gib: near the prediction; on out-of-memory halve this and double the accumulation",
-    "gradient_accumulation": "samples_per_second: constant; it only splits the global batch",
-    "checkpointing": "tokens_per_second, peak_memory_gib: off costs memory, on about a third more compute",
-    "recompute_every": "tokens_per_second, peak_memory_gib: fewer recomputed layers are faster and need more memory",
-    "activation_offload": "tokens_per_second: every copy to and from the host lengthens the step",
-    "strategy": "tokens_per_second: near the prediction; far below, communication is the bottleneck",
-    "offload": "tokens_per_second: offloading trades speed for memory",
-    "world_size": "samples_per_second: grows with the ranks",
-    "shards": "tokens_per_second: near the prediction; larger groups of shards save memory and cost network",
-    "tensor_parallel": "tokens_per_second: with more than one, every layer waits for its all-reduces",
-    "context_parallel": "tokens_per_second: with more than one, every attention waits for the other keys and values",
-    "expert_parallel": "tokens_per_second: with more than one, every token waits for its way to its experts and back",
+    "recompute_every": "tokens_per_second, peak_memory_gib: near the plan; fewer recomputed layers need more memory",
+    "activation_offload": "tokens_per_second: near the plan; every copy to and from host memory lengthens the step",
+    "shards": "tokens_per_second: near the plan; larger sharding groups save memory and need more communication",
+    "tensor_parallel": "tokens_per_second: near the plan; between several ranks every layer waits for all-reduces",
+    "context_parallel": "tokens_per_second: near the plan; between several ranks attention waits for keys and values",
+    "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
 }
 
 MEMORY_INPUTS = (
@@ -33,13 +30,9 @@ MEMORY_INPUTS = (
     *("compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
 STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example", "network_gbps")
-KEYS = {  # recipe keys that fix a part of the layout
-    "strategy": "train.strategy",
-    "offload": "train.offload",
-    "checkpointing": "train.activation_checkpointing",
+KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
     "activation_offload": "train.activation_offload",
-    "micro_batch_size": "train.micro_batch_size",
     "tensor_parallel": "train.tensor_parallel",
     "context_parallel": "train.context_parallel",
     "expert_parallel": "train.expert_parallel",
@@ -48,81 +41,91 @@ KEYS = {  # recipe keys that fix a part of the layout
 _RECOMPUTING = (KEYS["recompute_every"], KEYS["activation_offload"])
 
 Row = tuple[str, Any, str, tuple[str, ...]]  # decision, value, reason, inputs
+Ruled = tuple[Rule, Choice, tuple[str, ...]]  # a rule, its answer, the decisions behind it
 
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
-    peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} GiB of the device's {facts.gpu.memory_gib:g}"
+    memory = "memory" if facts.decisions["gpu_is_cpu"].value else "GPU memory"
+    peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
     _run_batch(ledger, chosen.layout)
-    rows = [*_placement(ledger, chosen, facts, peak, target), *_recomputation(chosen.layout, peak)]
-    for id, value, because, inputs in [*rows, *_batch(chosen.layout, peak, target), *_mesh(chosen.layout.mesh)]:
-        ledger.record(_decision(ledger, id, value, because, inputs))
+    for ruled in [*_placement(ledger, chosen, facts, peak, target), *_recomputation(ledger, chosen.layout)]:
+        ledger.record(_ruled(ledger, *ruled))
+    for row in _recomputed(chosen.layout):
+        ledger.record(_decision(ledger, *row))
+    for ruled in _batch(chosen.layout, peak):
+        ledger.record(_ruled(ledger, *ruled))
+    for row in _mesh(chosen.layout.mesh):
+        ledger.record(_decision(ledger, *row))
 
 
 def _run_batch(ledger: Ledger, layout: Layout) -> None:
     """The global batch that the layout makes, where that is not the one that was decided."""
     decided, made = ledger.decisions["global_batch_size"], layout.global_batch
     if made != decided.value:
-        nearest = f"{made}, the nearest to {decided.value} that {layout.mesh.data_parallel} ranks make"
+        nearest = f"the nearest to {decided.value} that {counted(layout.mesh.data_parallel, 'rank')} can make"
         ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 
-def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int) -> list[Row]:
+def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int) -> Iterator[Ruled]:
     layout, world = chosen.layout, chosen.layout.mesh.world_size
-    fixed = layout.micro_batch if KEYS["micro_batch_size"] in ledger.wishes else 1
-    hosted = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node)
-    return [
-        ("strategy", layout.strategy, _strategy(layout.strategy, peak), STRATEGY_INPUTS),
-        ("offload", layout.offload, _offload(layout.offload, peak, hosted), ("strategy", "gpu", "params")),
-        ("world_size", world, _world(world, facts.machines.gpus, target // fixed), ("gpus", "global_batch_size")),
-    ]
+    fixed = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else 1
+    hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    yield rules.strategy, rules.strategy(layout.strategy, peak), STRATEGY_INPUTS
+    yield rules.offload, rules.offload(layout.offload, peak, hosted_gib), ("strategy", "gpu", "params")
+    answer = rules.world_size(world, facts.machines.gpus, target // fixed, noun)
+    yield rules.world_size, answer, ("gpus", "global_batch_size")
 
 
-def _recomputation(layout: Layout, peak: str) -> list[Row]:
-    """Whether, in which layers, and where their inputs wait."""
+def _recomputation(ledger: Ledger, layout: Layout) -> Iterator[Ruled]:
+    required = ledger.decisions["checkpointing_required"]
+    why = required.because if required.value else ""
+    answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why)
+    yield rules.checkpointing, answer, ("checkpointing_required", "gpu")
+
+
+def _recomputed(layout: Layout) -> list[Row]:
+    """Which layers are recomputed, and where their inputs wait."""
     every, hosted = layout.recompute_interval, layout.activation_offload
     some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
-    because = f"activations of {some} are recomputed in the backward pass"
-    because += ", from inputs that wait in CPU memory" if hosted else ""
-    because = because if every else "activations fit, recomputing would cost time"
-    place = "inputs of recomputed layers wait in CPU memory" if hosted else "no activation leaves the device"
+    place = (
+        "inputs of recomputed layers wait in host memory" if hosted else "activations stay in the memory of the device"
+    )
     return [
-        ("checkpointing", layout.checkpointing, because, ("checkpointing_required", "gpu")),
         ("recompute_every", every, f"{some} is recomputed", ("checkpointing", "priority", "strategy")),
-        ("activation_offload", hosted, f"{place}: {peak}", ("checkpointing", "strategy", "gpu")),
+        ("activation_offload", hosted, place, ("checkpointing", "strategy", "gpu")),
     ]
 
 
-def _batch(layout: Layout, peak: str, target: int) -> list[Row]:
-    ranks = layout.mesh.data_parallel
-    share = f"{layout.global_batch} sequences = {layout.micro_batch} x {layout.accumulation} x {ranks}"
-    share += "" if layout.global_batch == target else f", the nearest to the target of {target}"
+def _batch(layout: Layout, peak: str) -> Iterator[Ruled]:
     needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
     split = ("global_batch_size", "micro_batch_size", "world_size")
-    return [
-        ("micro_batch_size", layout.micro_batch, f"{layout.micro_batch} needs {peak}", needs),
-        ("gradient_accumulation", layout.accumulation, share, split),
-    ]
+    yield rules.micro_batch_size, rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak), needs
+    parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel)
+    yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
 
 
 def _mesh(mesh: Mesh) -> list[Row]:
-    """Groups of shards where there are several, and how many ranks share a layer: one where none do."""
+    """The sharding groups where there are several, and how many ranks share a layer: one where none do."""
     inputs = ("world_size", "strategy", "params", "max_length", "global_batch_size")
     rows: list[Row] = []
     if mesh.replicate > 1 and mesh.shard > 1:
-        rows.append(("shards", mesh.shard, f"{mesh.replicate} copies of {mesh.shard} shards each", inputs))
+        rows.append(
+            ("shards", mesh.shard, f"{mesh.replicate} replicas, each in a sharding group of {mesh.shard} ranks", inputs)
+        )
     for name, ranks in (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert)):
         whole, shared = _SHARED[name]
-        because = f"{ranks} ranks share {shared}" if ranks > 1 else f"no rank shares {whole} with another"
+        because = f"{ranks} ranks share {shared}" if ranks > 1 else f"every rank computes {whole}"
         rows.append((f"{name}_parallel", ranks, because, inputs))
     return rows
 
 
 _SHARED = {  # what each rank has whole, and what it means to share it
-    "tensor": ("a matrix product", "each matrix product, so each gathers and recomputes a part of a layer"),
-    "context": ("a sequence", "each sequence, so each keeps a part of its activations"),
-    "expert": ("the experts of a layer", "the experts, so each gathers a part of them"),
+    "tensor": ("whole matrix products", "each matrix product, so each rank gathers and recomputes a part of a layer"),
+    "context": ("whole sequences", "each sequence, so each rank keeps a part of its activations"),
+    "expert": ("whole layers", "the experts, so each rank gathers a part of them"),
 }
 
 
@@ -147,59 +150,49 @@ def record_prediction(
     others = [f"{other.family}: {other.reason}" for other in rejected]
     inputs = tuple(ledger.decisions)
     rows: list[tuple[str, Any, str]] = [
-        ("prediction", predicted, f"estimated for a {ledger.decisions['gpu'].value}"),
-        ("alternatives", others, f"the best of {len(others)} other kinds, each with why it lost"),
+        ("prediction", predicted, f"estimated for the hardware {ledger.decisions['gpu'].value}"),
+        (
+            "alternatives",
+            others,
+            f"the best layout of {counted(len(others), 'other kind')}, each with the reason why it was not taken",
+        ),
     ]
     for id, value, because in rows:
-        watch = "peak_memory_gib, tokens_per_second: near what was predicted"
+        watch = "peak_memory_gib, tokens_per_second: near the plan"
         source = "memory and time estimates of the planner; their accuracy: benchmarks/results"
         ledger.record(Decision(id, value, because, inputs=inputs, origin="planner", watch=watch, source=source))
 
 
-def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
-    key = KEYS.get(id, "")
-    if id == "checkpointing" and key not in ledger.wishes:  # to say how layers are recomputed is to want it
+def _ruled(ledger: Ledger, rule: Rule, choice: Choice, inputs: tuple[str, ...]) -> Decision:
+    """What the planner found, with the rule that says why; the recipe may have fixed it."""
+    key = rule.key
+    if rule is rules.checkpointing and key not in ledger.wishes:  # to say how layers are recomputed is to want it
         key = next((other for other in _RECOMPUTING if _wants(ledger, other)), key)
+    metadata = {"rule": rule.id, "watch": rule.watch, "source": rule.source}
+    return _found(ledger, rule.decides, choice.value, choice.because, inputs, key, metadata)
+
+
+def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
+    """A part of the layout that no rule decides."""
+    metadata = {"watch": WATCH[id], "source": "memory and time estimates of the planner"}
+    return _found(ledger, id, value, because, inputs, KEYS.get(id, ""), metadata)
+
+
+def _found(
+    ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...], key: str, metadata: Mapping[str, str]
+) -> Decision:
     wish = ledger.wishes.get(key)
     return Decision(
         id,
         value,
-        f"set in {wish.where}; {because}" if wish else because,
+        f"set in {wish.where}" if wish else because,
         inputs=tuple(name for name in inputs if name in ledger.decisions),
         origin="recipe" if wish else "planner",
-        watch=WATCH[id],
-        source="memory and time estimates of the planner",
         key=key,
         where=wish.where if wish else "",
+        **metadata,
     )
 
 
 def _wants(ledger: Ledger, key: str) -> bool:
     return key in ledger.wishes and bool(ledger.wishes[key].value)
-
-
-def _strategy(strategy: str, peak: str) -> str:
-    reasons = {
-        "single": "one device: nothing to distribute",
-        "ddp": "the model fits on every device, so only gradients are exchanged",
-        "fsdp": "parameters, gradients and optimizer states are sharded over all ranks",
-        "hsdp": "parameters, gradients and optimizer states are sharded within groups, which copy each other",
-        "zero1": "optimizer states are sharded over all ranks",
-        "zero2": "gradients and optimizer states are sharded over all ranks",
-        "zero3": "parameters, gradients and optimizer states are sharded over all ranks",
-    }
-    return f"{reasons[strategy]}; {peak}"
-
-
-def _offload(offload: str, peak: str, host_bytes: int) -> str:
-    if offload == "none":
-        return f"fits without: {peak}"
-    return f"states in CPU memory, {host_bytes / GIB:.0f} GiB of the node's: {peak}"
-
-
-def _world(world_size: int, gpus: int, micro_batches: int) -> str:
-    if world_size == gpus:
-        return f"all {gpus} device{'s' * (gpus > 1)}"
-    if micro_batches < gpus:
-        return f"{world_size} of {gpus} devices: the global batch has none for the others"
-    return f"{world_size} of {gpus} devices: no layout that fits on more of them is clearly faster"

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
-from recipec.planner.bounds import bounds_of
-from recipec.planner.choose import GIB, Candidate, usable_bytes
-from recipec.planner.fit import Fit, fit
-from recipec.planner.known_bad import refused
-from recipec.planner.needs import needs_of
-from recipec.planner.next_better import next_better
+from recipec.planner.advice.needs import needs_of
+from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.rejected import (
+    activations_kept,
+    does_not_fit,
+    known_to_fail,
+    preferred_but_passed_over,
+    rejected,
+    ruled_out,
+)
+from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
-from recipec.planner.plan import Plan, Stage, StagePlan
-from recipec.planner.settle import Context, settle_steps
-from recipec.planner.verdicts import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
-from recipec.planner.waiting import shorter_waits
+from recipec.planner.plan import Plan, Selection, Stage, StagePlan
+from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
+from recipec.planner.search.context import Context, settle_steps
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.words import device
+from recipec.units import GIB
 
 
-def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
-    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
+def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: Selection | None = None) -> Plan | None:
+    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware.
+
+    `selection` says how the model was chosen, where the recipe does not name it.
+    """
     given = contexts(loaded, facts)
     plans = [_plan_stage(context, given, loaded, report) for context in given]
     found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
+    return Plan(tuple(found), selection) if len(found) == len(plans) else None
 
 
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
@@ -44,9 +56,9 @@ def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
 def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
-    given = facts.decisions
-    method = ledger.decide(goal.alignment_method, given["task"], given["has_preferences"])
-    names = ledger.decide(goal.stages, given["task"], train_format(facts.data), method).value
+    task, held = facts.decisions["task"], train_format(facts.data)
+    method = ledger.decide(goal.alignment_method, task, ledger.record(_preference_format(facts.data)))
+    names = ledger.decide(goal.stages, task, held, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
@@ -58,12 +70,21 @@ def train_format(data: Mapping[str, DataFacts]) -> Decision:
     return train.decisions["data_format"]
 
 
+def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of the rows that an alignment method can learn from: its own section's, or data.train's."""
+    for section in dict.fromkeys(name for row in METHODS.values() if row.alignment for name in (row.section, "train")):
+        if section in data:
+            held = data[section].decisions["data_format"]
+            if any(row.alignment and held.value in row.formats for row in METHODS.values()):
+                return replace(held, id="preference_format")
+    return Decision("preference_format", None, "no such rows", origin="recipe")
+
+
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
-    section = "preferences" if stage.name == "dpo" and "preferences" in facts.data else "train"
     wishes = loaded.wishes(stage.name, last=stage is stages[-1])
-    return Context(stage, goals, facts, facts.data[section], wishes)
+    return Context(stage, goals, facts, facts.data[METHODS[stage.name].rows_in(facts.data)], wishes)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
@@ -85,6 +106,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
+    _explain_adaptation(ledger, found, facts)
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
@@ -118,6 +140,15 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
+
+
+def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
+    """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
+    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
+        if why and decision.origin == "planner":
+            ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

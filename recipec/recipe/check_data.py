@@ -5,38 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.axes import COMMON_SECTION, SECTIONS, methods_of, stages_of
 from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.clashes import either
+from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_data import COLUMNS
-from recipec.recipe.written import Written
+from recipec.recipe.schema_training import COLUMNS, DATA_SOURCES
 
-_SOURCES = ("train", "preferences", "eval", "test")
 _HUB_ONLY = ("split", "subset", "revision")
 _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
 
 
 def missing_data(written: Written) -> Iterator[Diagnostic]:
-    """Every task needs something to learn from."""
-    task = written.get("goal", "task")
-    if written.has("data", "train") or (task == "align" and written.has("data", "preferences")):
+    """Every task needs something to learn from: a section of its methods, or the one that every method can read."""
+    own = [row.section for row in methods_of(written.get("goal", "task"))]
+    if any(written.has("data", section) for section in (COMMON_SECTION, *own)):
         return
-    key = "preferences" if task == "align" else "train"
+    key = own[0] if own else COMMON_SECTION
     label = written.label(("data",), f"needs `{key}`")
-    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (f'for example {key} = "data/{key}.jsonl"',))
+    help = f'for example {key} = "{SECTIONS[key].examples[0]}"'
+    yield Diagnostic("E0201", f"missing key `{key}` in [data]", (label,), (help,))
 
 
 def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
-    """Preference pairs alone teach nothing without a preference stage."""
-    method, pairs = ("alignment", "method"), ("data", "preferences")
-    if written.get(*method) == "none" and written.has(*pairs) and not written.has("data", "train"):
-        labels = (written.label(method, "no preference stage"), written.label(pairs, "is all the data there is"))
-        title = "`alignment.method = none` with preference pairs only: no stage is left"
-        yield Diagnostic("E0401", title, labels, ('use method = "dpo", or add data.train for supervised fine-tuning',))
+    """Rows for a preference stage teach nothing without one."""
+    method, task = ("alignment", "method"), written.get("goal", "task")
+    named = [row.alignment for row in methods_of(task) if row.alignment]
+    held = [section for section in SECTIONS if written.has("data", section)]
+    if not named or written.get(*method) != "none" or not held or COMMON_SECTION in held:
+        return
+    labels = (written.label(method, "no preference stage"), written.label(("data", held[0]), "all the data there is"))
+    title = f"`alignment.method = none` with data.{held[0]} only: no stage is left"
+    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in stages_of(task, "none")]
+    yield Diagnostic("E0401", title, labels, (", or ".join([f"use method = {either(named)}", *first]),))
 
 
 def bad_sources(written: Written) -> Iterator[Diagnostic]:
     """A source is either files or a data set of the hub, and only the latter has splits and revisions."""
-    for name in _SOURCES:
+    for name in DATA_SOURCES:
         value = written.get("data", name)
         for index, source in enumerate(value if isinstance(value, list) else [value]):
             path = ("data", name, index) if isinstance(value, list) else ("data", name)
@@ -68,10 +74,11 @@ def pointless_split(written: Written) -> Iterator[Diagnostic]:
     is for the stage that it fits, and the other one draws.
     """
     drawn = [_is_drawn(written, part) for part in ("eval", "test")]
-    several = written.has("data", "train") and written.has("data", "preferences")
+    several = sum(written.has("data", section) for section in SECTIONS) > 1
     if not written.has("data", "split") or any(drawn) or several:
         return
-    given = next((("data", n) for n in ("eval", "test", "eval_fraction") if written.has("data", n)), ("data", "train"))
+    keys = (*("eval", "test", "eval_fraction"), *SECTIONS)
+    given = next((("data", key) for key in keys if written.has("data", key)), ("data",))
     labels = (written.label(("data", "split"), "nothing is split off"), written.label(given, "no share is drawn"))
     help = ("remove split, or a file of held-out rows, or give eval_fraction or test_fraction",)
     yield Diagnostic("E0401", "`data.split` without a share to split off", labels, help)

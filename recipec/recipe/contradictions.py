@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from fnmatch import fnmatchcase
 
-from recipec.diagnostics.model import Diagnostic, Report
-from recipec.recipe.check_arguments import decided_arguments, unusable_arguments
-from recipec.recipe.check_batch import indivisible_batches
+from recipec.axes import METHODS, STRATEGIES
+from recipec.diagnostics.codes import CODES
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.recipe.check_data import (
     bad_columns,
     bad_sources,
@@ -17,121 +16,16 @@ from recipec.recipe.check_data import (
     nothing_to_run,
     pointless_split,
 )
-from recipec.recipe.check_launch import reserved_variables, secrets
-from recipec.recipe.check_model import idle_model_keys
-from recipec.recipe.check_policy import broken_policy, misplaced_policy, unknown_codes
-from recipec.recipe.check_schedule import no_room_to_decay
-from recipec.recipe.exclusive import ADAPTED, EXCLUSIVE
-from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.written import Written
+from recipec.recipe.clashes import clashes, foreign_keys
+from recipec.recipe.document import Written
+from recipec.recipe.locate import dotted
+from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
+from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, STEERING
+from recipec.rules.schedule import DECAY_SHARE
 
-ANY: tuple[Any, ...] = ()
-PAGED = ("paged-adamw", "paged-adamw-8bit")
-NF4_ON_CPU = "on a CPU no gradient passes a 4-bit layer after an evaluation"
-SHARDED = ("fsdp", "hsdp", "zero1", "zero2", "zero3")
-
-
-@dataclass(frozen=True, slots=True)
-class Clash:
-    """Two keys, the values of each that cannot hold together (ANY: whatever it is), and why."""
-
-    one: tuple[str, ...]
-    one_values: tuple[Any, ...]
-    other: tuple[str, ...]
-    other_values: tuple[Any, ...]
-    why: str
-    help: str
-    code: str = "E0401"
-
-
-ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
-STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
-RECOMPUTE, EVERY = ("train", "activation_checkpointing"), ("train", "recompute_every")
-ACTIVATIONS = ("train", "activation_offload")
-ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
-GPU, GPUS, TASK = ("hardware", "gpu"), ("hardware", "gpus_per_node"), ("goal", "task")
-NODES = ("hardware", "nodes")
-METHOD = ("alignment", "method")
-WITHOUT_PAIRS = ("instruct", "continue-pretrain", "pretrain")
-PAIRED_FORMATS = ("instruction", "chat", "prompt-completion", "preference")
-
-CLASHES: tuple[Clash, ...] = (
-    Clash(ADAPTATION, ("full",), QUANTIZATION, ("nf4",), "4-bit weights cannot be trained", "use lora"),
-    *(
-        Clash(
-            ADAPTATION, ("full",), (*table, "lora"), ANY, "full fine-tuning has no adapters", "remove lora, or use lora"
-        )
-        for table in (("train",), *(("train", stage) for stage in ADAPTED))
-    ),
-    *(
-        Clash(key, values, TASK, ("pretrain",), "random weights must all be trained", "remove it")
-        for key, values in ((ADAPTATION, ("lora", "qlora")), (QUANTIZATION, ("nf4",)), (("train", "lora"), ANY))
-    ),
-    Clash(ADAPTATION, ("qlora",), QUANTIZATION, ("none",), "qlora is lora on an nf4 base", "use lora"),
-    Clash(STRATEGY, SHARDED, GPU, ("cpu",), "sharding is between GPUs", 'use strategy = "single" or "ddp" on a CPU'),
-    Clash(OFFLOAD, ("cpu",), STRATEGY, ("single", "ddp"), "only sharded strategies offload", "use zero2 or zero3"),
-    Clash(ADAPTATION, ("qlora",), GPU, ("cpu",), NF4_ON_CPU, 'use adaptation = "lora" on a CPU'),
-    Clash(QUANTIZATION, ("nf4",), GPU, ("cpu",), NF4_ON_CPU, "remove it: LoRA then trains on the base as it is"),
-    Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "a CPU has nowhere to page to", 'use optimizer = "adamw" on a CPU'),
-    Clash(OFFLOAD, ("cpu",), GPU, ("cpu",), "there is no GPU to offload from", "remove offload"),
-    Clash(ACTIVATIONS, (True,), GPU, ("cpu",), "there is no GPU to offload from", "remove activation_offload"),
-    Clash(EVERY, ANY, RECOMPUTE, (False,), "it says which layers are recomputed", "remove one of them"),
-    Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it is recomputed layers whose inputs wait", "remove one of them"),
-    Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
-    Clash(
-        ATTENTION,
-        ("flash_attention_2",),
-        GPU,
-        ("cpu",),
-        "flash-attn needs a GPU",
-        'use attention = "sdpa"',
-        code="E0405",
-    ),
-    Clash(
-        ATTENTION,
-        ("flash_attention_2",),
-        PRECISION,
-        ("fp32",),
-        "flash-attn computes in fp16 and bf16 only",
-        'use attention = "sdpa"',
-        code="E0405",
-    ),
-    Clash(
-        ("data", "preferences"),
-        ANY,
-        TASK,
-        WITHOUT_PAIRS,
-        "this task learns no preferences",
-        'use task = "align", or remove preferences',
-    ),
-    Clash(
-        ("alignment",),
-        ANY,
-        TASK,
-        WITHOUT_PAIRS,
-        "this task has no preference stage",
-        'use task = "align", or remove [alignment]',
-    ),
-    *(
-        Clash(("train", stage), ANY, TASK, tasks, "this task has no such stage", "remove it")
-        for stage, tasks in (
-            ("dpo", WITHOUT_PAIRS),
-            ("sft", ("continue-pretrain", "pretrain")),
-            ("continue-pretrain", ("instruct", "align", "pretrain")),
-            ("pretrain", ("instruct", "align", "continue-pretrain")),
-        )
-    ),
-    Clash(("alignment", "beta"), ANY, METHOD, ("none",), "beta belongs to a preference method", 'use method = "dpo"'),
-    Clash(("alignment", "loss"), ANY, METHOD, ("none",), "a loss belongs to a preference method", 'use method = "dpo"'),
-    Clash(
-        ("data", "overflow"),
-        ("split",),
-        ("data", "format"),
-        PAIRED_FORMATS,
-        "only raw text can be split into several examples",
-        'use overflow = "drop" or "truncate"',
-    ),
-)
+STRATEGY, GPU, GPUS = ("train", "strategy"), ("hardware", "gpu"), ("hardware", "gpus_per_node")
+NODES, MODEL = ("hardware", "nodes"), ("model", "name")
+DECAYS = "warmup-stable-decay"
 
 
 def contradictions(written: Written, report: Report) -> None:
@@ -139,23 +33,6 @@ def contradictions(written: Written, report: Report) -> None:
     for check in CHECKS:
         for diagnostic in check(written):
             report.add(diagnostic)
-
-
-def _clashes(written: Written) -> Iterator[Diagnostic]:
-    for clash in CLASHES:
-        if _holds(written, clash.one, clash.one_values) and _holds(written, clash.other, clash.other_values):
-            labels = (written.label(clash.one, clash.why), written.label(clash.other, "contradicts this"))
-            title = f"{_named(written, clash.one)} and {_named(written, clash.other)} contradict each other"
-            yield Diagnostic(clash.code, title, labels, (clash.help,))
-
-
-def _holds(written: Written, path: KeyPath, values: tuple[Any, ...]) -> bool:
-    return written.get(*path) in values if values else written.has(*path)
-
-
-def _named(written: Written, path: KeyPath) -> str:
-    value = written.get(*path)
-    return f"`{dotted(path)} = {value}`" if isinstance(value, str) else f"`{dotted(path)}`"
 
 
 def _both_of_exclusive(written: Written) -> Iterator[Diagnostic]:
@@ -175,22 +52,131 @@ def _no_hardware(written: Written) -> Iterator[Diagnostic]:
 
 def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
     """One GPU takes one process; several take a strategy that uses them."""
-    strategy, gpus, nodes = (written.get(*path) for path in (STRATEGY, GPUS, NODES))
-    if strategy == "single" and gpus and gpus > 1:
-        why, help = f"{gpus} GPUs are stated here", 'use strategy = "ddp", or gpus_per_node = 1'
+    row = STRATEGIES.get(written.get(*STRATEGY))
+    gpus, nodes = written.get(*GPUS), written.get(*NODES)
+    if row is None:
+        return
+    if row.one_rank and gpus and gpus > 1:
+        why, help = f"{gpus} GPUs are stated here", f'use strategy = "{_first(distributed=True)}", or gpus_per_node = 1'
     elif nodes is not None and nodes > 1:
         return
-    elif strategy in ("ddp", *SHARDED) and gpus in (None, 1) and not (gpus is None and written.has(*GPUS)):
-        why, help = "one GPU is stated here", 'use strategy = "single", or state gpus_per_node'
+    elif row.distributed and gpus in (None, 1) and not (gpus is None and written.has(*GPUS)):
+        why = "one GPU is stated here"
+        help = f'use strategy = "{_first(distributed=False)}", or state gpus_per_node'
     else:
         return
     place = GPUS if gpus else (GPU if written.has(*GPU) else ("hardware", "vram_gib"))
-    labels = (written.label(STRATEGY, _processes(strategy)), written.label(place, why))
-    yield Diagnostic("E0401", f"`train.strategy = {strategy}` does not suit the number of GPUs", labels, (help,))
+    takes = "needs two GPUs or more" if row.distributed else "runs on one GPU"
+    labels = (written.label(STRATEGY, takes), written.label(place, why))
+    yield Diagnostic("E0401", f"`train.strategy = {row.name}` does not suit the number of GPUs", labels, (help,))
 
 
-def _processes(strategy: str) -> str:
-    return "runs on one GPU" if strategy == "single" else "needs two GPUs or more"
+def _first(*, distributed: bool) -> str:
+    """The simplest strategy for one GPU or for several."""
+    return next(row.name for row in STRATEGIES.values() if row.distributed is distributed)
+
+
+def idle_model_keys(written: Written) -> Iterator[Diagnostic]:
+    """Keys that steer the choice of a model need `auto`; keys about one model need its name."""
+    name = written.get(*MODEL)
+    if name is None:
+        return
+    chosen = name == AUTO
+    for path in NAMED_ONLY if chosen else STEERING:
+        if written.has(*path):
+            why = "says something of one model" if chosen else "steers the choice of a model"
+            other = "no model is named here" if chosen else "the model is named here"
+            help = "name the model, or remove this key" if chosen else f'use name = "{AUTO}", or remove this key'
+            title = f"`{dotted(path)}` and `model.name = {name}` contradict each other"
+            yield Diagnostic("E0401", title, (written.label(path, why), written.label(MODEL, other)), (help,))
+
+
+def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
+    """A global batch is a whole number of micro batches on every GPU."""
+    gpus = (written.get(*GPUS) or 1) * (written.get("hardware", "nodes") or 1)
+    for table in (("train",), *(("train", stage) for stage in METHODS)):
+        total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
+        if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):
+            continue
+        size, part = written.get(*total), written.get(*micro)
+        if size % (part * gpus):
+            yield _indivisible(written, total, micro, gpus)
+
+
+def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
+    """Return where a stage's value is set: in its own table, else in [train]."""
+    return next((path for path in ((*table, key), ("train", key)) if written.get(*path) is not None), None)
+
+
+def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...], gpus: int) -> Diagnostic:
+    size, part = written.get(*total), written.get(*micro)
+    labels = [written.label(total, "the whole"), written.label(micro, "does not divide it")]
+    if written.has(*GPUS):
+        labels.append(written.label(GPUS, f"on each of {gpus}"))
+    step = part * gpus
+    near = sorted({max(step, size // step * step), size // step * step + step})
+    title = f"a global batch of {size} is not a multiple of micro batch x GPUs = {part} x {gpus}"
+    help = f"use global_batch_size = {' or '.join(str(value) for value in near)}"
+    return Diagnostic("E0401", title, tuple(labels), (help,))
+
+
+def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
+    """Warmup and decay together are no more than all steps."""
+    for table in (("train",), *(("train", stage) for stage in METHODS)):
+        schedule, warmup = setting(written, table, "schedule"), setting(written, table, "warmup")
+        if (
+            not schedule
+            or not warmup
+            or not any(written.has(*path) for path in (schedule, warmup) if path[:-1] == table)
+        ):
+            continue
+        if written.get(*schedule) == DECAYS and written.get(*warmup) + DECAY_SHARE > 1:
+            labels = (
+                written.label(warmup, "the rate rises for this share"),
+                written.label(schedule, "and then decays"),
+            )
+            help = (f"the decay takes {DECAY_SHARE:g} of the steps: a warmup of {1 - DECAY_SHARE:g} at most",)
+            yield Diagnostic("E0401", "warmup and decay take more than all steps", labels, help)
+
+
+def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
+    """A policy binds the recipes that extend it; in the recipe itself it would bind nobody."""
+    own = written.document.source.shown
+    for key in written.get("policy") or {}:
+        place = written.key("policy", key)
+        if place.file == own:
+            label = Label(place, "limits only recipes that extend this file")
+            help = "move [policy] to the shared recipe, or use [budget]"
+            yield Diagnostic("E0404", f"`{key}` of [policy] in the recipe itself", (label,), (help,))
+
+
+def broken_policy(written: Written) -> Iterator[Diagnostic]:
+    """The limits that the recipe's own keys show to be broken; licences and cost are known only later."""
+    yield from _model_not_allowed(written)
+    limits = (("max_gpus", ("hardware", "gpus_per_node")), ("max_usd", ("budget", "max_cost_usd")))
+    for limit, path in limits:
+        most, value = written.get("policy", limit), written.get(*path)
+        if most is not None and value is not None and value > most:
+            labels = (written.label(path, "over the limit"), written.label(("policy", limit), "the limit"))
+            title = f"`{path[-1]} = {value:g}` breaks the policy `{limit} = {most:g}`"
+            yield Diagnostic("E0404", title, labels, (f"use {most:g} or less",))
+
+
+def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:
+    patterns, name = written.get("policy", "models"), written.get("model", "name")
+    if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
+        labels = (written.label(("model", "name"), "not allowed"), written.label(("policy", "models"), "the policy"))
+        listed = ", ".join(f"`{pattern}`" for pattern in patterns)
+        yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (f"allowed are {listed}",))
+
+
+def unknown_codes(written: Written) -> Iterator[Diagnostic]:
+    """Only warnings that exist can be silenced."""
+    for index, code in enumerate(written.get("recipe", "allow") or []):
+        if code not in CODES:
+            known = ", ".join(f"`{known}`" for known in CODES if known.startswith("W"))
+            label = written.label(("recipe", "allow", index), "no such warning")
+            yield Diagnostic("E0204", f"`{code}` is not a warning", (label,), (f"the warnings are {known}",))
 
 
 Check = Callable[[Written], Iterator[Diagnostic]]
@@ -199,7 +185,8 @@ CHECKS: tuple[Check, ...] = (
     missing_data,
     nothing_to_run,
     _both_of_exclusive,
-    _clashes,
+    clashes,
+    foreign_keys,
     idle_model_keys,
     _gpus_for_strategy,
     bad_sources,

@@ -1,4 +1,4 @@
-"""Parse a recipe file: its values by tomllib, their places by our locator."""
+"""Parse a recipe file: its values by tomllib, their places by our locator, and both as the checks read them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
-from recipec.recipe.characters import forbidden_in_string, why_forbidden
 from recipec.recipe.locate import KeyPath, dotted, locate
-from recipec.recipe.source import Source
+from recipec.recipe.source import Source, forbidden_in_string, why_forbidden
 
 MAX_DEPTH = 32  # the language needs 6
 MAX_INTEGER = 2**63 - 1  # TOML 1.0: 64-bit signed
@@ -147,3 +146,54 @@ def _fault(path: KeyPath, value: Any, places: Mapping[KeyPath, Located]) -> Diag
 def _forbidden(character: str, where: str, place: Place) -> Diagnostic:
     title = f"{where} holds the forbidden character U+{ord(character):04X}"
     return Diagnostic("E0006", title, (Label(place, why_forbidden(character)),), ("remove the character",))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The values of the whole recipe without those that the schema refused, and the places of all of them."""
+
+    data: Mapping[str, Any]
+    document: Document
+
+    @property
+    def places(self) -> Mapping[KeyPath, Located]:
+        return self.document.places
+
+    def get(self, *path: str | int) -> Any:
+        """Return the value at `path`, None when it is absent or of the wrong type."""
+        return value_at(self.data, path)
+
+    def has(self, *path: str | int) -> bool:
+        """Tell whether the recipe writes `path`, rightly or wrongly."""
+        return value_at(self.document.data, path) is not None
+
+    def key(self, *path: str | int) -> Place:
+        return nearest(self.places, path, self.document).key
+
+    def value(self, *path: str | int) -> Place:
+        return nearest(self.places, path, self.document).value
+
+    def label(self, path: KeyPath, message: str = "") -> Label:
+        return Label(self.value(*path), message)
+
+
+def value_at(data: Any, path: KeyPath) -> Any:
+    """Return the value at `path` of nested tables and lists, None when there is none."""
+    for part in path:
+        if isinstance(data, Mapping):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data
+
+
+def nearest(places: Mapping[KeyPath, Located], path: KeyPath, document: Document) -> Located:
+    """Return where `path` is written, else its nearest table that is, else the end of the file."""
+    while path and path not in places:
+        path = path[:-1]
+    if path:
+        return places[path]
+    end = document.source.end()
+    return Located(end, end)

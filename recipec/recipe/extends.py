@@ -1,18 +1,19 @@
-"""Resolve `extends`: read the recipes that a recipe starts from and lay it over them."""
+"""Resolve `extends`: read the recipes that a recipe starts from, move their paths and lay it over them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import recipec
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
-from recipec.recipe.document import Document, parse
-from recipec.recipe.merge import laid_over
-from recipec.recipe.paths import is_path, rebased, relative_to
-from recipec.recipe.shipped import shipped_recipes
+from recipec.recipe.document import Document, Located, parse
+from recipec.recipe.locate import KeyPath
+from recipec.recipe.schema import rivals
+from recipec.recipe.schema_training import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
 
@@ -115,3 +116,126 @@ def _loop(parent: Parent, chain: tuple[Source, ...]) -> Diagnostic:
     names = [relative_to(chain[0].folder, source.path) for source in (*chain, chain[0])]
     title = f"`{names[0]}` extends itself"
     return Diagnostic("E0008", title, (Label(parent.asked_at, "closes the loop"),), notes=(" extends ".join(names),))
+
+
+# Tables that are one statement: they are replaced whole.
+_WHOLE = {("data", name) for name in (*DATA_SOURCES, "split")}
+
+
+def laid_over(base: Document, over: Document, report: Report) -> Document:
+    """Return `base` with `over`'s keys on top; each value keeps the place where it was written.
+
+    A key also takes the place of those that it excludes (`epochs` that of `max_steps`), so that a recipe can choose
+    the other way. [policy] may only be narrowed: E0404.
+    """
+    merged = _Merged(dict(base.places), report)
+    data = merged.tables(base.data, over.data, over.places, ())
+    return Document(over.source, data, merged.places | dict(over.places))
+
+
+class _Merged:
+    def __init__(self, places: dict[KeyPath, Located], report: Report) -> None:
+        self.places = places
+        self.report = report
+
+    def tables(self, base: dict[str, Any], over: dict[str, Any], above: Any, path: KeyPath) -> dict[str, Any]:
+        data = dict(base)
+        for key, value in over.items():
+            here = (*path, key)
+            for rival in rivals(here, value):
+                if rival[:-1] == path and rival[-1] not in over:
+                    data.pop(rival[-1], None)
+                    self.forget(rival)
+            old = data.get(key)
+            if isinstance(old, dict) and isinstance(value, dict) and here not in _WHOLE:
+                data[key] = self.tables(old, value, above, here)
+                continue
+            if path == ("policy",) and old is not None and not narrows(old, value):
+                self.report.add(_widened(here, self.places[here], above[here]))
+            data[key] = value
+            self.forget(here)
+        return data
+
+    def forget(self, path: KeyPath) -> None:
+        """Drop the places of what is replaced."""
+        for known in [known for known in self.places if known[: len(path)] == path]:
+            del self.places[known]
+
+
+def narrows(old: Any, new: Any) -> bool:
+    """Tell whether limit `new` allows nothing that limit `old` forbids; wrong types are left for validation."""
+    if isinstance(old, list) and isinstance(new, list):
+        return all(entry in old for entry in new)
+    if isinstance(old, int | float) and isinstance(new, int | float):
+        return new <= old
+    return True
+
+
+def _widened(path: KeyPath, old: Located, new: Located) -> Diagnostic:
+    labels = (Label(new.value, "allows more"), Label(old.value, "the limit"))
+    title = f"`{path[-1]}` in [policy] is wider than the policy it extends"
+    return Diagnostic("E0404", title, labels, ("a policy that is extended may be narrowed, not widened",))
+
+
+_NAME_OR_PATH = (("model", "name"), ("model", "like"), ("data", "template"))
+_PATH_PREFIXES = ("./", "../", "/")
+
+
+def is_path(text: str) -> bool:
+    """Tell a path from a name, where either could stand."""
+    return text.startswith(_PATH_PREFIXES)
+
+
+def relative_to(folder: Path, path: Path) -> str:
+    """Return `path` as seen from `folder`, with forward slashes."""
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
+    """Return `data` with the relative paths that were written in folder `origin` rewritten for folder `target`."""
+
+    def move(path: str) -> str:
+        return path if os.path.isabs(path) else relative_to(target, origin / path)
+
+    def move_if_path(text: str) -> str:
+        if not is_path(text):
+            return text
+        moved = move(text)
+        return moved if is_path(moved) else f"./{moved}"
+
+    data = {name: dict(section) if isinstance(section, dict) else section for name, section in data.items()}
+    for section, name in _NAME_OR_PATH:
+        _apply(data, section, name, lambda value: move_if_path(value) if isinstance(value, str) else value)
+    _apply(data, "budget", "prices", lambda value: move(value) if isinstance(value, str) else value)
+    for name in DATA_SOURCES:
+        _apply(data, "data", name, lambda value: _moved_sources(value, move))
+    return data
+
+
+def _apply(data: dict[str, Any], section: str, name: str, change: Callable[[Any], Any]) -> None:
+    table = data.get(section)
+    if isinstance(table, dict) and name in table:
+        table[name] = change(table[name])
+
+
+def _moved_sources(value: Any, move: Callable[[str], str]) -> Any:
+    """Move a data statement of any shape; what has none of the shapes is left for validation to refuse."""
+    if isinstance(value, str):
+        return move(value)
+    if isinstance(value, list):
+        return [_moved_sources(entry, move) for entry in value]
+    if isinstance(value, dict) and isinstance(value.get("path"), str):
+        return {**value, "path": move(value["path"])}
+    return value
+
+
+def shipped_recipes_folder() -> Path:
+    """Return the folder of the shipped recipes: inside the installed package, or `recipes/` of the repository."""
+    package = Path(recipec.__file__).parent
+    installed = package / "_recipes"
+    return installed if installed.is_dir() else package.parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Return the shipped recipes by name."""
+    return {path.stem: path for path in sorted(shipped_recipes_folder().glob("*.toml"))}

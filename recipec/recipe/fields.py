@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import core_schema
@@ -49,6 +50,14 @@ class OneOrMany:
 
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
+
+
+AUTO = "auto"  # of an enumeration: the value is decided; of model.name: the model is chosen from the catalog
+
+
+def one_of(meanings: Mapping[str, str]) -> Any:
+    """An enumeration: its values, and what each of them means."""
+    return Annotated[Literal[tuple(meanings)], Meanings(*meanings.values())]
 
 
 class Meanings:

@@ -1,25 +1,24 @@
-"""The front half of the compiler: from a recipe file to a checked recipe with places."""
+"""The front half of the compiler: from a recipe file to a checked recipe with places, and what it decides itself."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
-from recipec.recipe.characters import forbidden_in_name, why_forbidden
 from recipec.recipe.contradictions import contradictions
-from recipec.recipe.document import Document, Located
+from recipec.recipe.document import Document, Located, Written, nearest, value_at
 from recipec.recipe.extends import read_whole
+from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
-from recipec.recipe.preset import as_preset
-from recipec.recipe.schema import Recipe
-from recipec.recipe.source import Source
+from recipec.recipe.schema import Recipe, rivals
+from recipec.recipe.schema_training import attribute
+from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
 from recipec.recipe.validate import validate
-from recipec.recipe.wishes import wishes
-from recipec.recipe.written import nearest, value_at
 from recipec.rules.core import Wish
 
 
@@ -101,3 +100,98 @@ def _name(source: Source, folder: Path) -> str:
     if source.shipped:
         return source.shown
     return Path(os.path.relpath(source.path, folder)).as_posix()
+
+
+_MISSING, _MISPLACED = "missing key ", " of [policy] in the recipe itself"
+
+
+def as_preset(written: Written, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """One finding (E0201) in place of those that only say that a preset is none; others stay.
+
+    A preset is told by a [policy], which binds only the recipes that extend it, without a name.
+    """
+    source = written.document.source
+    limits = [finding for finding in found if finding.title.endswith(_MISPLACED)]
+    if not limits or written.has("recipe", "name") or written.has("recipe", "extends"):
+        return list(found)
+    missing = [finding for finding in found if finding.title.startswith(_MISSING)]
+    needed = ", ".join(finding.title.removeprefix(_MISSING) for finding in missing)
+    title = f"`{source.shown}` looks like a preset that recipes extend: it has a [policy] and no name"
+    extending = f'a recipe has `extends = "{source.path.name}"` in [recipe], and adds {needed}'
+    kept = [finding for finding in found if finding not in (*missing, *limits)]
+    help = (extending, "check that recipe: it is checked with this one")
+    return [Diagnostic("E0201", title, limits[0].labels, help), *kept]
+
+
+# What says how a stage learns belongs in [train] to the last stage only; what says how it runs, and the adapters
+# that one stage hands to the next, hold for all.
+LAST_STAGE_ONLY = frozenset(
+    (
+        *("learning_rate", "schedule", "warmup", "weight_decay", "max_grad_norm"),
+        *("epochs", "max_steps", "global_batch_size", "arguments"),
+    )
+)
+_NOT_DECISIONS = ("policy",)
+
+Where = Callable[..., str]
+
+
+def wishes(recipe: Recipe, where: Where, stage: str, last: bool) -> dict[str, Wish]:
+    """Return every value that the recipe sets for `stage`, by its recipe key; "auto" sets nothing.
+
+    `where` tells where a key path is written. [train.STAGE] overrides [train].
+    """
+    found: dict[str, Wish] = {}
+    for name in Recipe.model_fields:
+        if name not in _NOT_DECISIONS and name != "train":
+            found |= _of_section(getattr(recipe, name), (name,), where)
+    found |= _of_section(recipe.train, ("train",), where, skip=METHODS if last else (*METHODS, *LAST_STAGE_ONLY))
+    if stage in METHODS:
+        own = _of_section(getattr(recipe.train, attribute(stage)), ("train", stage), where)
+        found = _overridden(found, {key.replace(f".{stage}.", ".", 1): wish for key, wish in own.items()})
+    return _written_out(found)
+
+
+def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: Collection[str] = ()) -> dict[str, Wish]:
+    found = {}
+    for key, value in _set_keys(section):
+        here = (*path, key)
+        if key in skip or value == AUTO:
+            continue
+        if isinstance(value, Section):
+            found |= _of_section(value, here, where)
+        else:
+            found[".".join(here)] = Wish(_whole(value) if key == "epochs" else value, where(*here))
+    return found
+
+
+def _whole(value: float) -> float:
+    """2 and not 2.0, as the rules and people write it."""
+    return int(value) if value == int(value) else value
+
+
+def _set_keys(section: Section) -> Iterator[tuple[str, Any]]:
+    for name, described in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value is not None:
+            yield described.alias or name, value
+
+
+def _overridden(general: Mapping[str, Wish], own: Mapping[str, Wish]) -> dict[str, Wish]:
+    """Lay a stage's own values over the general ones; `max_steps` also displaces a general `epochs`."""
+    displaced = {".".join(rival) for key in own for rival in rivals(tuple(key.split(".")))}
+    merged = {key: wish for key, wish in general.items() if key not in displaced} | dict(own)
+    both = general.get("train.arguments"), own.get("train.arguments")
+    if all(both):
+        merged["train.arguments"] = Wish(both[0].value | both[1].value, both[1].where)
+    return merged
+
+
+def _written_out(found: dict[str, Wish]) -> dict[str, Wish]:
+    """Write an adaptation that is named with its base ("qlora") out as family and base."""
+    wish = found.get("train.adaptation")
+    row = ADAPTATIONS.get(wish.value) if wish else None
+    if wish and row and row.quantized:
+        found["train.adaptation"] = Wish(row.family, wish.where)
+        found.setdefault("train.quantization", Wish(row.base, wish.where))
+    return found

@@ -5,67 +5,69 @@ An absent key is None, which means "decided". An absent table is an empty table.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from recipec.recipe.exclusive import AUTO
+from recipec.axes import METHODS, tasks
 from recipec.recipe.fields import (
+    AUTO,
     RECIPE_NAME,
     Line,
-    Meanings,
     OneOrMany,
     Prose,
     Section,
+    Usd,
     Variable,
     VariableValue,
     WarningCode,
     key,
+    one_of,
     required,
     table,
 )
-from recipec.recipe.schema_data import Data
-from recipec.recipe.schema_limits import Budget, Policy, Registry
-from recipec.recipe.schema_train import Train
+from recipec.recipe.schema_training import Alignment, Data, Train
 
-Task = Annotated[
-    Literal["instruct", "align", "continue-pretrain", "pretrain"],
-    Meanings(
-        "follow instructions: supervised fine-tuning",
-        "prefer better answers: preference optimisation, after supervised fine-tuning when there is data for it",
-        "learn a domain from its raw text",
-        "learn from raw text alone, from random weights",
-    ),
-]
-Priority = Annotated[
-    Literal["quality", "speed", "memory"],
-    Meanings("the best result that fits", "the shortest time", "the smallest peak memory"),
-]
-Link = Annotated[
-    Literal["auto", "pcie", "nvlink", "infinity-fabric"],
-    Meanings("what this GPU usually has", "PCI Express only", "NVLink between the GPUs", "AMD Infinity Fabric"),
-]
-Launcher = Annotated[
-    Literal["local", "none"],
-    Meanings("a script that runs on this machine", "no script: the team has its own launcher"),
-]
-Method = Annotated[
-    Literal["auto", "none", "dpo"],
-    Meanings("decided from the task and the data", "no preference stage", "direct preference optimisation"),
-]
-PreferenceLoss = Annotated[
-    Literal["sigmoid", "ipo", "hinge", "robust"],
-    Meanings(
-        "the loss of the DPO paper",
-        "squared distance to a margin: resists overfitting to sure preferences",
-        "stops pushing once the margin is reached",
-        "expects that some labels are wrong",
-    ),
-]
-Tracker = Annotated[
-    Literal["tensorboard", "wandb", "mlflow", "none"],
-    Meanings("files in the output folder", "Weights & Biases", "an MLflow server or folder", "no tracking"),
-]
+Task = one_of(tasks())
+Priority = one_of(
+    {
+        "quality": "the best result that fits",
+        "speed": "the shortest time",
+        "memory": "the smallest peak memory",
+    }
+)
+Link = one_of(
+    {
+        AUTO: "what this GPU usually has",
+        "pcie": "PCI Express only",
+        "nvlink": "NVLink between the GPUs",
+        "infinity-fabric": "AMD Infinity Fabric",
+    }
+)
+Launcher = one_of(
+    {
+        "local": "a script that runs on this machine",
+        "none": "no script: the team has its own launcher",
+    }
+)
+Tracker = one_of(
+    {
+        "tensorboard": "files in the output folder",
+        "wandb": "Weights & Biases",
+        "mlflow": "an MLflow server or folder",
+        "none": "no tracking",
+    }
+)
+Status = one_of(
+    {
+        "experimental": "a try",
+        "staging": "a candidate under test",
+        "production": "in use",
+        "archived": "kept, no longer used",
+    }
+)
+MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
+_Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
 
 class Header(Section):
@@ -175,16 +177,6 @@ class Launch(Section):
     )
 
 
-class Alignment(Section):
-    """How preferences are learned; for the task `align`."""
-
-    method: Method | None = key("Method", "The preference method.", "dpo", default="auto")
-    beta: Annotated[float, Field(gt=0, le=10)] | None = key(
-        "Beta", "How strongly the model is held near its reference.", 0.1
-    )
-    loss: PreferenceLoss | None = key("Loss", "The form of the preference loss.", "ipo")
-
-
 class Evaluate(Section):
     """How the model is compared before and after."""
 
@@ -206,6 +198,37 @@ class Track(Section):
     run: Line | None = key("Run", "The run's name; the recipe's name when absent.", "second-try")
 
 
+class Registry(Section):
+    """The entry that describes the result."""
+
+    status: Status | None = key("Status", "Where the result stands.", "staging", default="experimental")
+    tags: Annotated[list[Line], Field(max_length=64)] | None = key("Tags", "Tags of the entry.", ["support"])
+
+
+class Budget(Section):
+    """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
+
+    max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key("Hours", "The longest run, in hours.", 12)
+    max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200)
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
+        "Price", "What one GPU costs for an hour, in US dollars.", 2.5
+    )
+    prices: Line | None = key(
+        "Prices",
+        "A TOML file of prices in place of the shipped ones: a table for each GPU, with `usd_per_hour`.",
+        "./prices.toml",
+    )
+
+
+class Policy(Section):
+    """Limits in a shared recipe that the recipes extending it may narrow but not break."""
+
+    models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"])
+    licences: _Names | None = key("Licences", "Licences that the model may have.", ["apache-2.0", "mit"])
+    max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key("GPUs", "The most GPUs of one run.", 4)
+    max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500)
+
+
 class Recipe(Section):
     """A recipe says what to train, on what hardware, with what data; recipec compiles it to training code."""
 
@@ -215,10 +238,30 @@ class Recipe(Section):
     data: Data = table("Data", "What it learns from.", {"train": "data/train.jsonl"})
     hardware: Hardware = table("Hardware", "The machine that trains.", {"gpu": "rtx-4090"})
     launch: Launch = table("Launch", "How the run is started.", {"with": "local"})
-    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": "dpo"})
+    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": AUTO})
     train: Train = table("Train", "Decisions that you make yourself.", {"epochs": 2})
     evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
     track: Track = table("Track", "Where the run is recorded.", {"to": "wandb"})
     registry: Registry = table("Registry", "The entry that describes the result.", {"status": "experimental"})
     budget: Budget = table("Budget", "What the run may cost.", {"max_hours": 12})
     policy: Policy = table("Policy", "Limits that recipes extending this one may not break.", {"max_gpus": 4})
+
+
+# Keys that say the same thing in two ways, of which a recipe writes one.
+STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
+NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
+EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
+    (("hardware", "gpu"), ("hardware", "vram_gib")),
+    (("data", "eval"), ("data", "eval_fraction")),
+    (("data", "test"), ("data", "test_fraction")),
+    (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
+    (("train", "epochs"), ("train", "max_steps")),
+    *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in METHODS),
+)
+
+
+def rivals(path: tuple[str | int, ...], value: Any = None) -> list[tuple[str, ...]]:
+    """Return the keys that the key at `path` excludes; what model.name excludes depends on its value."""
+    if path == ("model", "name"):
+        return list(NAMED_ONLY if value == AUTO else STEERING)
+    return [key for group in EXCLUSIVE if path in group for key in group if key != path]

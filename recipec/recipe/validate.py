@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from recipec.diagnostics.model import Report
-from recipec.recipe.document import Document
-from recipec.recipe.locate import KeyPath
+from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.recipe.document import Document, Written, nearest, value_at
+from recipec.recipe.fields import PATTERNS
+from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
-from recipec.recipe.wording import Problem, diagnose
-from recipec.recipe.written import Written, value_at
 
 
 def validate(document: Document, report: Report) -> tuple[Recipe | None, Written]:
@@ -72,3 +74,248 @@ def _without(data: Any, refused: set[KeyPath], path: KeyPath = ()) -> Any:
 
 def _touched(path: KeyPath, value: Any, refused: set[KeyPath]) -> bool:
     return path in refused or (isinstance(value, list) and any(_inside(other, path) for other in refused))
+
+
+Context = dict[str, Any]
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "model_type": "a table",
+    "string_type": "a string",
+}
+_LIMITS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+@dataclass(slots=True)
+class Problem:
+    """A path of the document, its value, and what the schema has against it."""
+
+    path: KeyPath
+    value: Any
+    faults: list[tuple[str, Context]] = field(default_factory=list)
+    at_key: bool = False  # the key itself is of the wrong form, not its value
+
+    @property
+    def table(self) -> str:
+        return f"[{dotted(self.path[:-1])}]" if len(self.path) > 1 else "a recipe"
+
+    @property
+    def name(self) -> str:
+        return f"`{dotted(self.path)}`"
+
+    def place(self, document: Document) -> Place:
+        located = nearest(document.places, self.path, document)
+        kinds = {kind for kind, _ in self.faults}
+        if "missing" in kinds:
+            return nearest(document.places, self.path[:-1], document).key
+        return located.key if self.at_key or "extra_forbidden" in kinds else located.value
+
+
+def diagnose(problem: Problem, document: Document) -> Diagnostic:
+    """Return the one diagnostic for everything that is wrong at one place."""
+    faults = dict(problem.faults)
+    place = problem.place(document)
+    for kinds, describe in _DESCRIPTIONS:
+        if faults.keys() & set(kinds):
+            return describe(problem, faults, place)
+    return _plain("E0202", f"{problem.name} does not have the expected form", place)
+
+
+def _plain(code: str, title: str, place: Place, label: str = "", *help: str) -> Diagnostic:
+    return Diagnostic(code, title, (Label(place, label),), tuple(text for text in help if text))
+
+
+def _missing(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    key = problem.path[-1]
+    return _plain("E0201", f"missing key `{key}` in {problem.table}", place, f"needs `{key}`", _example(problem.path))
+
+
+def _example(path: KeyPath) -> str:
+    """What could be written: the values of an enumeration, else an example."""
+    if values := allowed_values(path):
+        return f"the values are {_listed(values)}"
+    examples = keys_of(path[:-1])[path[-1]].examples or [None]
+    return f'for example {path[-1]} = "{examples[0]}"' if isinstance(examples[0], str) else ""
+
+
+def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    key = str(problem.path[-1])
+    kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
+    named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
+    known = list(keys_of(problem.path[:-1]))
+    return _plain(
+        "E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", _elsewhere(key, known, kind)
+    )
+
+
+def _elsewhere(key: str, known: list[str], kind: str) -> str:
+    """Suggest the key that was meant, else the table where this key is at home, else all keys."""
+    if near := _near(key, known):
+        return f"did you mean `{near}`?"
+    if homes := sections_with_key(key):
+        return f"`{key}` is a key of {' and '.join(f'[{home}]' for home in homes)}"
+    return f"the {kind}s are {_listed(known)}"
+
+
+def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    allowed = allowed_values(problem.path)
+    if not isinstance(problem.value, str):
+        return _wrong_type(problem, faults, place)
+    near = _near(problem.value, allowed)
+    help = f"did you mean `{near}`?" if near else f"the values are {_listed(allowed)}"
+    title = f"`{_short(problem.value)}` is not a value of {problem.name}"
+    return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", help)
+
+
+def _wrong_type(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    forms = [_form(problem, kind, context) for kind, context in problem.faults]
+    expected = " or ".join(dict.fromkeys(form for form in forms if form))
+    return _plain("E0202", f"{problem.name} is {shown(problem.value)}", place, f"expected {expected}", _quotes(problem))
+
+
+def _form(problem: Problem, kind: str, context: Context) -> str:
+    if kind == "literal_error":
+        return _listed([value for value in allowed_values(problem.path) if value not in ("true", "false")], "or")
+    if context.get("class_name") == "DataSource":
+        return "a path, a table or a list of these"
+    return _EXPECTED.get(kind, "")
+
+
+def _quotes(problem: Problem) -> str:
+    """Help with the two frequent slips: a number or a truth value in quotes."""
+    text = problem.value
+    kinds = {kind for kind, _ in problem.faults}
+    if not isinstance(text, str):
+        return ""
+    if kinds & {"int_type", "float_type"} and re.fullmatch(r"[-+]?[0-9][0-9_.]*(e-?[0-9]+)?", text):
+        return f"write it without quotes: {text}"
+    if "bool_type" in kinds and text.lower() in ("true", "false"):
+        return f"write it without quotes: {text.lower()}"
+    return ""
+
+
+def _out_of_range(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    bounds = [f"{words} {number(faults[kind][bound])}" for kind, (bound, words) in _LIMITS.items() if kind in faults]
+    title = f"{problem.name} is {shown(problem.value, bare=True)}"
+    return _plain("E0205", title, place, f"must be {' and '.join(bounds)}")
+
+
+def _not_finite(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    return _plain("E0205", f"{problem.name} is {problem.value}", place, "must be a finite number")
+
+
+def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    if "string_too_long" in faults:
+        label = f"at most {faults['string_too_long']['max_length']} characters"
+    else:
+        label = PATTERNS[faults["string_pattern_mismatch"]["pattern"]]
+    what = f"the key {problem.name}" if problem.at_key else problem.name
+    return _plain("E0206", f"{what} does not have the right form", place, f"must be {label}")
+
+
+def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
+    if "too_short" in faults:
+        return _plain("E0207", f"{problem.name} is empty", place, "needs at least one entry")
+    most = faults["too_long"]["max_length"]
+    return _plain("E0207", f"{problem.name} has too many entries", place, f"at most {most}")
+
+
+_Describe = Callable[[Problem, dict[str, Context], Place], Diagnostic]
+# The first row with a fault of the problem speaks for all of them.
+_DESCRIPTIONS: tuple[tuple[tuple[str, ...], _Describe], ...] = (
+    (("missing",), _missing),
+    (("extra_forbidden",), _unknown),
+    (("finite_number",), _not_finite),
+    (tuple(_LIMITS), _out_of_range),
+    (("string_pattern_mismatch", "string_too_long"), _bad_text),
+    (("too_short", "too_long"), _wrong_size),
+    (("literal_error",), _one_of),
+    (tuple(_EXPECTED), _wrong_type),
+)
+
+
+def shown(value: Any, *, bare: bool = False) -> str:
+    """Say what a value is: `the string "x"`, `the number 3`, `a list`; only the number itself when `bare`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'the string "{_short(value)}"'
+    if isinstance(value, int | float):
+        written = str(value) if isinstance(value, float) and value.is_integer() else number(value)  # 3.0 is no 3
+        return written if bare else f"the number {written}"
+    if isinstance(value, dict):
+        return "a table"
+    return "a list" if isinstance(value, list) else "a date or time"
+
+
+def number(value: float) -> str:
+    """Write a number as a recipe would."""
+    return f"{value:_}" if isinstance(value, int) and abs(value) >= 10_000 else f"{value:.12g}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _near(text: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(text.lower().replace("-", "_"), {k.replace("-", "_"): k for k in known}, n=1)
+    return next((k for k in known if near and k.replace("-", "_") == near[0]), "")
+
+
+def _listed(values: list[str], last: str = "and") -> str:
+    quoted = [f"`{value}`" for value in values]
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}" if len(quoted) > 1 else "".join(quoted)
+
+
+def keys_of(table: KeyPath) -> dict[str, FieldInfo]:
+    """Return the keys of a table by the names that a recipe writes; none for a free table such as `launch.env`."""
+    model: type[BaseModel] | None = Recipe
+    for part in table:
+        if isinstance(part, str):
+            field = _fields(model).get(part)
+            model = _model_in(field.annotation) if field else None
+    return _fields(model)
+
+
+def _fields(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """Return the first model inside an annotation such as `list[DataSource] | None`."""
+    return next((part for part in _parts(annotation) if isinstance(part, type) and issubclass(part, BaseModel)), None)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    if get_origin(annotation) is not Literal:
+        for part in get_args(annotation):
+            yield from _parts(part)
+
+
+def allowed_values(path: KeyPath) -> list[str]:
+    """Return the values of an enumeration, as a recipe writes them."""
+    keys = tuple(part for part in path if isinstance(part, str))
+    values: list[str] = []
+    for part in _parts(keys_of(keys[:-1])[keys[-1]].annotation):
+        if get_origin(part) is Literal:
+            values += get_args(part)
+        if part is bool:
+            values += ["true", "false"]
+    return values
+
+
+def sections_with_key(key: str) -> list[str]:
+    """Return the sections that have a key of this name."""
+    return [section for section in Recipe.model_fields if key in keys_of((section,))]

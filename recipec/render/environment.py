@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from recipec.render.blocks import OPENER, credit_blocks, open_block
 from recipec.render.cache import bytecode_cache
 from recipec.render.call import render_call
 from recipec.render.mapping import render_mapping
-from recipec.render.traced import Raw, fragment, split
+from recipec.render.traced import CLOSE, Raw, fragment, split
 
 FILTERS = {
     "py": literals.py,
@@ -44,6 +45,13 @@ def render(artifact: Artifact) -> Rendered:
     marked = _from_mapping(artifact) if artifact.template is None else _from_template(artifact)
     text, lines = split(fragment(marked, artifact.decided_by))
     return Rendered(artifact.path, text, lines, artifact.executable)
+
+
+def snippet(template: str, names: Mapping[str, Any], ids: Iterable[str]) -> Raw:
+    """A piece of a file without its last line end; of `names`, the template reads what it wants."""
+    text = template_environment(templates_folder()).get_template(template).render(names)
+    end = len(text.rstrip(CLOSE))  # the last line may end inside a block
+    return fragment(text[:end].removesuffix("\n") + text[end:], ids)
 
 
 def _from_mapping(artifact: Artifact) -> str:

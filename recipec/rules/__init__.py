@@ -7,7 +7,6 @@ from recipec.rules import (
     batch,
     checkpoints,
     data,
-    dpo,
     evaluation,
     goal,
     kernels,
@@ -17,7 +16,9 @@ from recipec.rules import (
     model,
     optimizer,
     precision,
+    preference,
     schedule,
+    strategy,
     tracking,
 )
 from recipec.rules.core import RULES
@@ -28,7 +29,6 @@ __all__ = [
     "batch",
     "checkpoints",
     "data",
-    "dpo",
     "evaluation",
     "goal",
     "kernels",
@@ -38,6 +38,8 @@ __all__ = [
     "model",
     "optimizer",
     "precision",
+    "preference",
     "schedule",
+    "strategy",
     "tracking",
 ]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, Strategy
+
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a combination may depend on; the defaults describe a plain LoRA run that nothing is known against."""
+class Combination:
+    """What is known to fail may depend on this; the defaults describe a plain run that nothing is known against."""
 
-    stage: str = "sft"
-    adaptation: str = "lora"
-    quantization: str = "none"
+    method: Method = METHODS["sft"]
+    adaptation: Adaptation = ADAPTATIONS["lora"]
+    strategy: Strategy = STRATEGIES["single"]
     precision: str = "bf16"
-    strategy: str = "single"
     offload: str = "none"
     recompute_every: int = 1
     activation_offload: bool = False
@@ -40,9 +41,24 @@ class Facts:
     save_every: float = 0.05
 
     @property
+    def deepspeed(self) -> bool:
+        """Whether DeepSpeed runs it."""
+        return self.strategy.engine == "deepspeed"
+
+    @property
+    def adapts_linear(self) -> bool:
+        """Whether linear layers get adapters."""
+        return not self.adaptation.trains_all
+
+    @property
+    def packs_examples(self) -> bool:
+        """Whether several whole examples share a sequence."""
+        return self.packing and self.method.packs == "examples"
+
+    @property
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
-        return self.strategy in ("fsdp", "hsdp")
+        return self.strategy.engine == "fsdp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +70,5 @@ class BadCombination:
     why: str
     citation: str
     instead: str
-    applies: Callable[[Facts], bool]
+    applies: Callable[[Combination], bool]
     refused: bool = True  # False: it runs, and is warned about

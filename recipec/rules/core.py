@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipec.rules.words import number
+from recipec.units import value_text
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a rule answers: the value, the reason with its numbers, and the range it would accept from a recipe."""
+    """What a rule answers: the value, the reason, and the range that it accepts from a recipe."""
 
     value: Any
     because: str
     accepts: tuple[float, float] | None = None  # inclusive; outside it a value set in the recipe is warned about
+    below: str = ""  # what a recipe gains and loses with a value under the range
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Decision:
     source: str = ""
     key: str = ""  # the recipe key that overrides it: "train.learning_rate"
     where: str = ""  # "recipe.toml:14" when the recipe set it
+    accepts: tuple[float, float] | None = None  # what a recipe may set without a warning
     dissent: str = ""  # what the rule says when the recipe's value is outside its range
 
 
@@ -49,6 +51,7 @@ class Rule:
     watch: str
     source: str
     function: Callable[..., Choice]
+    defaults: str = ""  # the field of a method's row that holds its answers
 
     @property
     def title(self) -> str:
@@ -61,15 +64,18 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, *, decides: str, watch: str, source: str, key: str = "") -> Callable[[Callable[..., Choice]], Rule]:
+def rule(
+    id: str, *, decides: str, watch: str, source: str, key: str = "", defaults: str = ""
+) -> Callable[[Callable[..., Choice]], Rule]:
     """Register a decision function under an id that is never reused.
 
-    `key` is the recipe key that overrides the decision ("train.learning_rate"); empty when nothing does.
+    `key` is the recipe key that overrides the decision ("train.learning_rate"), empty when nothing does; `defaults` is
+    the field of a method's row that holds the answers, empty where the function does.
     """
 
     def register(function: Callable[..., Choice]) -> Rule:
         assert id not in RULES, f"rule id {id} is used twice"
-        RULES[id] = Rule(id, decides, key, watch, source, function)
+        RULES[id] = Rule(id, decides, key, watch, source, function, defaults)
         return RULES[id]
 
     return register
@@ -102,26 +108,29 @@ class Ledger:
         return decision
 
 
-def shown(value: Any) -> str:
-    """A value as people write it: 2e-4 and not 0.0002."""
-    return number(value) if isinstance(value, float) else str(value)
-
-
 def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
     common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
+    common["accepts"] = choice.accepts
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
-    outside = choice.accepts and not choice.accepts[0] <= wish.value <= choice.accepts[1]
-    low, high = choice.accepts or (0, 0)
     because = f"set in {wish.where}"
     if wish.value != choice.value:
-        because += f"; the rule would choose {shown(choice.value)}: {choice.because}"
+        because += f"; recipec would choose {value_text(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,
         wish.value,
         because,
         origin="recipe",
         where=wish.where,
-        dissent=f"{rule.id} expects {shown(low)} to {shown(high)}: {choice.because}" if outside else "",
+        dissent=_dissent(choice, wish.value),
         **common,
     )
+
+
+def _dissent(choice: Choice, wished: Any) -> str:
+    """What is said of a recipe's value outside the accepted range; empty inside it."""
+    if choice.accepts is None or choice.accepts[0] <= wished <= choice.accepts[1]:
+        return ""
+    low, high = map(value_text, choice.accepts)
+    said = f"recipec accepts {low} to {high} and would choose {value_text(choice.value)}: {choice.because}"
+    return f"{said}; {choice.below}" if choice.below and wished < choice.accepts[0] else said

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-METRICS = frozenset(
-    {
-        "loss",
-        "eval_loss",
-        "perplexity",
-        "grad_norm",
-        "learning_rate",
-        "epoch",
-        "mean_token_accuracy",
-        "eval_mean_token_accuracy",
-        "entropy",
-        "num_tokens",
-        "rewards/margins",
-        "rewards/accuracies",
-        "rewards/chosen",
-        "logps/chosen",
-        "peak_memory_gib",
-        "tokens_per_second",
-        "samples_per_second",
-        "dropped_rows",
-        "trained_tokens",
-        "train_eval_gap",
-    }
+from recipec.axes import METHODS
+
+_OF_ALL = (
+    *("loss", "eval_loss", "grad_norm", "learning_rate", "epoch", "num_tokens", "train_eval_gap"),
+    *("peak_memory_gib", "tokens_per_second", "samples_per_second", "dropped_rows", "trained_tokens"),
 )
+METRICS = frozenset((*_OF_ALL, *(name for method in METHODS.values() for name in method.metrics)))
 
 
 def watched(watch: str) -> tuple[str, ...]:

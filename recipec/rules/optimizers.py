@@ -3,7 +3,7 @@
 | optimizer | rate and decay beside AdamW's | from |
 |---|---|---|
 | Lion | a rate 3 to 10 times lower, a decay as much higher | arXiv 2302.06675, section 5 (2023) |
-| Adafactor | AdamW's own, our decision: its steps are clipped to the rate in the mean, but not averaged over time | \
+| Adafactor | AdamW's own, recipec's choice: its steps are clipped to the rate in the mean, but not averaged | \
 arXiv 1804.04235, section 6 (2018) |
 | SGD | 0.03 and no decay, for full fine-tuning of 7B | arXiv 2306.09782 (LOMO, 2023) and its configuration |
 
@@ -13,7 +13,7 @@ Read 2026-11, with transformers 5.23 trainer_optimizer.py, which switches Adafac
 from __future__ import annotations
 
 from recipec.rules.core import Choice
-from recipec.rules.words import number
+from recipec.units import number
 
 BITSANDBYTES = frozenset(("adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion", "lion-8bit"))
 LION = frozenset(("lion", "lion-8bit"))
@@ -23,29 +23,32 @@ _LION_LEAST = 3.0
 _SGD_RATE, _SGD_RANGE = 0.03, (1e-3, 0.1)
 
 
-def rate_for(optimizer: str, adamw: Choice, stage: str, adaptation: str) -> Choice:
+def rate_for(optimizer: str, adamw: Choice) -> Choice:
     """The learning rate of `optimizer`, where AdamW's would be `adamw`."""
     if optimizer == "sgd":
-        return _sgd_rate(stage, adaptation)
+        return _sgd_rate()
     if optimizer == "adafactor":
-        return Choice(adamw.value, f"{adamw.because}; for Adafactor too, our decision", adamw.accepts)
+        return Choice(
+            adamw.value,
+            f"{adamw.because}; no source gives a rate for Adafactor, so recipec uses AdamW's",
+            adamw.accepts,
+        )
     if optimizer not in LION:
         return adamw
     value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
     accepts = _scaled(low, 1 / _LION_FACTOR), _scaled(high, 1 / _LION_LEAST)
-    because = f"{number(value)} for Lion, range {number(accepts[0])} to {number(accepts[1])}: a step is the whole rate "
-    return Choice(
-        value, f"{because}for every parameter, so 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
-    )
-
-
-def _sgd_rate(stage: str, adaptation: str) -> Choice:
+    adamw_rate = number(adamw.value)
     because = (
-        "0.03 for SGD, as LOMO for full fine-tuning of 7B, range 1e-3 to 0.1: its steps are as long as the gradient, "
-        "so AdamW's rates say nothing; sweep it"
+        f"every step of Lion has the full size of the rate, so it is 3 to 10 times lower than AdamW's {adamw_rate}"
     )
-    if (stage, adaptation) != ("sft", "full"):
-        because += f", for no source has one for {stage} with {adaptation}"
+    return Choice(value, because, accepts)
+
+
+def _sgd_rate() -> Choice:
+    because = (
+        "published with LOMO for full fine-tuning of a 7B model; rates of SGD do not carry over from AdamW or to other "
+        "methods, so try several"
+    )
     return Choice(_SGD_RATE, because, accepts=_SGD_RANGE)
 
 
@@ -53,13 +56,13 @@ def decay_for(optimizer: str, adamw: Choice) -> Choice:
     """The weight decay of `optimizer`, where AdamW's would be `adamw`."""
     low, high = adamw.accepts or (adamw.value, adamw.value)
     if optimizer == "sgd":
-        return Choice(0.0, "0 for SGD, as LOMO: PyTorch adds a decay to a copy of all gradients", (0.0, high))
+        return Choice(
+            0.0, "PyTorch's SGD would copy all gradients to apply a decay, so none is used, as in LOMO", (0.0, high)
+        )
     if optimizer not in LION:
         return adamw
     value = _scaled(adamw.value, _LION_FACTOR)
-    because = (
-        f"{value:g} for Lion, 10 times AdamW's {adamw.value:g}: its rate, which the decay is multiplied by, is lower"
-    )
+    because = f"10 times AdamW's {adamw.value:g}, because the decay is multiplied by Lion's lower learning rate"
     return Choice(value, because, (_scaled(low, _LION_LEAST), _scaled(high, _LION_FACTOR)))
 
 

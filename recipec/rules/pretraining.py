@@ -1,4 +1,4 @@
-"""Learning rate and batch of a training from random weights: both go by the size of the model.
+"""The batch of a training from random weights goes by the size of the model, as its learning rate does.
 
 What was published, all with AdamW (batches in tokens):
 
@@ -16,29 +16,16 @@ What was published, all with AdamW (batches in tokens):
 from __future__ import annotations
 
 from recipec.rules.core import Choice
-from recipec.rules.words import number
 
-_RATES = (  # up to so many parameters -> the peak, the range that is accepted, and whose it is
-    (0.3e9, 6e-4, (1e-4, 1e-3), "GPT-3 125M and Pythia 160M"),
-    (20e9, 3e-4, (1e-4, 3e-4), "Pythia 1B, LLaMA 7B and 13B"),
-    (100e9, 1.5e-4, (1e-4, 3e-4), "LLaMA 65B, Llama 3 70B"),
-    (float("inf"), 8e-5, (6e-5, 3e-4), "Llama 3 405B"),
-)
 _BATCHES = (  # up to so many parameters -> tokens, and whose they are
     (1e9, 2**19, "GPT-3 125M to 760M"),
     (5e9, 2**20, "GPT-3 1.3B and 2.7B"),
     (100e9, 2**22, "LLaMA 7B to 65B"),
     (float("inf"), 2**24, "Llama 3 405B"),
 )
-_FEWEST_STEPS = 1_000  # our choice: a run of fewer steps is mostly warmup and decay
-_SMALLEST, _LARGEST = 512, 4096  # sequences: rule book 001, Key Hyperparameter Rules
-_LEAST = 32  # sequences: rule book 003, Quality Gates
-
-
-def learning_rate_for(params: int) -> Choice:
-    """The peak learning rate for a model of `params` parameters."""
-    _, peak, accepts, whose = next(row for row in _RATES if params < row[0])
-    return Choice(peak, f"{number(peak)} for {params / 1e9:.2g}B parameters, as {whose}", accepts=accepts)
+_FEWEST_STEPS = 1_000  # recipec's choice: a run of fewer steps is mostly warmup and decay
+_SMALLEST, _LARGEST = 512, 4096  # sequences: rule book 001, Key hyperparameters
+_LEAST = 32  # sequences: rule book 003, Quality gates
 
 
 def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
@@ -46,8 +33,9 @@ def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
     _, published, whose = next(row for row in _BATCHES if params < row[0])
     most = max(_LEAST, _power_of_two(total_tokens // _FEWEST_STEPS // max_length))
     size = min(_power_of_two(published // max_length), most)
-    why = f"as {whose}" if size < most else f"so that {total_tokens / 1e9:.3g}B tokens give {_FEWEST_STEPS:,} steps"
-    because = f"{size} sequences of {max_length:,}, {size * max_length / 2**20:.2g}M tokens, {why}"
+    total = f"{total_tokens / 1e9:.3g}B tokens"
+    why = f"as published for {whose}" if size < most else f"so that {total} give {_FEWEST_STEPS:,} steps"
+    because = f"{size * max_length / 2**20:.2g}M tokens per step in sequences of {max_length:,}, {why}"
     return Choice(size, because, accepts=(min(size, _SMALLEST), max(size, _LARGEST)))
 
 

@@ -10,9 +10,9 @@ from itertools import islice
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Given, with_model
-from recipec.planner.fit import fit
+from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.planner import contexts
-from recipec.planner.ways_out import ways_out
+from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.rules.model import OPEN_LICENCES

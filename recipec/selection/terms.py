@@ -10,7 +10,7 @@ from recipec.facts import Given
 from recipec.facts.fact import stated
 from recipec.planner.planner import train_format
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.exclusive import AUTO
+from recipec.recipe.schema import AUTO
 from recipec.rules import model as rules
 from recipec.rules.core import Decision, Ledger
 

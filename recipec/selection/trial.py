@@ -9,14 +9,15 @@ from math import inf
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
 from recipec.facts import Facts, Given, with_model
-from recipec.planner.choose import GIB, Candidate
-from recipec.planner.fit import Fit, fit
-from recipec.planner.limits import check_limits
+from recipec.planner.advice.limits import check_limits
 from recipec.planner.plan import Plan
 from recipec.planner.planner import contexts, plan_recipe, stage_plan
-from recipec.planner.settle import Context
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
+from recipec.units import GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def _has_limits(loaded: LoadedRecipe) -> bool:
 def _limited(loaded: LoadedRecipe, trial: Trial, plan: Plan) -> Trial:
     """The trial with what its plan breaks of the recipe's limits."""
     report = Report()
-    check_limits(loaded, trial.model, plan, report)
+    check_limits(loaded, trial.model.licence, plan, report)
     errors = [finding.title for finding in report.diagnostics if finding.code.startswith("E")]
     return replace(trial, obstacle=errors[0] if errors else "", plan=plan, excess=_excess(loaded, plan))
 

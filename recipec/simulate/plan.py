@@ -7,7 +7,7 @@ from typing import Any
 
 from recipec.catalog.architecture import Architecture
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.settle import work_of
+from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
 from recipec.simulate.notes import obstacle
 

@@ -1,7 +1,8 @@
-"""A bundle on disk as verification sees it: its plan, its stages, and what its own code says."""
+"""A bundle on disk as verification sees it: its plan, its stages, and what its own code says without being run."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recipec.methods import METHODS
-from recipec.verify.source import call_arguments, every_keyword, function
+from recipec.axes import METHODS, STRATEGIES, Adaptation, Method, Strategy, adaptation_of
 
 RECORDS = ".recipec"
 PRODUCED = (RECORDS, "outputs", "data", "__pycache__")  # not emitted, or not part of what runs
@@ -21,14 +21,15 @@ class NotABundle(Exception):
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage: its plan and its script."""
+class BundleStage:
+    """One stage of a bundle: its plan and its script."""
 
     root: Path
     name: str
     folder: str  # "" or "stages/1-sft/"
     choice: Mapping[str, Any]
     decisions: Mapping[str, Any]  # id -> value
+    origins: Mapping[str, str]  # id of a decision -> where it comes from: recipe, data, default …
 
     @property
     def script(self) -> Path:
@@ -47,9 +48,19 @@ class Stage:
         return every_keyword(function(self.script, "random_model")) if loaded is None else loaded
 
     @property
-    def random_weights(self) -> bool:
-        """Whether the stage begins with random weights instead of the model's."""
-        return METHODS[self.name].random_weights
+    def method(self) -> Method:
+        """How it learns."""
+        return METHODS[self.name]
+
+    @property
+    def adapts(self) -> Adaptation:
+        """Which weights it trains."""
+        return adaptation_of(self.choice["adaptation"], self.choice["quantization"])
+
+    @property
+    def spreads(self) -> Strategy:
+        """How its work is spread over ranks."""
+        return STRATEGIES[self.choice["strategy"]]
 
 
 @dataclass(frozen=True)
@@ -57,10 +68,10 @@ class Bundle:
     """A folder that `recipec build` wrote."""
 
     root: Path
-    stages: tuple[Stage, ...]
+    stages: tuple[BundleStage, ...]
 
     @property
-    def last(self) -> Stage:
+    def last(self) -> BundleStage:
         """The stage whose result is the bundle's."""
         return self.stages[-1]
 
@@ -95,16 +106,59 @@ def read_bundle(out: Path) -> Bundle:
         stages = [_stage(out, entry, index, len(document["stages"])) for index, entry in enumerate(document["stages"])]
     except OSError as error:
         raise NotABundle(f"{out} is not a bundle: {RECORDS}/plan.json cannot be read") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, StopIteration) as error:
         raise NotABundle(f"{plan} is not the plan of a bundle: {error!r}") from error
     return Bundle(out, tuple(stages))
 
 
-def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Stage:
+def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> BundleStage:
+    """A stage of plan.json; raises KeyError or StopIteration where it names a row that is not known here."""
     folder = f"stages/{index + 1}-{entry['name']}/" if count > 1 else ""
     decisions = {decision["id"]: decision["value"] for decision in entry["decisions"]}
-    return Stage(out, entry["name"], folder, entry["choice"], decisions)
+    origins = {decision["id"]: decision["origin"] for decision in entry["decisions"]}
+    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins)
+    _ = stage.method, stage.adapts, stage.spreads
+    return stage
 
 
 def _cached(path: Path) -> bool:
     return "__pycache__" in path.parts or ".ruff_cache" in path.parts
+
+
+def function(path: Path, name: str) -> ast.FunctionDef | None:
+    """The top-level function `name` of a Python file; None when it is not there."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def assigned(path: Path, name: str) -> ast.expr | None:
+    """The value of the top-level assignment to `name`; None when there is none."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
+            return node.value
+    return None
+
+
+def call_arguments(node: ast.AST | None) -> dict[str, Any]:
+    """The keyword arguments of the outermost call in `node` that are literals."""
+    call = next((part for part in ast.walk(node) if isinstance(part, ast.Call)), None) if node else None
+    return literal_keywords(call) if call else {}
+
+
+def literal_keywords(call: ast.Call) -> dict[str, Any]:
+    """The keyword arguments of one call that are literals; of a choice by the run's length, the planned one."""
+    found = {}
+    for keyword in call.keywords:
+        planned = keyword.value.body if isinstance(keyword.value, ast.IfExp) else keyword.value
+        try:
+            found[keyword.arg or "**"] = ast.literal_eval(planned)
+        except ValueError:
+            continue  # an expression such as args.max_steps: only the run knows it
+    return found
+
+
+def every_keyword(node: ast.AST | None) -> dict[str, Any]:
+    """The keyword arguments of all calls in `node` that are literals."""
+    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call)) if node else ()
+    return {name: value for call in calls for name, value in literal_keywords(call).items()}

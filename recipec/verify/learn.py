@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
+from typing import Any
 
-from recipec.verify.bundle import Bundle
-from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems
-from recipec.verify.outcome_checks import expected_facts, log_history, loss_story, read_json
+from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
+from recipec.verify.learn_checks import logit_problems, proofs_of, story, weight_problems
+from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
-from recipec.verify.resume import check_resume
-from recipec.verify.run import Launch, run_bundle
-from recipec.verify.source import call_arguments, function
+from recipec.verify.run import (
+    LAUNCHER,
+    Launcher,
+    expected_facts,
+    log_history,
+    read_json,
+    run_bundle,
+    saved_weights,
+)
 from recipec.verify.static.frameworks import PROBES
+from recipec.verify.substitutions import CHECKPOINT, DEATH, LEARN_STEPS
 
 _FEWEST_ROWS = 24  # below this a tenth is less than two rows
 _RELOAD_SECONDS = 180.0
@@ -23,8 +33,9 @@ def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
     return max(_FEWEST_ROWS, int(batch / 0.81))
 
 
-def learn_bundle(launch: Launch, report: VerifyReport) -> None:
-    """Train on one batch's rows until they are learned; then reload, kill and resume."""
+def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
+    """Train on one batch's rows until they are learned; then reload, kill and resume. Raises UnknownProof first."""
+    proofs = {stage.name: proofs_of(stage.method) for stage in launch.sandbox.bundle.stages}
     logits = launch.sandbox.root / "logits"
     logits.mkdir()
     if not run_bundle(launch, report, final_logits=str(logits)):
@@ -32,26 +43,26 @@ def learn_bundle(launch: Launch, report: VerifyReport) -> None:
         return
     for stage in launch.sandbox.bundle.stages:
         history = log_history(launch.sandbox.outputs / stage.name)
-        report.add(f"{stage.name}: the rows of one batch are learned", falling_problems(history), loss_story(history))
-        if any("rewards/margins" in entry for entry in history):
-            report.add(f"{stage.name}: preference margins rise", margin_problems(history))
+        for proof in proofs[stage.name]:
+            report.add(f"{stage.name}: {proof.title}", proof.problems(history), story(history, proof.metric))
     check_reload(launch, report)
     check_resume(launch, report)
 
 
-def check_reload(launch: Launch, report: VerifyReport) -> None:
+def check_reload(launch: Launcher, report: VerifyReport) -> None:
     """Load what was saved in a fresh process, without the bundle and without the shim, and compare its logits."""
     sandbox, stage = launch.sandbox, launch.sandbox.bundle.last
     folder = sandbox.outputs / stage.name
     spoken = {
         "folder": str(folder),
-        "adapter": stage.choice["adaptation"] == "lora",
+        "auto_class": stage.method.auto_class,
+        "adapter": not stage.adapts.trains_all,
         "autocast": stage.choice["precision"],
         "dtype": stage.model_options["dtype"],
-        "nf4": call_arguments(function(stage.script, "nf4_config")) if stage.choice["quantization"] == "nf4" else None,
+        "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]
-    outcome = sandbox.run("reload", command, sandbox.environment({}, 1), _RELOAD_SECONDS)
+    outcome = sandbox.run("reload", command, sandbox.environment({}), _RELOAD_SECONDS)
     name = f"{stage.name}: the saved weights reload to the same logits"
     if not outcome.ok:
         report.add(name, outcome.tail())
@@ -59,3 +70,92 @@ def check_reload(launch: Launch, report: VerifyReport) -> None:
     trained = json.loads((sandbox.root / "logits" / f"{stage.name}.json").read_text(encoding="utf-8"))
     reloaded = read_json(folder / "reloaded.json")["logits"]
     report.add(name, *logit_problems(trained, reloaded))
+
+
+_OTHER_PLAN = "0" * 16
+_TRAINING_ONLY = "launch/training-only.sh"
+
+
+def check_resume(launch: Launcher, report: VerifyReport) -> None:
+    """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
+    stage = launch.sandbox.bundle.last
+    output = launch.sandbox.outputs / "killed"
+    write_training_only(launch.sandbox.bundle.root, stage)
+
+    def train(name: str, **patches: Any) -> Outcome:
+        arguments = ("--max-steps", str(LEARN_STEPS), "--output-dir", str(output))
+        return launch.start(name, _TRAINING_ONLY, *arguments, **patches)
+
+    killed = train("killed", die_after=DEATH)
+    if not report.add(f"{stage.name}: killed after a checkpoint", death_problems(killed, output)):
+        return
+    half = half_written(output)
+    resumed = train("resumed")
+    if not report.add(f"{stage.name}: resumes after the kill", "" if resumed.ok else resumed.tail()):
+        return
+    said = "" if f"skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
+    report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
+    check_weights(launch, stage, output, report)
+    for marker in output.glob("checkpoint-*/plan.txt"):
+        marker.write_text(f"{_OTHER_PLAN} {LEARN_STEPS}", encoding="utf-8")
+    refused = train("refused")
+    report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
+
+
+def check_weights(launch: Launcher, stage: BundleStage, output: Path, report: VerifyReport) -> None:
+    """Compare the final weights: to the bit where one process trains."""
+    exact = launch.ranks == 1
+    whole, resumed = (read_weights(folder, stage) for folder in (launch.sandbox.outputs / stage.name, output))
+    how = "to the bit" if exact else "within the tolerance of several processes"
+    report.add(
+        f"{stage.name}: the resumed training ends with the same weights", weight_problems(whole, resumed, exact), how
+    )
+
+
+def write_training_only(root: Path, stage: BundleStage) -> None:
+    """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
+
+    The line that keeps --output-dir from several stages names train.py, too, and goes with them.
+    """
+    text = (root / LAUNCHER).read_text(encoding="utf-8").replace("\\\n", " ")
+    others = ("prepare_data.py", "evaluate.py", "merge_adapter.py", "train.py")
+    wanted = f"$BUNDLE/{stage.folder}train.py"
+    kept = [
+        line
+        for line in text.splitlines()
+        if wanted in line or line.lstrip().startswith("#") or not any(f'{name}"' in line for name in others)
+    ]
+    (root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
+def death_problems(outcome: Outcome, output: Path) -> list[str]:
+    """Whether the training died as it should, after a complete checkpoint and before its end."""
+    if outcome.ok:
+        return ["the training was to die but ended well"]
+    if not (output / f"checkpoint-{CHECKPOINT}" / "plan.txt").is_file():
+        return [f"no complete checkpoint-{CHECKPOINT}: {outcome.tail()}"]
+    if (output / f"checkpoint-{LEARN_STEPS}").exists():
+        return ["the training had already finished"]
+    return []
+
+
+def half_written(output: Path) -> Path:
+    """Make a newer checkpoint as a crash while saving leaves it: some files, no end marker."""
+    whole, half = output / f"checkpoint-{CHECKPOINT}", output / f"checkpoint-{DEATH}"
+    half.mkdir()
+    shutil.copy(whole / "trainer_state.json", half)
+    return half
+
+
+def refusal_problems(outcome: Outcome) -> list[str]:
+    """Whether another plan's checkpoint was used, or refused for another reason."""
+    if outcome.ok:
+        return ["training went on from it"]
+    return [] if "belongs to plan" in outcome.text() else [outcome.tail()]
+
+
+def read_weights(folder: Path, stage: BundleStage) -> dict[str, Any]:
+    """All tensors that a stage has saved directly in a folder."""
+    from safetensors.torch import load_file
+
+    return {name: tensor for path in saved_weights(folder, stage) for name, tensor in load_file(path).items()}

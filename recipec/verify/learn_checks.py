@@ -1,34 +1,112 @@
-"""Whether numbers show that something was learned, kept and continued."""
+"""Whether numbers show that something was learned, kept and continued.
+
+A method's row names the checks that prove it, `Method.proof`: each is a function here with a line in PROOFS.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from recipec.axes import Method
+
 LEARNED_SHARE = 0.5  # of its first value: what is left of the loss when one batch's rows are learned
+ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
 LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
 WEIGHT_TOLERANCE = 1e-4  # absolute, where several processes sum in changing order
 
 History = list[dict[str, Any]]
 
 
-def falling_problems(history: History) -> list[str]:
-    """Losses that did not fall below LEARNED_SHARE of the first."""
-    losses = [entry["loss"] for entry in history if "loss" in entry]
-    if len(losses) < 2:
+class UnknownProof(Exception):
+    """A method's row names a check that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A check of a trainer's log."""
+
+    title: str  # what holds when it passes
+    metric: str  # whose first and last value are shown
+    problems: Callable[[History], list[str]]
+
+
+def proofs_of(method: Method) -> tuple[Proof, ...]:
+    """The checks that the method's row names; raises UnknownProof, also where it names none."""
+    unknown = [name for name in method.proof if name not in PROOFS]
+    if unknown or not method.proof:
+        named = ", ".join(unknown) or "no check"
+        raise UnknownProof(f"the row of {method.name} names {named} as its proof; known are {', '.join(PROOFS)}")
+    return tuple(PROOFS[name] for name in method.proof)
+
+
+def logged(history: History, metric: str) -> list[float]:
+    """The values of a metric in the order in which they were logged."""
+    return [entry[metric] for entry in history if metric in entry]
+
+
+def story(history: History, metric: str = "loss") -> str:
+    """First and last value of a metric."""
+    values = logged(history, metric)
+    return f"{metric} {values[0]:.4f} to {values[-1]:.4f} in {len(values)} logs" if values else ""
+
+
+def loss_halves(history: History) -> list[str]:
+    """A loss that did not fall below LEARNED_SHARE of its first value."""
+    values = logged(history, "loss")
+    if len(values) < 2:
         return ["fewer than two losses were logged"]
-    if not losses[-1] <= LEARNED_SHARE * losses[0]:  # also where it is not a number
-        return [f"loss fell from {losses[0]:.4f} to {losses[-1]:.4f} only, not below {LEARNED_SHARE:.0%} of it"]
+    if not values[-1] <= LEARNED_SHARE * values[0]:  # also where it is not a number
+        return [f"loss fell from {values[0]:.4f} to {values[-1]:.4f} only, not below {LEARNED_SHARE:.0%} of it"]
     return []
 
 
-def margin_problems(history: History) -> list[str]:
+def divergence_falls(history: History) -> list[str]:
+    """A distance to the teacher, which is the loss of distillation, that is none or did not fall."""
+    below = [value for value in logged(history, "loss") if value < 0]
+    return [f"a divergence is never negative, and the loss is {below[0]:.4f}"] if below else loss_halves(history)
+
+
+def margins_rise(history: History) -> list[str]:
     """Margins between chosen and rejected answers that did not rise above zero."""
-    margins = [entry["rewards/margins"] for entry in history if "rewards/margins" in entry]
-    if not margins[-1] > max(0.0, margins[0]):
-        return [f"the margin went from {margins[0]:.4f} to {margins[-1]:.4f}"]
-    return []
+    return _rising_problems(logged(history, "rewards/margins"), "the margin")
+
+
+def rewards_separate(history: History) -> list[str]:
+    """Rewards of liked answers that did not rise above those of disliked ones; a batch may hold one kind alone."""
+    both = [entry for entry in history if {"rewards/chosen", "rewards/rejected"} <= entry.keys()]
+    apart = [entry["rewards/chosen"] - entry["rewards/rejected"] for entry in both]
+    return _rising_problems(apart, "chosen above rejected rewards")
+
+
+def accuracy_rises(history: History) -> list[str]:
+    """A share of pairs in the right order that did not rise to ACCURATE_SHARE."""
+    values = logged(history, "accuracy")
+    if len(values) < 2:
+        return ["accuracy was logged fewer than two times"]
+    enough = values[-1] >= max(ACCURATE_SHARE, values[0])
+    return [] if enough else [f"accuracy went from {values[0]:.2f} to {values[-1]:.2f}, not to {ACCURATE_SHARE:.0%}"]
+
+
+def _rising_problems(values: Sequence[float], what: str) -> list[str]:
+    """Why values did not rise above zero."""
+    if len(values) < 2:
+        return [f"{what}: logged fewer than two times"]
+    return [] if values[-1] > max(0.0, values[0]) else [f"{what} went from {values[0]:.4f} to {values[-1]:.4f}"]
+
+
+PROOFS = {
+    proof.problems.__name__: proof
+    for proof in (
+        Proof("the rows of one batch are learned", "loss", loss_halves),
+        Proof("preference margins rise", "rewards/margins", margins_rise),
+        Proof("rewards of liked and disliked answers separate", "rewards/chosen", rewards_separate),
+        Proof("the pairs of one batch are told apart", "accuracy", accuracy_rises),
+        Proof("the distance to the teacher falls", "loss", divergence_falls),
+    )
+}
 
 
 def logit_problems(trained: Sequence[float], reloaded: Sequence[float]) -> tuple[list[str], str]:

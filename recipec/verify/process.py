@@ -105,3 +105,15 @@ def clean_environment(home: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "CC", "CXX") if name in os.environ}
     return kept | {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(home)}
+
+
+STALE_SECONDS = 600.0
+
+
+def drop_stale_locks(folder: Path, now: float | None = None) -> list[Path]:
+    """Remove lock files that an interrupted build left behind, or the next run waits forever; those removed."""
+    moment = time.time() if now is None else now
+    stale = [path for path in folder.glob("**/lock") if moment - path.stat().st_mtime > STALE_SECONDS]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return stale

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
 import time
 from collections.abc import Mapping
@@ -10,34 +12,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recipec.sharders import SHARDERS
-from recipec.verify.bundle import Bundle
-from recipec.verify.extensions import drop_stale_locks
-from recipec.verify.outcome_checks import check_outcome
-from recipec.verify.process import Outcome
+from recipec.axes.strategies import ZERO3
+from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.learn_checks import story
+from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
-from recipec.verify.substitutions import Situation, merged, substitutions
+from recipec.verify.substitutions import MAX_SEQUENCES_PER_STEP, Situation, merged, substitutions
 
 LAUNCHER = "launch/local.sh"
 LIMIT_SECONDS = 300.0
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
 ROWS = 160
+MOST_MACHINES = 2  # that are played here
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launcher:
     """One way of starting the bundle: the shim's patches, and how many processes."""
 
     sandbox: Sandbox
     patches: Mapping[str, Any]
     ranks: int
     steps: int
+    as_planned: bool  # started as a user starts it, who says nothing of ranks
 
     def start(self, name: str, script: str, *arguments: str, **patches: Any) -> Outcome:
         """Run a launch script of the copy with further patches; `_` in their names stands for `-`."""
         extra = {patch.replace("_", "-"): value for patch, value in patches.items()}
-        environment = self.sandbox.environment(merged([self.patches, extra]), self.ranks // self.machines)
+        environment = self.sandbox.environment(merged([self.patches, extra])) | self.told
         command = ["bash", script, *arguments]
         if self.machines == 1:
             return self.sandbox.run(name, command, environment, self.limit_seconds)
@@ -47,7 +50,7 @@ class Launch:
         """Every machine of the bundle is a process here; the outcome is the first one's, or of one that failed."""
 
         def on(machine: int) -> Outcome:
-            place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1", "NNODES": str(self.machines)}
+            place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1"}
             own = f"{name}-{machine}" if machine else name
             return self.sandbox.run(own, command, environment | place, self.limit_seconds)
 
@@ -56,33 +59,42 @@ class Launch:
         return next((outcome for outcome in outcomes if not outcome.ok), outcomes[0])
 
     @property
+    def told(self) -> dict[str, str]:
+        """What the launch script is told of the ranks: only what differs from its plan."""
+        if self.as_planned:
+            return {}
+        nodes = {"NNODES": str(self.machines)} if self.machines > 1 else {}
+        return {"NPROC_PER_NODE": str(self.ranks // self.machines), "SHARDS": "2"} | nodes
+
+    @property
     def machines(self) -> int:
-        """Two where the bundle is for several."""
-        return min(2, self.sandbox.bundle.machines)
+        """MOST_MACHINES where the bundle is for that many or more."""
+        return min(MOST_MACHINES, self.sandbox.bundle.machines)
 
     @property
     def limit_seconds(self) -> float:
         """Far above what a run takes on two cores."""
-        deepspeed = any(stage.choice["strategy"].startswith("zero") for stage in self.sandbox.bundle.stages)
+        deepspeed = any(stage.spreads.engine == ZERO3.engine for stage in self.sandbox.bundle.stages)
         return LIMIT_SECONDS + (COMPILING_SECONDS if deepspeed else 0.0)
 
 
 def ranks_for(bundle: Bundle, asked: int | None) -> int:
     """Processes of a run here: the plan's, but at most `asked` (2; 4 for two groups of shards)."""
     planned = max(stage.choice["world_size"] for stage in bundle.stages)
-    copies = any(SHARDERS[stage.choice["strategy"]].copies_shards for stage in bundle.stages)
+    copies = any(stage.spreads.groups for stage in bundle.stages)
     return max(1, min(planned, asked or (4 if copies else 2)))
 
 
-def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launch:
+def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launcher:
     """Decide the substitutions of a run and list them in the report."""
     situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
-    return Launch(sandbox, patches, ranks, situation.steps)
+    as_planned = situation.as_planned and sandbox.bundle.machines <= MOST_MACHINES
+    return Launcher(sandbox, patches, ranks, situation.steps, as_planned)
 
 
-def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
+def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started = time.monotonic()
@@ -92,13 +104,14 @@ def run_bundle(launch: Launch, report: VerifyReport, **patches: Any) -> bool:
         outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(launch.steps), **patches)
         report.skip("a second launch was needed", "the first had saved its result and died while its processes ended")
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
-    script = "prepare, evaluate, train, evaluate"
-    if report.add("launch/local.sh runs to its end", "" if outcome.ok else outcome.tail(), script):
-        check_outcome(launch.sandbox, launch.ranks, outcome, report)
+    told = ", ".join(f"{name}={value}" for name, value in launch.told.items())
+    how = f"started with {told}" if told else "started as a user starts it"
+    if report.add(f"{LAUNCHER} runs to its end", "" if outcome.ok else outcome.tail(), how):
+        check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
 
 
-def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
+def _died_in_teardown(launch: Launcher, outcome: Outcome) -> bool:
     """Whether a training of several processes had finished its work: facts told, peak printed, weights saved."""
     text = outcome.text()
     finished = "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)
@@ -106,5 +119,135 @@ def _died_in_teardown(launch: Launch, outcome: Outcome) -> bool:
 
 
 def _saved(sandbox: Sandbox) -> bool:
-    folder: Path = sandbox.outputs / sandbox.bundle.last.name
-    return any(folder.glob("*.safetensors"))
+    last = sandbox.bundle.last
+    return bool(saved_weights(sandbox.outputs / last.name, last))
+
+
+GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
+
+
+def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
+    """Check facts, losses and files of every stage, and the evaluation."""
+    for stage in sandbox.bundle.stages:
+        _check_stage(sandbox.outputs / stage.name, stage, ranks, report)
+    evaluations = {when: read_json(sandbox.outputs / "evaluation" / f"{when}.json") for when in ("before", "after")}
+    passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
+    problems = evaluation_problems(evaluations, sandbox.bundle.last.method.writes)
+    report.add("the evaluation before and after is there", problems, passed)
+
+
+def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
+    """Check what a stage left in its output folder."""
+    facts = read_json(folder / "facts.json")
+    report.facts[stage.name] = facts
+    passed = ", ".join(f"{name} {value}" for name, value in facts.items())
+    report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
+    history = log_history(folder)
+    report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
+    if stage.method.random_weights:
+        vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
+        name = f"{stage.name}: it begins with random weights"
+        report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
+    saved = [path.name for path in saved_weights(folder, stage)]
+    report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(saved))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty when there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def fact_problems(facts: Mapping[str, Any], stage: BundleStage, ranks: int) -> list[str]:
+    """Where a run differs from the plan with `ranks` processes in place of the planned ones."""
+    if not facts:
+        return ["facts.json is missing or empty"]
+    expected = expected_facts(stage, ranks)
+    problems = [
+        f"{name} is {facts.get(name)}, not {value}" for name, value in expected.items() if facts.get(name) != value
+    ]
+    sharded, _, total = str(facts.get("sharded_parameters", "0 of 0")).partition(" of ")
+    if stage.spreads.shards_weights and not int(sharded):
+        problems.append(f"none of {total} parameters is sharded")
+    problems += _recomputed_problems(str(facts.get("recomputed_layers", "")), stage.choice)
+    counts = ("trainable_tensors", "trained_tokens", "rows")
+    problems += [f"{name} is {facts.get(name)}" for name in counts if not facts.get(name)]
+    return problems
+
+
+def _recomputed_problems(fact: str, choice: Mapping[str, Any]) -> list[str]:
+    """Where other layers are recomputed than the plan's, in a model of any depth."""
+    recomputed, _, layers = fact.partition(" of ")
+    every = choice["recompute_every"]
+    planned = -(-int(layers or 0) // every) if every else 0
+    return [] if recomputed == str(planned) else [f"recomputed_layers is {fact}, not {planned}"]
+
+
+def expected_facts(stage: BundleStage, ranks: int) -> dict[str, Any]:
+    """The planned facts after substitution."""
+    choice = stage.choice
+    world = min(ranks, choice["world_size"])
+    most = max(1, MAX_SEQUENCES_PER_STEP // choice["micro_batch_size"])
+    accumulation = min(choice["gradient_accumulation"], most)
+    return {
+        "distributed": stage.spreads.engine,
+        "world_size": world,
+        "global_batch_size": choice["micro_batch_size"] * accumulation * world,
+    }
+
+
+def log_history(folder: Path) -> list[dict[str, Any]]:
+    """The trainer's own log, from the newest checkpoint."""
+    states = folder.glob("checkpoint-*/trainer_state.json")
+    newest = max(states, key=lambda path: int(path.parent.name.split("-")[1]), default=None)
+    return read_json(newest).get("log_history", []) if newest else []
+
+
+def loss_problems(history: list[dict[str, Any]]) -> list[str]:
+    """Why the logged numbers do not show a training."""
+    names = ("loss", "eval_loss", "grad_norm")
+    values = [(name, entry[name], entry.get("step")) for entry in history for name in names if name in entry]
+    if not {"loss", "eval_loss"} <= {name for name, _, _ in values}:
+        return ["no checkpoint with a log of losses and evaluations"]
+    return [f"{name} is {value} at step {step}" for name, value, step in values if not math.isfinite(value)]
+
+
+def guessing_problems(history: list[dict[str, Any]], vocabulary: int) -> list[str]:
+    """Why the evaluation before the first step is not that of random weights, which guess: a loss of ln(vocabulary)."""
+    found = next((entry["eval_loss"] for entry in history if "eval_loss" in entry and not entry["step"]), None)
+    if found is None:
+        return ["no evaluation before the first step"]
+    guess = math.log(max(vocabulary, 1))
+    near = abs(found - guess) <= GUESSING * guess
+    return [] if near else [f"the first eval_loss is {found:.3f}, a guess would be {guess:.3f}"]
+
+
+def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
+    """Which of the files that the next step needs are missing."""
+    needed = (*stage.adapts.saves, "tokenizer_config.json")
+    problems = [f"{name} is missing" for name in needed if not (folder / name).is_file()]
+    if not saved_weights(folder, stage):
+        problems.append(f"no {stage.adapts.weights} in {folder.name}")
+    if not any(folder.glob("checkpoint-*/plan.txt")):
+        problems.append("no complete checkpoint")
+    return problems
+
+
+def saved_weights(folder: Path, stage: BundleStage) -> list[Path]:
+    """The files in an output folder that hold what was trained, sorted."""
+    return sorted(folder.glob(stage.adapts.weights))
+
+
+def evaluation_problems(evaluations: Mapping[str, Mapping[str, Any]], writes: bool) -> list[str]:
+    """Evaluations without finite metrics or, of a model that writes, without samples."""
+    problems = []
+    for when, found in evaluations.items():
+        values = list(found.get("metrics", {}).values())
+        if not values or not all(math.isfinite(value) for value in values):
+            problems.append(f"{when}.json has no finite metrics")
+        if writes and not found.get("samples"):
+            problems.append(f"{when}.json has no sample answers")
+    return problems

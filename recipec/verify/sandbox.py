@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recipec.verify.bundle import PRODUCED, Bundle, read_bundle
+from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
+from recipec.verify.data import place_data
 from recipec.verify.process import Outcome, clean_environment, run_command
-from recipec.verify.sandbox_data import place_data
-from recipec.verify.sandbox_model import place_model
+from recipec.verify.stand_in import place_models
 
 SHIM = Path(__file__).parent / "shim"
 
@@ -35,7 +35,7 @@ class Sandbox:
         """Where the copy writes its results."""
         return self.bundle.root / "outputs"
 
-    def environment(self, patches: Mapping[str, Any], ranks: int) -> dict[str, str]:
+    def environment(self, patches: Mapping[str, Any]) -> dict[str, str]:
         """The environment of a launch: offline, private caches, the shim and nothing else of this process."""
         return clean_environment(self.root / "home") | {
             "PYTHONPATH": str(SHIM),
@@ -44,8 +44,6 @@ class Sandbox:
             "HF_HOME": str(self.root / "hf"),
             "HF_HUB_CACHE": str(self.root / "hub"),
             "HF_HUB_OFFLINE": "1",
-            "NPROC_PER_NODE": str(ranks),
-            "SHARDS": "2",
             "MASTER_PORT": str(free_port()),
             "OMP_NUM_THREADS": "1",
             "DS_ACCELERATOR": "cpu",
@@ -71,12 +69,18 @@ def free_port() -> int:
 
 def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
     """Fill `root` for one verification; raises NoStandIn or NoSample where model or data cannot be stood in for."""
+    copy = copy_bundle(bundle, root)
+    data = place_data(bundle, root / "data", root / "hub_data", rows)
+    return Sandbox(root, copy, place_models(bundle, root, data.texts), data.description, data.hub)
+
+
+def copy_bundle(bundle: Bundle, root: Path) -> Bundle:
+    """An untouched copy below `root`, without what runs of the original produced; `root` gets a home folder, too."""
     copy = root / "bundle"
     shutil.copytree(bundle.root, copy, ignore=_not_emitted(bundle.root))
-    shutil.copytree(bundle.root / ".recipec", copy / ".recipec", ignore=shutil.ignore_patterns("last"))
+    shutil.copytree(bundle.root / RECORDS, copy / RECORDS, ignore=shutil.ignore_patterns("last"))
     (root / "home").mkdir()
-    data = place_data(bundle, root / "data", root / "hub_data", rows)
-    return Sandbox(root, read_bundle(copy), place_model(bundle, root, data.texts), data.description, data.hub)
+    return read_bundle(copy)
 
 
 def _not_emitted(top: Path):

@@ -1,44 +1,138 @@
-"""The stand-in for a recipe's model: tiny and random, of the same class, where the loaders look for the real one."""
+"""The stand-ins for a recipe's models: tiny and random, of the same class, where the loaders look for the real ones."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from importlib import resources
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.configs import UnsupportedConfig, window_keys
 from recipec.catalog.local import local_model
+from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 from recipec.catalog.models import Model, model
+from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle
-from recipec.verify.stand_in_config import EXPRESSIVE_RANGE, stand_in_config
-from recipec.verify.stand_in_tokenizer import stand_in_tokenizer
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
+AS_IT_IS = "itself"  # a model that needs no stand-in
+HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
+USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
+EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
+VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
+PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
+_MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
+_ADDS_BOS = ("llama", "mistral", "mixtral", "gemma")  # families whose tokenizers put a token before every text
+_END_OF_TEXT = "<|endoftext|>"
+_TINY_BYTES = 64 * 2**20  # a real model folder up to this size is used as it is
 SEED = 0
 WEIGHTS = "model.safetensors"
 _COMMIT = "0" * 40
 
 
 class NoStandIn(Exception):
-    """Nothing says which architecture the recipe's model has."""
+    """Nothing says which architecture a model of the plan has, or transformers has no such model."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """A model that a plan names."""
+
+    role: str  # what it is to the method: policy, or another model of a pass
+    name: str
+    like: str | None
+    revision: str | None
+    scores: bool  # it gives one number for a sequence, not probabilities of tokens
+
+    @property
+    def real_folder(self) -> Path | None:
+        """Where a model that is named by its path is; None for one of the hub."""
+        return Path(os.environ.get("DATA_ROOT") or ".") / self.name if is_path(self.name) else None
+
+    def folder(self, root: Path) -> Path:
+        """Where loaders look for it in the private data root or hub below `root`."""
+        return root / "data" / self.name if is_path(self.name) else hub_folder(root / "hub", self.name, self.revision)
+
+
+def models_of(bundle: Bundle) -> list[NamedModel]:
+    """The models that the plan names: what training starts from first, then those that only run beside it."""
+    first = bundle.stages[0]
+    facts, revision = first.decisions, first.model_options.get("revision")
+    found = [NamedModel("policy", facts["model"], facts.get("like"), revision, scores=False)]
+    for stage in bundle.stages:
+        for part in stage.method.other_models:
+            role, name = part.model, stage.decisions.get(part.model)
+            if name and name not in [model.name for model in found]:
+                like, revision = (stage.decisions.get(f"{role}_{fact}") for fact in ("like", "revision"))
+                found.append(NamedModel(role, name, like, revision, part.gives == "score"))
+    return found
+
+
+def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
+    """Put every model into the private hub or data root below `root`, and say what they are; raises NoStandIn."""
+    policy, *others = models_of(bundle)
+    said, tokenizer = place_model(policy, root, texts, None, weights=not bundle.stages[0].method.random_weights)
+    beside = {model: place_model(model, root, texts, None if model.scores else tokenizer)[0] for model in others}
+    if {said, *beside.values()} == {AS_IT_IS}:
+        return AS_IT_IS
+    return "; ".join([said, *(f"as {model.role} {its}" for model, its in beside.items())])
+
+
+def place_model(
+    wanted: NamedModel, root: Path, texts: list[str], tokenizer: Tokenizer | None, weights: bool = True
+) -> tuple[str, Tokenizer]:
+    """Put a model where it is looked for; what it is, and its tokenizer, which is `tokenizer` where that is given.
+
+    A real folder that is whole and tiny is copied. Without weights, loading them fails: the bundle is to make its own.
+    """
+    real, folder = wanted.real_folder, wanted.folder(root)
+    known = known_model(wanted)
+    if real is not None and _whole_and_tiny(real):
+        from transformers import AutoTokenizer
+
+        its = AutoTokenizer.from_pretrained(real)
+        if tokenizer is None or its.get_vocab() == tokenizer.get_vocab():
+            shutil.copytree(real, folder)
+            return AS_IT_IS, its
+    template = _own_template(real) if real else template_text(known.template_family, known.kind)
+    own = tokenizer or stand_in_tokenizer(known, texts, template)
+    said = write_stand_in(known, own, folder, wanted.scores, EXPRESSIVE_RANGE if weights else USUAL_RANGE)
+    if weights:
+        return said, own
+    (folder / WEIGHTS).unlink()
+    return f"the configuration and tokenizer of {said}; no weights", own
 
 
 def write_stand_in(
-    known: Model, texts: Iterable[str], folder: Path, template: str | None, spread: float = EXPRESSIVE_RANGE
+    known: Model, tokenizer: Tokenizer, folder: Path, scores: bool = False, spread: float = EXPRESSIVE_RANGE
 ) -> str:
-    """Save a stand-in of `known` with a tokenizer trained on `texts` into `folder`; returns what it is.
+    """Save a stand-in of `known` with this tokenizer into `folder`; returns what it is.
 
-    `spread` is the standard deviation of its random weights.
+    `scores`: it gives one number for a sequence. `spread` is the standard deviation of its random weights.
     """
     with silence():
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM
-    tokenizer = stand_in_tokenizer(known, texts, template)
+        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
-    config = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
+    sizes = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
+    config = AutoConfig.for_model(**sizes, **({"num_labels": 1} if scores else {}))
+    loader = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
-        network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.bfloat16)
+        try:
+            network = loader.from_config(config, dtype=torch.bfloat16)
+        except ValueError as error:
+            raise NoStandIn(f"{known.name}: transformers has no {loader.__name__} of {config.model_type}") from error
     with silence():
         network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -67,15 +161,139 @@ def hub_folder(cache: Path, name: str, revision: str | None) -> Path:
     return folder
 
 
-def known_model(bundle: Bundle, folder: Path | None) -> Model:
-    """What is known about the recipe's model: the catalog, or config.json in `folder`; raises NoStandIn."""
-    facts = bundle.stages[0].decisions
+def known_model(wanted: NamedModel) -> Model:
+    """What is known about a model: config.json in its folder, or the catalog; raises NoStandIn."""
+    folder = wanted.real_folder
     if folder is not None:
         try:
             return local_model(folder)
         except UnsupportedConfig as error:
             raise NoStandIn(f"{folder / 'config.json'}: {error}") from error
-    for name in (facts["model"], facts.get("like")):
+    for name in (wanted.name, wanted.like):
         if name and (found := model(name)):
             return found
-    raise NoStandIn(f"`{facts['model']}` is not in the catalog, and the plan does not say what it is like")
+    raise NoStandIn(f"`{wanted.name}` is not in the catalog, and the plan does not say what it is like")
+
+
+def _whole_and_tiny(folder: Path) -> bool:
+    """Whether a model folder has weights and a tokenizer and can be used as it is."""
+    whole = any(folder.glob("*.safetensors")) and (folder / "tokenizer.json").is_file()
+    return whole and sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) <= _TINY_BYTES
+
+
+def _own_template(folder: Path) -> str | None:
+    """The chat template in a model folder, from its own file or from tokenizer_config.json."""
+    file, config = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    found = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    return found.get("chat_template") if isinstance(found.get("chat_template"), str) else None
+
+
+def stand_in_config(
+    shape: Architecture, vocab_size: int, spread: float = EXPRESSIVE_RANGE, **tokens: int | None
+) -> dict[str, Any]:
+    """The tiny config.json of `shape`'s model type; `tokens` are its special token ids (pad, bos, eos)."""
+    row = MODEL_TYPES[shape.model_type]
+    sizes = {
+        "model_type": shape.model_type,
+        "vocab_size": vocab_size,
+        "hidden_size": HIDDEN,
+        "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": _kv_heads(shape),
+        "head_dim": HEAD_DIM if shape.query_size == shape.hidden_size else 2 * HEAD_DIM,
+        "max_position_embeddings": POSITIONS,
+        "tie_word_embeddings": shape.tie_embeddings,
+        "initializer_range": spread,
+    }
+    return sizes | _flags(shape, row) | _window(shape) | _experts(shape, row) | tokens
+
+
+def _kv_heads(shape: Architecture) -> int:
+    """One for multi-query attention, all for multi-head attention, half for grouped queries."""
+    if shape.num_kv_heads in (1, shape.num_heads):
+        return 1 if shape.num_kv_heads == 1 else HEADS
+    return HEADS // 2
+
+
+def _flags(shape: Architecture, row: ModelType) -> dict[str, bool]:
+    """The biases that the configuration decides; those that the class decides need no key."""
+    pairs = ((row.qkv_bias, shape.attention_bias), (row.output_bias, shape.output_bias), (row.mlp_bias, shape.mlp_bias))
+    return {flag.name: value for flag, value in pairs if isinstance(flag, Key)}
+
+
+def _window(shape: Architecture) -> dict[str, Any]:
+    window = None if shape.sliding_window is None else WINDOW
+    return window_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
+
+
+def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:
+    """Four experts of which two are used, and the shared expert and dense layers of the real model."""
+    if shape.moe is None or row.moe is None:
+        return {}
+    config: dict[str, Any] = {
+        row.moe.count: EXPERTS,
+        "num_experts_per_tok": PER_TOKEN,
+        row.moe.intermediate: INNER // 2,
+    }
+    if row.moe.shared:
+        config[row.moe.shared] = INNER // 2
+    if shape.moe.dense_layers:
+        config["mlp_only_layers"] = [0]
+    return config
+
+
+UNKNOWN_TEMPLATE = (  # for chat models whose template is not known here: turns in brackets, no assistant mask
+    "{% for message in messages %}[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+
+
+def template_text(family: str | None, kind: str) -> str | None:
+    """The chat template of a family as the installed TRL knows it; None for a base model without one."""
+    if family is None:
+        return UNKNOWN_TEMPLATE if kind == "chat" else None
+    return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
+
+
+def stand_in_tokenizer(
+    model: Model, texts: Iterable[str], template: str | None, vocabulary: int = VOCABULARY
+) -> Tokenizer:
+    """A byte-level tokenizer trained on `texts`, with `template` and its markers, and `model`'s stop token."""
+    from transformers import PreTrainedTokenizerFast
+
+    stop = model.stop_tokens[0] if model.stop_tokens else _END_OF_TEXT
+    markers = sorted({_END_OF_TEXT, *_MARKER.findall(template or "")} - {stop})  # Qwen2Tokenizer adds it at loading
+    bos = BOS if model.family.startswith(_ADDS_BOS) or "bos_token" in (template or "") else None
+    specials = [*filter(None, (PAD, bos, stop)), *markers]
+    corpus = [*texts, *[template or ""] * 3]  # the template's own words should not cost a token a letter
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_trained(corpus, specials, vocabulary, bos if model.family.startswith(_ADDS_BOS) else None),
+        pad_token=PAD,
+        bos_token=bos,
+        eos_token=stop,
+    )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def _trained(texts: Iterable[str], specials: list[str], vocabulary: int, leading: str | None):
+    """A byte-pair model; `leading` is put before every text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token=None))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=specials, initial_alphabet=alphabet)
+    )
+    if leading:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{leading} $A",
+            pair=f"{leading} $A {leading} $B",
+            special_tokens=[(leading, tokenizer.token_to_id(leading))],
+        )
+    return tokenizer

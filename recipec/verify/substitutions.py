@@ -11,12 +11,31 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from recipec.sharders import SHARDERS
-from recipec.verify.bundle import Bundle
-from recipec.verify.hyperparameters import LEARN_STEPS, RUN_STEPS, learning_values
+from recipec.axes import BASES
+from recipec.axes.strategies import FSDP
+from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
+from recipec.verify.stand_in import AS_IT_IS, models_of
 
-AS_IT_IS = "itself"  # a model that needs no stand-in
+RUN_STEPS = 6
+LEARN_STEPS = 24
+CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
+DEATH = 16  # the step at which the process is killed: after CHECKPOINT, before the end
+RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
+_FACTORS = {"lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
+
+
+def learning_values(stage: BundleStage) -> dict[str, Any]:
+    """Trainer arguments of a stage at the learn level, in place of the plan's."""
+    rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
+    return {
+        "learning_rate": rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
+        "warmup_steps": 0,
+        "eval_steps": CHECKPOINT,
+        "save_steps": CHECKPOINT,
+    }
+
+
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
 MAX_PACKED_TOKENS = 256
 
@@ -42,9 +61,14 @@ class Situation:
         return [stage.choice[name] for stage in self.bundle.stages]
 
     @property
+    def as_planned(self) -> bool:
+        """Whether ranks and batches are the plan's, so that the launch script is started without being told any."""
+        return max(self.chosen("world_size")) == self.ranks and _accumulation(self) is None
+
+    @property
     def fsdp(self) -> bool:
         """Whether a stage shards with PyTorch's FSDP."""
-        return any(SHARDERS[strategy].fact == "fsdp" for strategy in self.chosen("strategy"))
+        return any(stage.spreads.engine == FSDP.engine for stage in self.bundle.stages)
 
     @property
     def steps(self) -> int:
@@ -58,7 +82,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Applied:
     """How a row applies to a bundle."""
 
     planned: str
@@ -72,140 +96,140 @@ class Row:
 
     what: str
     claim_lost: str
-    needed: Callable[[Situation], Change | None]
+    needed: Callable[[Situation], Applied | None]
 
 
-def _model(given: Situation) -> Change | None:
+def _model(given: Situation) -> Applied | None:
     facts = given.bundle.last.decisions
     if given.model == AS_IT_IS:
         return None
-    return Change(f"{facts['model']} with {facts['params']:,} parameters", given.model)
+    beside = [f"{model.role} {model.name}" for model in models_of(given.bundle)[1:]]
+    return Applied("; ".join([f"{facts['model']} with {facts['params']:,} parameters", *beside]), given.model)
 
 
-def _data(given: Situation) -> Change:
-    return Change(f"{given.bundle.last.decisions['examples']:,} rows", given.data)
+def _data(given: Situation) -> Applied:
+    return Applied(f"{given.bundle.last.decisions['examples']:,} rows", given.data)
 
 
-def _hub_data(given: Situation) -> Change | None:
+def _hub_data(given: Situation) -> Applied | None:
     if not given.hub_data:
         return None
-    return Change(", ".join(given.hub_data), "a local file with the same columns", {"hub-data": dict(given.hub_data)})
+    return Applied(", ".join(given.hub_data), "a local file with the same columns", {"hub-data": dict(given.hub_data)})
 
 
-def _world_size(given: Situation) -> Change | None:
+def _world_size(given: Situation) -> Applied | None:
     planned = max(given.chosen("world_size"))
-    return Change(f"{planned} processes", str(given.ranks)) if planned != given.ranks else None
+    return Applied(f"{planned} processes", str(given.ranks)) if planned != given.ranks else None
 
 
-def _steps(given: Situation) -> Change:
+def _steps(given: Situation) -> Applied:
     every = {"arguments": {"logging_steps": 1}}
-    return Change("the whole training", f"--max-steps {given.steps}, each of them logged", every)
+    return Applied("the whole training", f"--max-steps {given.steps}, each of them logged", every)
 
 
-def _hyperparameters(given: Situation) -> Change | None:
+def _hyperparameters(given: Situation) -> Applied | None:
     if not given.learns:
         return None
-    last = given.bundle.last
-    start = "random" if last.random_weights else last.choice["adaptation"]
-    values = learning_values(start, last.choice["optimizer"])
-    return Change("the plan's", ", ".join(f"{name} {value}" for name, value in values.items()), {"arguments": values})
+    values = {f"{stage.folder}train.py": learning_values(stage) for stage in given.bundle.stages}
+    used = dict.fromkeys(", ".join(f"{name} {value}" for name, value in own.items()) for own in values.values())
+    return Applied("the plan's", "; ".join(used), {"script-arguments": values})
 
 
-def _device(given: Situation) -> Change | None:
+def _device(given: Situation) -> Applied | None:
     gpu = given.bundle.last.decisions["gpu"]
-    return None if given.on_cpu else Change(gpu, "this CPU", {"arguments": {"use_cpu": True}})
+    return None if given.on_cpu else Applied(gpu, "this CPU", {"arguments": {"use_cpu": True}})
 
 
-def _number_formats(given: Situation) -> Change | None:
+def _number_formats(given: Situation) -> Applied | None:
     on_a_cpu = {"bf16": "bf16 of the CPU", "fp16": "fp16 without loss scaling", "tf32": "no TF32"}
     formats = {name: used for name, used in on_a_cpu.items() if any(given.given(name))}
     if given.on_cpu or not formats:
         return None
-    return Change(" and ".join(formats), ", ".join(formats.values()), {"number-formats": True})
+    return Applied(" and ".join(formats), ", ".join(formats.values()), {"number-formats": True})
 
 
-def _fsdp(given: Situation) -> Change | None:
+def _fsdp(given: Situation) -> Applied | None:
     if not given.fsdp:
         return None
-    return Change("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
+    return Applied("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
 
 
-def _fsdp_offload(given: Situation) -> Change | None:
+def _fsdp_offload(given: Situation) -> Applied | None:
     if not given.fsdp or "cpu" not in given.chosen("offload"):
         return None
-    return Change("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
+    return Applied("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
 
 
-def _activation_offload(given: Situation) -> Change | None:
+def _activation_offload(given: Situation) -> Applied | None:
     if not any(given.chosen("activation_offload")):
         return None
-    return Change("activations in pinned host memory", "plain memory", {"unpinned-activations": True})
+    return Applied("activations in pinned host memory", "plain memory", {"unpinned-activations": True})
 
 
-def _memory_statistics(given: Situation) -> Change | None:
-    return None if given.on_cpu else Change("peak memory read from the device", "0", {"memory-statistics": True})
+def _memory_statistics(given: Situation) -> Applied | None:
+    return None if given.on_cpu else Applied("peak memory read from the device", "0", {"memory-statistics": True})
 
 
-def _disk(given: Situation) -> Change | None:
+def _disk(given: Situation) -> Applied | None:
     """The stand-in's checkpoints are small, the space is asked for the real ones."""
     if given.model == AS_IT_IS:
         return None
-    return Change("free space for the planned checkpoints", "whatever is free here", {"disk-space": True})
+    return Applied("free space for the planned checkpoints", "whatever is free here", {"disk-space": True})
 
 
-def _attention(given: Situation) -> Change | None:
+def _attention(given: Situation) -> Applied | None:
     kernels = [kernel for kernel in given.chosen("attention") if "flash" in kernel]
-    return Change(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
+    return Applied(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
 
 
-def _four_bit(given: Situation) -> Change | None:
-    if "nf4" not in given.chosen("quantization"):
+def _four_bit(given: Situation) -> Applied | None:
+    if not any(BASES[stage.adapts.base].bits == 4 for stage in given.bundle.stages):
         return None
-    return Change("4-bit products of the GPU", "bitsandbytes' plain ones", {"four-bit-kernel": True})
+    return Applied("4-bit products of the GPU", "bitsandbytes' plain ones", {"four-bit-kernel": True})
 
 
-def _optimizer(given: Situation) -> Change | None:
+def _optimizer(given: Situation) -> Applied | None:
     """bitsandbytes computes its optimizers on a CPU too, in 8 bits as well; it pages nothing there, and says so."""
     paged = sorted({name for name in given.given("optim") if "paged" in name})
-    return Change(", ".join(paged), "the same in plain memory") if paged else None
+    return Applied(", ".join(paged), "the same in plain memory") if paged else None
 
 
-def _compiler(given: Situation) -> Change | None:
+def _compiler(given: Situation) -> Applied | None:
     if not any(given.given("torch_compile")):
         return None
-    return Change("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
+    return Applied("torch.compile with inductor", "aot_eager", {"arguments": {"torch_compile_backend": "aot_eager"}})
 
 
-def _loader(given: Situation) -> Change | None:
+def _loader(given: Situation) -> Applied | None:
     workers = max(given.given("dataloader_num_workers"), default=0)
     if not workers:
         return None
     inside = {"dataloader_num_workers": 0, "dataloader_prefetch_factor": None, "dataloader_persistent_workers": False}
     inside |= {"dataloader_pin_memory": False, "dataset_num_proc": None}
-    return Change(f"{workers} loader processes", "loading in the training process", {"arguments": inside})
+    return Applied(f"{workers} loader processes", "loading in the training process", {"arguments": inside})
 
 
-def _accumulation(given: Situation) -> Change | None:
+def _accumulation(given: Situation) -> Applied | None:
     micro, planned = max(given.chosen("micro_batch_size")), max(given.chosen("gradient_accumulation"))
     most = max(1, MAX_SEQUENCES_PER_STEP // micro)
     if planned <= most:
         return None
     limit = {"gradient_accumulation_steps": most}
-    return Change(f"accumulation {planned}", str(most), {"limits": limit, "deepspeed-limits": limit})
+    return Applied(f"accumulation {planned}", str(most), {"limits": limit, "deepspeed-limits": limit})
 
 
-def _packed_length(given: Situation) -> Change | None:
+def _packed_length(given: Situation) -> Applied | None:
     longest = max(given.given("max_length"), default=0)
     if not any(given.chosen("packing")) or longest <= MAX_PACKED_TOKENS:
         return None
-    return Change(f"{longest} tokens", str(MAX_PACKED_TOKENS), {"limits": {"max_length": MAX_PACKED_TOKENS}})
+    return Applied(f"{longest} tokens", str(MAX_PACKED_TOKENS), {"limits": {"max_length": MAX_PACKED_TOKENS}})
 
 
-def _tracker(given: Situation) -> Change | None:
+def _tracker(given: Situation) -> Applied | None:
     missing = sorted({name for name in _names(given.given("report_to")) if name != "none" and not find_spec(name)})
     if not missing:
         return None
-    return Change(", ".join(missing), "none, it is not installed here", {"arguments": {"report_to": "none"}})
+    return Applied(", ".join(missing), "none, it is not installed here", {"arguments": {"report_to": "none"}})
 
 
 def _names(values: list[Any]) -> list[str]:

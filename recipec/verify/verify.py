@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,11 +36,11 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> None:
 
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
-    from recipec.verify.installed import installed_problems
+    from recipec.verify.data import NoSample
     from recipec.verify.learn import learn_bundle, rows_of_one_batch
+    from recipec.verify.real_rows import count_rows
     from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, ranks_for, run_bundle
     from recipec.verify.sandbox import make_sandbox
-    from recipec.verify.sandbox_data import NoSample
     from recipec.verify.stand_in import NoStandIn
 
     if not (bundle.root / LAUNCHER).is_file():
@@ -54,8 +55,32 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
         except (NoStandIn, NoSample) as error:
             report.skip(level, str(error))
             return
+        count_rows(bundle, Path(folder) / "real-rows", report)
         launch = prepare_launch(sandbox, processes, level == "learn", report)
         if level == "run":
             run_bundle(launch, report)
         else:
             learn_bundle(launch, report)
+
+
+_OPTIONAL = ("tensorboard", "wandb", "mlflow")  # trackers: a run without them is a substitution
+
+
+def installed_problems(requirements: Path) -> tuple[list[str], str]:
+    """Packages that are missing here or have another version, and what was compared."""
+    from recipec.verify.static.python import pins
+
+    wanted = {name: pin for name, pin in pins(requirements).items() if name not in _OPTIONAL}
+    found = {name: _version(name) for name in wanted}
+    wrong = [
+        f"{name} {found[name] or 'is not installed'}, not {pin}" for name, pin in wanted.items() if found[name] != pin
+    ]
+    return wrong, ", ".join(f"{name} {pin}" for name, pin in wanted.items())
+
+
+def _version(name: str) -> str | None:
+    """The installed version without a local part such as +cpu."""
+    try:
+        return version(name).partition("+")[0]
+    except PackageNotFoundError:
+        return None

@@ -169,6 +169,31 @@ def test_an_optimizer_gets_what_it_reads(tmp_path: Path, optimizer: str, optim: 
     assert ("bitsandbytes==" in bundle["requirements.txt"]) is pinned
 
 
+@pytest.mark.parametrize(
+    ("model", "source"),
+    [
+        ("Qwen/Qwen3-30B-A3B", "Qwen3MoeConfig"),
+        ("mistralai/Mixtral-8x7B-v0.1", "MixtralConfig"),
+        ("openai/gpt-oss-20b", "GptOssConfig"),
+    ],
+)
+def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path, model: str, source: str) -> None:
+    import transformers
+
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "hardware", {"gpu": "b200"})
+    [(_, found)] = _stages(tmp_path, with_key(recipe, "hardware.gpus_per_node", 8))
+    assert found["router_aux_loss_coef"] == getattr(transformers, source)().router_aux_loss_coef
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_trainer_that_drops_dropout_is_told(tmp_path: Path, dropout: float) -> None:
+    """DPOTrainer switches all dropout off unless it is told otherwise, that of adapters too."""
+    recipe = with_key(BASES["sft-dpo"], "train.dpo.lora", {"dropout": dropout})
+    (_, first), (_, second) = _stages(tmp_path, recipe)
+    assert "disable_dropout" not in first
+    assert second["disable_dropout"] is (dropout == 0)
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_pinned_stack_knows_every_optimizer(optimizer: str) -> None:
     from transformers.training_args import OptimizerNames

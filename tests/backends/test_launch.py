@@ -7,26 +7,47 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts
+from compiling import BASES, Tables, good, texts, with_key
+
+LARGE_THEN_SMALL = with_key(with_key(BASES["sft-dpo"], "train.global_batch_size", 2), "train.sft.global_batch_size", 64)
+EIGHT_THEN_TWO = with_key(LARGE_THEN_SMALL, "hardware.gpus_per_node", 8)
+FOUR_THEN_ONE = with_key(with_key(EIGHT_THEN_TWO, "hardware.gpus_per_node", 4), "train.global_batch_size", 1)
+CLUSTER = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2, "network_gbps": 800}
+TWO_NODES_THEN_ONE = with_key(LARGE_THEN_SMALL, "hardware", CLUSTER)
+ONE_NODE_THEN_TWO = with_key(
+    with_key(TWO_NODES_THEN_ONE, "train.global_batch_size", 64), "train.sft.global_batch_size", 2
+)
 
 
-def launched(folder: Path, base: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the launch script of a base; stdout is one line for every program it starts."""
+def launched(folder: Path, recipe: Tables, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the launch script of a recipe; stdout is one line for every program it starts, its visible devices first."""
     script, programs = folder / "bundle" / "launch" / "local.sh", folder / "bin"
-    script.parent.mkdir(parents=True)
-    script.write_text(texts(good(folder / "recipe", BASES[base]))["launch/local.sh"])
-    programs.mkdir()
-    for name in ("python", "accelerate"):
-        (programs / name).write_text('#!/bin/sh\necho "$@"\n')
-        (programs / name).chmod(0o755)
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HF_TOKEN": "none"}
+    if not script.exists():
+        script.parent.mkdir(parents=True)
+        script.write_text(texts(good(folder / "recipe", recipe))["launch/local.sh"])
+        programs.mkdir()
+        for name in ("python", "accelerate"):
+            (programs / name).write_text(f'#!/bin/sh\necho "[$CUDA_VISIBLE_DEVICES] {name} $@"\n')
+            (programs / name).chmod(0o755)
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HF_TOKEN": "none"} | variables
     command = ["bash", str(script), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+def trained(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines of the programs that train."""
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if "/train.py" in line]
+
+
+def option(line: str, name: str) -> str:
+    words = line.split()
+    return words[words.index(f"--{name}") + 1]
+
+
 @pytest.mark.parametrize("argument", ["--output-dir", "--output-dir=elsewhere", "--resume", "--res=none"])
 def test_several_stages_share_no_folder(tmp_path: Path, argument: str) -> None:
-    done = launched(tmp_path, "sft-dpo", "--max-steps", "20", argument, "elsewhere")
+    done = launched(tmp_path, BASES["sft-dpo"], "--max-steps", "20", argument, "elsewhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert "one stage's train.py" in done.stderr
 
@@ -35,8 +56,69 @@ def test_several_stages_share_no_folder(tmp_path: Path, argument: str) -> None:
     "base, arguments", [("sft-dpo", ["--max-steps", "20"]), ("lora-single", ["--output-dir", "x", "--resume", "none"])]
 )
 def test_arguments_reach_training(tmp_path: Path, base: str, arguments: list[str]) -> None:
-    done = launched(tmp_path, base, *arguments)
-    assert done.returncode == 0, done.stderr
-    trained = [line for line in done.stdout.splitlines() if "train.py" in line]
-    assert trained
-    assert all(line.endswith(f"train.py {' '.join(arguments)}") for line in trained)
+    lines = trained(launched(tmp_path, BASES[base], *arguments))
+    assert lines
+    assert all(line.endswith(f"train.py {' '.join(arguments)}") for line in lines)
+
+
+@pytest.mark.parametrize(("told", "processes"), [({}, ["8", "2"]), ({"NPROC_PER_NODE": "3"}, ["3", "3"])])
+def test_each_stage_starts_with_its_own_processes(tmp_path: Path, told: dict[str, str], processes: list[str]) -> None:
+    lines = trained(launched(tmp_path, EIGHT_THEN_TWO, **told))
+    assert [option(line, "num_processes") for line in lines] == processes
+    assert [f"/configs/{stage}/accelerate.yaml" in line for stage, line in zip(("sft", "dpo"), lines, strict=True)]
+
+
+@pytest.mark.parametrize(("visible", "one"), [(None, "0"), ("3", "3"), ("5,6", "5")])
+def test_one_device_beside_a_distributed_stage(tmp_path: Path, visible: str | None, one: str) -> None:
+    told = {"CUDA_VISIBLE_DEVICES": visible} if visible else {}
+    done = launched(tmp_path, FOUR_THEN_ONE, NPROC_PER_NODE="2", **told)
+    first, second = trained(done)
+    assert first.startswith(f"[{visible or ''}] accelerate launch")
+    assert option(first, "num_processes") == "2"
+    assert second.startswith(f"[{one}] python ")
+    assert done.stdout.splitlines()[-1].startswith(f"[{visible or ''}] python"), "evaluation has all devices"
+
+
+def test_one_device_alone_is_set_for_the_whole_script(tmp_path: Path) -> None:
+    done = launched(tmp_path, BASES["lora-single"])
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"[0]"}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "by_node"),
+    [
+        (TWO_NODES_THEN_ONE, {"0": [("2", "16"), ("1", "2")], "1": [("2", "16")]}),
+        (ONE_NODE_THEN_TWO, {"0": [("1", "2"), ("2", "16")], "1": [("2", "16")]}),
+    ],
+)
+def test_each_stage_starts_on_its_own_nodes(
+    tmp_path: Path, recipe: Tables, by_node: dict[str, list[tuple[str, str]]]
+) -> None:
+    ports = set()
+    for node, planned in by_node.items():
+        done = launched(tmp_path, recipe, NODE_RANK=node, MASTER_ADDR="first")
+        lines = trained(done)
+        assert [(option(line, "num_machines"), option(line, "num_processes")) for line in lines] == planned
+        assert {option(line, "machine_rank") for line in lines} == {node}
+        assert ("prepare_data.py" in done.stdout) is (node == "0")
+        ports |= {option(line, "main_process_port") for line in lines}
+    assert ports == {"29500", "29501"}
+
+
+def test_a_user_decides_on_the_nodes_too(tmp_path: Path) -> None:
+    told = {"NODE_RANK": "0", "MASTER_ADDR": "first", "NNODES": "3", "NPROC_PER_NODE": "4"}
+    lines = trained(launched(tmp_path, TWO_NODES_THEN_ONE, **told))
+    assert [(option(line, "num_machines"), option(line, "num_processes")) for line in lines] == [("3", "12")] * 2
+
+
+def test_the_readme_names_the_nodes_of_the_largest_stage(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, TWO_NODES_THEN_ONE))
+    assert "# on each of the 2 machines" in bundle["README.md"]
+    assert "evaluation on 2 machines that share this folder" in bundle["launch/local.sh"]
+    assert "NPROC_PER_NODE=" not in bundle["README.md"], "no smaller number is right for both stages"
+
+
+def test_a_team_with_its_own_launcher_gets_no_script(tmp_path: Path) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["lora-ddp"], "launch.with", "none")))
+    assert not [path for path in bundle if path.startswith("launch/")]
+    assert "accelerate launch train.py        # with your own launcher and configuration" in bundle["README.md"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 
-from recipec.cli import init, init_proposals
-from recipec.cli.init_answers import TASKS
+from recipec.cli import init, init_questions
 from recipec.recipe.schema import Task
 
 DATA = {
@@ -23,15 +23,16 @@ DATA = {
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch, tmp_path):
     """The proposals must not depend on this machine."""
-    monkeypatch.setattr(init_proposals, "_DRIVER", tmp_path / "driver")
+    monkeypatch.setattr(init_questions, "_DRIVER", tmp_path / "driver")
 
 
 def read(path):
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def test_tasks_are_those_of_the_language():
-    assert tuple(TASKS) == get_args(get_args(Task)[0])
+def test_tasks_are_those_of_the_language(run):
+    offered = re.search(r"--task \[(.*?)\]", run("init", "--help").stdout)[1]
+    assert offered.split("|") == list(get_args(get_args(Task)[0]))
 
 
 @pytest.mark.parametrize("task", ["continue-pretrain", "pretrain"])

@@ -8,16 +8,16 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
-from recipec.methods import METHODS
 from recipec.recipe.json_schema import schema_text
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
+from recipec.rules.pages import RULE_BOOKS
 from recipec.rules.unbuilt import UNBUILT
-from recipec.sharders import SHARDERS
 
 PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
 
@@ -25,6 +25,32 @@ PAGES = [*CODES, *RULES, *(row.id for row in COMBINATIONS), *(row.id for row in 
 def test_everything_with_a_code_has_its_page(run):
     for code in PAGES:
         assert run("explain", code.lower()).stdout.startswith(f"# {code}"), code
+
+
+@pytest.mark.parametrize("book", RULE_BOOKS)
+def test_a_rule_book_has_its_page(run, book):
+    for words in ([book], [f"{book}.md"], ["rule", "book", book], [f"Rule Book {book}"], [f"rule-book-{book}"]):
+        assert run("explain", *words).stdout.startswith(f"# Rule book {book}: "), words
+
+
+def test_a_citation_finds_its_rule_book(run):
+    document = json.loads(run("explain", "docs/rule-books/001.md, Key hyperparameters", "--json").stdout)
+
+    assert document["id"] == "001"
+    assert "## Key hyperparameters" in document["page"]
+
+
+def test_rule_books_have_an_index(run):
+    assert run("explain", "rule", "books").stdout.startswith("# Rule books\n")
+
+
+@pytest.mark.parametrize("word", ["nonsense", "005", "rule book 007", "docs/", ""])
+def test_an_unknown_word_gets_the_rule_books(run, word):
+    result = run("explain", word)
+
+    assert result.exit_code == 2
+    assert f"nothing is called `{word}`" in result.stderr
+    assert "The rule books are 000, 001, 002, 003 and 004." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -42,7 +68,9 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("rules", sorted(RULES)),
         ("figures", sorted(FIGURES)),
         ("methods", list(METHODS)),
-        ("strategies", list(SHARDERS)),
+        ("strategies", list(STRATEGIES)),
+        ("adaptations", list(ADAPTATIONS)),
+        ("formats", list(ROW_FORMATS)),
     ],
 )
 def test_lists_are_complete_and_the_same_in_both_formats(run, what, names):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
 
-from recipec.recipe.schema_keys import keys_of
+from recipec.recipe.validate import keys_of
 
 # Keys that say what may be, not what is made; what they refuse is shown in tests/errors.
 LIMITS = {

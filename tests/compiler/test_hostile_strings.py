@@ -22,9 +22,9 @@ from compiling import BASES, DATA, Tables, compiled, texts, with_key, without
 
 from recipec.compiler import Compilation
 from recipec.diagnostics.human import human
-from recipec.recipe.exclusive import ADAPTED
 from recipec.recipe.fields import Section
 from recipec.recipe.schema import Recipe
+from recipec.recipe.schema_training import ADAPTED
 
 HARMLESS = "harmless"
 HOSTILE = (

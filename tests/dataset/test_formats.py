@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recipec.dataset import FORMATS, UnknownFormat, recognise
-from recipec.dataset.formats import OPTIONAL
+from recipec.axes import ROW_FORMATS, Role
+from recipec.dataset import UnknownFormat, recognise
 
 ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
@@ -101,15 +101,17 @@ def test_an_input_may_be_missing_or_null() -> None:
     assert recognise(rows, None, {}, ["f:1", "f:2", "f:3"]).columns["input"] == "input"
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", ROW_FORMATS)
 def test_every_alias_is_understood(format: str) -> None:
-    first = {role: names[0] for role, names in FORMATS[format].items()}
-    value = [ASK, ANSWER] if format == "chat" else "a"
-    extra = {"prompt": "a"} if format == "preference" else {}
-    for role, names in (FORMATS[format] | OPTIONAL.get(format, {})).items():
-        for name in names:
-            row = dict.fromkeys({**first, role: name}.values(), value)
-            assert recognise(({**extra, **row},), format, {}, ["f:1"]).columns[role] in (name, *names)
+    roles = ROW_FORMATS[format].roles
+    for role in roles:
+        for name in role.aliases:
+            row = {other.aliases[0]: _held(other) for other in roles if other is not role} | {name: _held(role)}
+            assert recognise((row,), (format,), {}, ["f:1"]).columns[role.name] == name
+
+
+def _held(role: Role) -> Any:
+    return {"strings": "a", "messages": [ASK, ANSWER], "flags": True}[role.holds[0]]
 
 
 @pytest.mark.parametrize(
@@ -130,4 +132,4 @@ def test_columns_are_renamed(row: dict[str, Any], renamed: dict[str, str], forma
 def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
     row = {"prompt": "a", "completion": "b", "text": "c"}
     assert recognise((row,), None, {}, ["f:1"]).format == "prompt-completion"
-    assert recognise((row,), "text", {}, ["f:1"]).format == "text"
+    assert recognise((row,), ("text",), {}, ["f:1"]).format == "text"

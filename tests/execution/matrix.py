@@ -1,34 +1,43 @@
 """Every kind of bundle, run on this machine's CPU: `python tests/execution/matrix.py [PART OF A NAME]`.
 
-Runs the cells that matrix.csv does not have (all whose name contains the argument, anew, where one is given), a row at
+The cells are made from the rows of recipec.axes, so that a new method, strategy, adaptation or format brings its own.
+Runs those that matrix.csv does not have (all whose name contains the argument, anew, where one is given), a row at
 a time, so that it can be stopped and continued; then writes matrix.md. A cell takes 10 to 90 seconds on two cores.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fork_server.start import fork_server, forking
 
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, Strategy
 from recipec.bundle.build import write_bundle
 from recipec.catalog.stack import stack
 from recipec.compiler import compile_recipe
+from recipec.dataset import recognise
+from recipec.diagnostics.model import Diagnostic
 from recipec.verify import verify_bundle
+from recipec.verify.data import read_rows
 from recipec.verify.report import VerifyReport
 
 HERE = Path(__file__).parent
 TABLE, SUMMARY = HERE / "matrix.csv", HERE / "matrix.md"
 COLUMNS = ("cell", "level", "result", "checks", "loss", "seconds", "date")
-MODELS = {  # one model of each type of transformers that recipec knows
+_NOT_RUN = dict.fromkeys(COLUMNS, "") | {"result": "not run yet"}
+_RULE = re.compile(r"\b[A-Z]{2,6}-\d{3}\b")
+MODELS = {  # one model of each type of transformers in the catalog
     "llama": "meta-llama/Llama-3.2-1B",
     "mistral": "mistralai/Mistral-7B-v0.3",
     "mixtral": "mistralai/Mixtral-8x7B-v0.1",
@@ -46,14 +55,8 @@ MODELS = {  # one model of each type of transformers that recipec knows
     "gpt_neox": "EleutherAI/pythia-160m",
     "gpt_oss": "openai/gpt-oss-20b",
 }
-TASKS = {
-    "sft": 'task = "instruct"\ntrain = "data/chat.jsonl"',
-    "dpo": 'task = "align"\npreferences = "data/pairs.jsonl"',
-    "continue-pretrain": 'task = "continue-pretrain"\ntrain = "data/text.jsonl"',
-    "pretrain": 'task = "pretrain"\ntrain = "data/text.jsonl"',
-}
-STRATEGIES = ("single", "ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
-ADAPTATIONS = ("full", "lora", "qlora")
+MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
+DATA = HERE / "recipes" / "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,43 +69,60 @@ class Cell:
 
 
 def cells() -> Iterator[Cell]:
-    """Every model type, every method with every strategy and adaptation, and every recipe of the folder.
+    """What differs in code: model types, methods with strategies, adaptations and formats, and the folder's recipes.
 
     Layers are recomputed, as in most runs of real size: these are so small that they would keep all.
     """
-    for kind, adaptation in product(MODELS, ("full", "lora")):
-        yield Cell(f"{kind} {adaptation}", _recipe("sft", MODELS[kind], adaptation, "single"))
-    for task, strategy, adaptation in product(TASKS, STRATEGIES, ADAPTATIONS):
-        if task != "pretrain" or adaptation == "full":
-            name = f"{task} {strategy} {adaptation}"
-            yield Cell(name, _recipe(task, "Qwen/Qwen2.5-0.5B-Instruct", adaptation, strategy))
+    whole, adapter = (next(row for row in ADAPTATIONS.values() if row.trains_all is all) for all in (True, False))
+    single = next(row for row in STRATEGIES.values() if row.one_rank)
+    for kind, adaptation in product(MODELS, (whole, adapter)):
+        recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, single)
+        yield Cell(f"{kind} {adaptation.name}", recipe)
+    for method in METHODS.values():
+        known = [ADAPTATIONS[name] for name in method.adaptations]
+        for strategy, adaptation in product(STRATEGIES.values(), known):
+            recipe = _recipe(method, method.formats[0], MODEL, adaptation, strategy)
+            yield Cell(f"{method.name} {strategy.name} {adaptation.name}", recipe)
+        for format in method.formats[1:]:
+            yield Cell(f"{method.name} on {format}", _recipe(method, format, MODEL, known[0], single))
     for path in sorted((HERE / "recipes").glob("*.toml")):
         yield Cell(f"recipes/{path.name}", path.read_text(encoding="utf-8"), "learn")
 
 
-def _recipe(task: str, model: str, adaptation: str, strategy: str) -> str:
-    goal, _, data = TASKS[task].partition("\n")
-    gpus = 1 if strategy == "single" else 4
-    nodes = "nodes = 2\nnetwork_gbps = 200" if strategy == "hsdp" else ""
+@cache
+def data_files() -> dict[str, str]:
+    """Format -> the first file of the data folder that holds such rows."""
+    found = {}
+    for path in sorted(DATA.iterdir()):
+        rows = read_rows([path], 10)
+        found.setdefault(recognise(tuple(rows), None, {}, ["here"] * len(rows)).format, path.name)
+    return found
+
+
+def _recipe(method: Method, format: str, model: str, adaptation: Adaptation, strategy: Strategy) -> str:
+    nodes = "nodes = 2\nnetwork_gbps = 200" if strategy.groups else ""
+    alignment = f'[alignment]\nmethod = "{method.alignment}"' if method.alignment else ""
     return f"""\
 [recipe]
 name = "cell"
 [goal]
-{goal}
+task = "{method.task}"
 [model]
 name = "{model}"
 [data]
-{data}
+{method.section} = "data/{data_files()[format]}"
+examples = 5_000
 max_length = 256
 [hardware]
 gpu = "b200"
-gpus_per_node = {gpus}
+gpus_per_node = {1 if strategy.one_rank else 4}
 {nodes}
 [train]
-adaptation = "{adaptation}"
-strategy = "{strategy}"
+adaptation = "{adaptation.name}"
+strategy = "{strategy.name}"
 global_batch_size = 32
 activation_checkpointing = true
+{alignment}
 """
 
 
@@ -153,9 +173,11 @@ def _run(cell: Cell) -> dict[str, str]:
     return {"cell": cell.name, "level": cell.level, **row, "seconds": seconds, "date": date.today().isoformat()}
 
 
-def _reason(diagnostics) -> str:
+def _reason(diagnostics: Sequence[Diagnostic]) -> str:
+    """The rule that refuses a cell, or the diagnostic where no rule does, and its title."""
     error = next(found for found in diagnostics if found.code.startswith("E"))
-    return f"{error.code} {error.title}"
+    rule = _RULE.search(" ".join((error.title, *error.help, *error.notes)))
+    return f"{rule[0] if rule else error.code} {error.title}"
 
 
 def _outcome(report: VerifyReport) -> dict[str, str]:
@@ -167,16 +189,18 @@ def _outcome(report: VerifyReport) -> dict[str, str]:
 
 def report(known: dict[str, dict[str, str]]) -> Iterator[str]:
     """The table as people read it."""
-    results = Counter(row["result"].partition(":")[0] for row in known.values())
+    rows = [known.get(cell.name, _NOT_RUN | {"cell": cell.name, "level": cell.level}) for cell in cells()]
+    results = Counter(row["result"].partition(":")[0] for row in rows)
     yield "# Every kind of bundle, run"
     yield ""
-    yield f"{len(known)} cells: {', '.join(f'{count} {result}' for result, count in sorted(results.items()))}."
+    yield f"{len(rows)} cells: {', '.join(f'{count} {result}' for result, count in sorted(results.items()))}."
     yield "Stand-ins of a few hundred thousand parameters on a CPU, two processes for a distributed plan (HSDP: four)."
+    yield "A refused cell names the rule that refuses it (`recipec explain RULE`), or the diagnostic."
     yield f"Stack: {', '.join(f'{name} {version}' for name, version in stack().items())}."
     yield ""
     yield "| cell | level | result | checks | loss | seconds |"
     yield "|---|---|---|---|---|---|"
-    for row in known.values():
+    for row in rows:
         yield "| " + " | ".join(row[column] for column in COLUMNS[:-1]) + " |"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 
 import pytest
 from compiling import BASES, good, texts
+from emitted_modules import load
 
 pytestmark = pytest.mark.executes
 
@@ -17,15 +17,12 @@ METRICS = {"eval_loss": 2.5, "perplexity": 12.2}
 
 
 @pytest.fixture
-def evaluate(tmp_path: Path) -> ModuleType:
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """evaluate.py of a bundle that brings its chat template, with prepared rows and a baseline of them."""
     bundle = texts(good(tmp_path / "recipe", BASES["lora-ddp"]))
-    for name in ("evaluate.py", "chat_template.jinja"):
+    for name in ("evaluate.py", "rows.py", "chat_template.jinja"):
         (tmp_path / name).write_text(bundle[name])
-    spec = importlib.util.spec_from_file_location("emitted_evaluate", tmp_path / "evaluate.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load(tmp_path / "evaluate.py", monkeypatch)
     for folder in (module.ROWS.parent, module.RESULTS):
         folder.mkdir(parents=True)
     module.ROWS.write_text("{}\n")
@@ -41,7 +38,7 @@ def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: 
     assert "not measured again" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("changed", ["data/sft/test.jsonl", "evaluate.py", "chat_template.jinja"])
+@pytest.mark.parametrize("changed", ["data/sft/test.jsonl", "evaluate.py", "rows.py", "chat_template.jinja"])
 def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path: Path, changed: str, capsys) -> None:
     with (tmp_path / changed).open("a") as file:
         file.write("\n")

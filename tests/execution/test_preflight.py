@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 from compiling import texts
+from datasets import Dataset
+from emitted_modules import load
 
 from recipec.compiler import compile_recipe
 
@@ -20,14 +23,12 @@ pytestmark = pytest.mark.executes
 
 
 @pytest.fixture(scope="module")
-def preflight(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    emitted = tmp_path_factory.mktemp("bundle") / "preflight.py"
-    emitted.write_text(texts(compile_recipe(DEMO))["preflight.py"])
-    spec = importlib.util.spec_from_file_location("emitted_preflight", emitted)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def preflight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    folder, bundle = tmp_path_factory.mktemp("bundle"), texts(compile_recipe(DEMO))
+    for name in ("preflight.py", "rows.py"):
+        (folder / name).write_text(bundle[name])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield load(folder / "preflight.py", monkeypatch)
 
 
 def checkpoint(folder: Path, step: int, plan: str | None, steps: int = -1) -> Path:
@@ -115,3 +116,36 @@ def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, mon
     preflight.compare_with_plan({**facts, "world_size": 4})
     with pytest.raises(SystemExit, match="distributed is ddp, planned: none"):
         preflight.compare_with_plan({**facts, "distributed": "ddp"})
+
+
+def trainer(labels: list[list[int]]) -> SimpleNamespace:
+    """A trainer of rows whose tokens are numbers; 0 ends a turn."""
+    rows = Dataset.from_dict({"input_ids": [[abs(label) for label in row] for row in labels], "labels": labels})
+    tokenizer = SimpleNamespace(decode=str, eos_token_id=0, added_tokens_decoder={})
+    return SimpleNamespace(train_dataset=rows, processing_class=tokenizer, is_world_process_zero=lambda: True)
+
+
+def report(folder: Path, lost: float) -> Path:
+    (folder / "report.json").write_text(json.dumps({"train": {"dropped_rows": lost}}))
+    return folder / "report.json"
+
+
+def test_rows_that_teach_and_stop_are_shown(preflight: ModuleType, tmp_path: Path, capsys) -> None:
+    preflight.check_rows(trainer([[-100, 7, 8, 0]]), report(tmp_path, 0.0))
+    assert "[100][[[7, 8, 0]]]" in capsys.readouterr().out
+
+
+def test_too_many_lost_rows_are_refused(preflight: ModuleType, tmp_path: Path, capsys) -> None:
+    rows = trainer([[-100, 7, 0]])
+    preflight.check_rows(rows, report(tmp_path, preflight.MAX_DROPPED))
+    assert f"dropped_rows: {preflight.MAX_DROPPED:.2%}" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"6\.0% of the rows are longer than max_length"):
+        preflight.check_rows(rows, report(tmp_path, preflight.MAX_DROPPED + 0.01))
+
+
+@pytest.mark.parametrize(("labels", "why"), [([-100, -100], "no trained token"), ([-100, 7, 8], "never learn to stop")])
+def test_rows_that_teach_nothing_or_never_stop_are_refused(
+    preflight: ModuleType, tmp_path: Path, labels: list[int], why: str
+) -> None:
+    with pytest.raises(SystemExit, match=why):
+        preflight.check_rows(trainer([labels]), report(tmp_path, 0.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
+from emitted_modules import load
 
 pytestmark = pytest.mark.executes
 
@@ -24,11 +24,7 @@ TOKENIZER = SimpleNamespace(
 def emitted(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """prepare_data.py of a recipe whose data are in `folder`, which is its bundle, too."""
     (folder / "prepare_data.py").write_text(texts(good(folder, recipe))["prepare_data.py"])
-    spec = importlib.util.spec_from_file_location("emitted_prepare_data", folder / "prepare_data.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # its dataclass looks for its module there
-    spec.loader.exec_module(module)
+    module = load(folder / "prepare_data.py", monkeypatch)
     monkeypatch.setattr(module, "load_tokenizer", lambda *_: TOKENIZER)
     monkeypatch.setattr(module, "prove_mask", lambda *_: None, raising=False)
     monkeypatch.setattr(sys, "argv", ["prepare_data.py", "--data-root", str(folder)])
@@ -117,3 +113,16 @@ def test_rows_of_the_hub_are_never_kept(tmp_path: Path) -> None:
     recipe = with_key(BASES["lora-single"], "data.train", {"hub": "org/rows"})
     recipe = with_key(recipe, "data.format", "chat")
     assert "up_to_date" not in texts(good(tmp_path, recipe))["prepare_data.py"]
+
+
+def test_the_newest_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows stand in no order of time in their file."""
+    dated = [row | {"date": 2000 + (7 * n) % 100} for n, row in enumerate(chats(100))]
+    write(tmp_path / "chat.jsonl", dated)
+    emitted(tmp_path, with_key(BASES["lora-single"], "data.split", {"time": "date"}), monkeypatch).main()
+
+    dates = {
+        part: sorted(row["date"] for row in prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")
+    }
+    assert [len(found) for found in dates.values()] == [80, 10, 10]
+    assert dates["train"][-1] < dates["eval"][0] <= dates["eval"][-1] < dates["test"][0]

@@ -38,7 +38,7 @@ FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
     "ending": (CHAT, "data.train", "a.xls", {"a.xls": b"a"}, "E0304", "data", "a.xls"),
     "format": (CHAT, "data.train", "a.jsonl", {"a.jsonl": b'{"foo": 1}'}, "E0305", "data", "data.train"),
     "hub": (CHAT, "data.train", {"hub": "org/name"}, {}, "E0305", "data", "data.train"),
-    "asked format": (CHAT, "data.format", "preference", {}, "E0305", "data", "data.train"),
+    "asked format": (CHAT, "data.format", "text", {}, "E0305", "data", "data.train"),
     "eval of another format": (CHAT, "data.eval", "pairs.jsonl", {}, "E0305", "data", "data.eval"),
     "folder": (CHAT, "model.name", "./nope", {}, "E0306", "model", "./nope"),
     "config": (CHAT, "model.name", "./m", {"m/config.json": b"{}"}, "E0306", "model", "./m"),

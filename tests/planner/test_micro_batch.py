@@ -10,7 +10,7 @@ from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory
 from recipec.estimate.work import LoraShape, Work
 from recipec.layout import Layout, Mesh
-from recipec.planner.choose import with_batch
+from recipec.planner.search.candidates import with_batch
 
 GLOBAL_BATCH, RANKS = 64, 4
 WAYS = list(product(("single", "fsdp", "zero2"), ("full", "lora"), (True, False), ("sdpa", "eager")))

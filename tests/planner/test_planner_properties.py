@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recipec.planner import StagePlan
-from recipec.planner.choose import TIE
+from recipec.planner.search.candidates import TIE
 
 EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = st.sampled_from(

@@ -53,3 +53,9 @@ def test_a_secret_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
 def test_a_secret_is_refused_by_its_form(tmp_path: Path) -> None:
     recipe = BASE + f'[launch.env]\nHUB = "hf_{"a" * 34}"\n'
     assert codes(tmp_path, recipe=recipe) == ["E0406"]
+
+
+@pytest.mark.parametrize(("stage", "expected"), [("pretrain", "E0203"), ("sft", "E0401")])
+def test_only_stages_that_can_train_adapters_have_a_table_for_them(tmp_path: Path, stage: str, expected: str) -> None:
+    recipe = BASE.replace("instruct", "pretrain") + f"[train.{stage}]\nlora.rank = 8\n"
+    assert codes(tmp_path, recipe=recipe) == [expected]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recipec.recipe.decided_arguments import DECIDED_ARGUMENTS
-from recipec.recipe.schema_keys import keys_of
+from recipec.recipe.passed_on import DECIDED_ARGUMENTS
+from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"

@@ -15,9 +15,8 @@ from recipec.diagnostics.human import human
 from recipec.diagnostics.model import Report
 from recipec.recipe.document import parse
 from recipec.recipe.locate import KeyPath
-from recipec.recipe.schema_keys import keys_of
 from recipec.recipe.source import Source
-from recipec.recipe.validate import validate
+from recipec.recipe.validate import keys_of, validate
 from recipes import BASE, codes, findings, load
 
 # Words of the validation library that must not reach a user.

@@ -6,17 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from recipec.rules.combination import Facts
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
+from recipec.rules.combination import Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
 CASES = {  # id: (what is bad, changes that each mend it)
-    "BAD-001": ({"adaptation": "full", "quantization": "nf4"}, [{"adaptation": "lora"}, {"quantization": "none"}]),
+    "BAD-001": ({"adaptation": "full on 4 bits"}, [{"adaptation": "qlora"}, {"adaptation": "full"}]),
     "BAD-002": (
-        {"quantization": "nf4", "strategy": "zero3"},
-        [{"strategy": "zero2"}, {"strategy": "ddp"}, {"quantization": "none"}],
+        {"adaptation": "qlora", "strategy": "zero3"},
+        [{"strategy": "zero2"}, {"strategy": "ddp"}, {"adaptation": "lora"}],
     ),
-    "BAD-003": ({"quantization": "nf4", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"quantization": "none"}]),
+    "BAD-003": ({"adaptation": "qlora", "strategy": "fsdp"}, [{"strategy": "ddp"}, {"adaptation": "lora"}]),
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
@@ -42,10 +43,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}]),
     "BAD-012": (
         {"packing": True, "attention": "eager"},
-        [{"packing": False}, {"stage": "continue-pretrain"}],
+        [{"packing": False}, {"method": "continue-pretrain"}],
     ),
-    "BAD-013": ({"packing": True}, [{"packing": False}, {"stage": "continue-pretrain"}]),
-    "BAD-014": ({"packing": True, "stage": "dpo"}, [{"packing": False}]),
+    "BAD-013": ({"packing": True}, [{"packing": False}, {"method": "continue-pretrain"}]),
+    "BAD-014": ({"packing": True, "method": "dpo"}, [{"packing": False}]),
     "BAD-015": ({"precision": "fp16"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
     "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
     "BAD-017": ({"eval_every": 0.02, "save_every": 0.05}, [{"save_every": 0.06}, {"eval_every": 0.05}]),
@@ -56,10 +57,10 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"model_type": "llama"}, {"tensor": 1}],
     ),
     "BAD-021": ({"strategy": "hsdp", "tensor": 2}, [{"adaptation": "full"}, {"tensor": 1}]),
-    "BAD-022": ({**FULL_FSDP, "context": 2, "packing": True, "stage": "continue-pretrain"}, [{"packing": False}]),
+    "BAD-022": ({**FULL_FSDP, "context": 2, "packing": True, "method": "continue-pretrain"}, [{"packing": False}]),
     "BAD-023": ({**FULL_FSDP, "context": 2, "context_divides": False}, [{"context_divides": True}, {"context": 1}]),
     "BAD-024": ({**FULL_FSDP, "context": 2, "attention": "eager"}, [{"attention": "sdpa"}, {"context": 1}]),
-    "BAD-025": ({**FULL_FSDP, "context": 2, "stage": "dpo"}, [{"stage": "sft"}, {"context": 1}]),
+    "BAD-025": ({**FULL_FSDP, "context": 2, "method": "dpo"}, [{"method": "sft"}, {"context": 1}]),
     "BAD-026": ({**FULL_FSDP, "expert": 3, "experts": 8}, [{"expert": 4}, {"experts": 9}]),
     "BAD-027": (
         {"adaptation": "full", "strategy": "zero3", "tensor": 2},
@@ -71,17 +72,30 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-029": ({"gpu_is_cpu": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"gpu_is_cpu": False}]),
     "BAD-030": ({"optimizer": "adafactor", "strategy": "zero2"}, [{"optimizer": "sgd"}, {"strategy": "ddp"}]),
-    "BAD-031": ({"gpu_is_cpu": True, "quantization": "nf4"}, [{"quantization": "none"}, {"gpu_is_cpu": False}]),
+    "BAD-031": ({"gpu_is_cpu": True, "adaptation": "qlora"}, [{"adaptation": "lora"}, {"gpu_is_cpu": False}]),
     "BAD-032": (
-        {"recompute_every": 2, "strategy": "fsdp", "stage": "dpo"},
-        [{"recompute_every": 1}, {"stage": "sft"}],
+        {"recompute_every": 2, "strategy": "fsdp", "method": "dpo"},
+        [{"recompute_every": 1}, {"method": "sft"}],
     ),
     "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
 }
 
 
-def found(facts: Facts) -> set[str]:
-    return {row.id for row in known_bad(facts)}
+ROWS = {"method": METHODS, "strategy": STRATEGIES, "adaptation": dict(ADAPTATIONS)}
+ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4")  # no row is this, and none may be
+
+
+def combination(**values: object) -> Combination:
+    """A combination whose rows are given by name."""
+    return Combination(**rows(values))
+
+
+def rows(values: dict[str, object]) -> dict[str, object]:
+    return {name: ROWS[name][value] if name in ROWS else value for name, value in values.items()}
+
+
+def found(given: Combination) -> set[str]:
+    return {row.id for row in known_bad(given)}
 
 
 def test_every_row_has_a_case():
@@ -89,15 +103,15 @@ def test_every_row_has_a_case():
 
 
 def test_a_plain_run_is_not_bad():
-    assert known_bad(Facts()) == []
+    assert known_bad(combination()) == []
 
 
 @pytest.mark.parametrize(("id", "bad", "mends"), [(id, *case) for id, case in CASES.items()], ids=CASES)
 def test_found_and_mended(id, bad, mends):
-    facts = Facts(**bad)
+    facts = combination(**bad)
     assert found(facts) == {id}
     for mend in mends:
-        assert id not in found(replace(facts, **mend)), mend
+        assert id not in found(replace(facts, **rows(mend))), mend
 
 
 @pytest.mark.parametrize("optimizer", ["paged-adamw", "paged-adamw-8bit", "lion", "lion-8bit", "adafactor", "sgd"])
@@ -105,12 +119,12 @@ def test_what_another_optimizer_than_adamw_runs_with(optimizer):
     sharded = {"fsdp": set() if optimizer == "sgd" else {"BAD-004"}}
     sharded["zero2"] = {"BAD-030"} if optimizer == "adafactor" else set()
     for strategy in ("single", "ddp", "fsdp", "zero2"):
-        assert found(Facts(optimizer=optimizer, strategy=strategy)) == sharded.get(strategy, set())
-    assert "BAD-005" in found(Facts(optimizer=optimizer, strategy="zero2", offload="cpu"))
+        assert found(combination(optimizer=optimizer, strategy=strategy)) == sharded.get(strategy, set())
+    assert "BAD-005" in found(combination(optimizer=optimizer, strategy="zero2", offload="cpu"))
 
 
 def test_refused_rows_come_first():
-    rows = known_bad(Facts(packing=True, precision="fp16", strategy="zero3", quantization="nf4"))
+    rows = known_bad(combination(packing=True, precision="fp16", strategy="zero3", adaptation="qlora"))
     assert [(row.id, row.refused) for row in rows] == [("BAD-002", True), ("BAD-013", False), ("BAD-015", False)]
 
 
@@ -122,4 +136,4 @@ def test_every_row_says_why_where_from_and_what_instead(row):
 
 @pytest.mark.parametrize("save_every", [0.01, 0.04, 0.051])
 def test_saving_less_often_than_a_multiple_is_found(save_every):
-    assert "BAD-017" in found(Facts(eval_every=0.05, save_every=save_every))
+    assert "BAD-017" in found(combination(eval_every=0.05, save_every=save_every))

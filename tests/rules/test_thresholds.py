@@ -8,7 +8,6 @@ from recipec.rules import (
     batch,
     checkpoints,
     data,
-    dpo,
     evaluation,
     kernels,
     loader,
@@ -16,10 +15,12 @@ from recipec.rules import (
     memory,
     optimizer,
     precision,
+    preference,
     schedule,
     tracking,
 )
-from recipec.rules.words import data_size, gpu_memory, number
+from recipec.rules.words import data_size, gpu_memory
+from recipec.units import number
 
 SEVEN = 7_000_000_000
 SIZES = (999, 1_000, 9_999, 10_000, 100_000, 100_001)
@@ -45,14 +46,14 @@ def test_numbers_are_written_as_in_papers():
 
 
 def test_learning_rate_by_data_size():
-    assert over(optimizer.learning_rate, 3, SIZES, "sft", "lora", "none", SEVEN) == [3e-4] + [2e-4] * 5
-    assert over(optimizer.learning_rate, 3, SIZES, "sft", "full", "none", SEVEN) == [2e-5] * 6
-    assert over(optimizer.learning_rate, 3, SIZES, "dpo", "lora", "none", SEVEN) == [5e-6] * 6
+    assert over(optimizer.learning_rate, 2, SIZES, "sft", "lora", SEVEN) == [3e-4] + [2e-4] * 5
+    assert over(optimizer.learning_rate, 2, SIZES, "sft", "full", SEVEN) == [2e-5] * 6
+    assert over(optimizer.learning_rate, 2, SIZES, "dpo", "lora", SEVEN) == [5e-6] * 6
 
 
 def test_a_4_bit_base_narrows_the_accepted_learning_rate():
-    assert optimizer.learning_rate("sft", "lora", "none", 5_000, SEVEN).accepts == (1e-4, 5e-4)
-    assert optimizer.learning_rate("sft", "lora", "nf4", 5_000, SEVEN).accepts == (1e-4, 3e-4)
+    assert optimizer.learning_rate("sft", "lora", 5_000, SEVEN).accepts == (1e-4, 5e-4)
+    assert optimizer.learning_rate("sft", "qlora", 5_000, SEVEN).accepts == (1e-4, 3e-4)
 
 
 def test_epochs_by_data_size():
@@ -243,6 +244,6 @@ def test_tracking():
 
 
 def test_reference_is_the_start_of_the_stage():
-    assert dpo.reference("lora", False).value == "base"
-    assert dpo.reference("lora", True).value == "merged"
-    assert over(dpo.reference, 1, (False, True), "full") == ["copy", "copy"]
+    assert preference.reference("lora", False).value == "base"
+    assert preference.reference("lora", True).value == "merged"
+    assert over(preference.reference, 1, (False, True), "full") == ["copy", "copy"]

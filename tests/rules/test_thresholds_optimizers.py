@@ -17,7 +17,7 @@ def test_lion_learns_at_a_tenth_of_adamws_rate_and_decays_ten_times_more(name):
         ("dpo", "full", 5e-8, (5e-8, 1.7e-6)),
         ("pretrain", "full", 3e-5, (1e-5, 1e-4)),
     ):
-        choice = optimizer.learning_rate(stage, adaptation, "none", 5_000, SEVEN, name)
+        choice = optimizer.learning_rate(stage, adaptation, 5_000, SEVEN, name)
         assert (choice.value, choice.accepts) == (rate, accepts)
         assert "3 to 10 times lower than AdamW's" in choice.because
     assert optimizer.weight_decay("sft", name).value == 0.1
@@ -28,7 +28,7 @@ def test_lion_learns_at_a_tenth_of_adamws_rate_and_decays_ten_times_more(name):
 
 def test_sgd_has_a_rate_of_its_own_and_no_decay():
     for stage, adaptation in (("sft", "lora"), ("sft", "full"), ("pretrain", "full")):
-        choice = optimizer.learning_rate(stage, adaptation, "none", 5_000, SEVEN, "sgd")
+        choice = optimizer.learning_rate(stage, adaptation, 5_000, SEVEN, "sgd")
         assert (choice.value, choice.accepts) == (0.03, (1e-3, 0.1))
         assert optimizer.weight_decay(stage, "sgd").value == 0.0
 
@@ -36,6 +36,6 @@ def test_sgd_has_a_rate_of_its_own_and_no_decay():
 @pytest.mark.parametrize("name", ["adamw-8bit", "paged-adamw", "paged-adamw-8bit", "adafactor"])
 def test_other_optimizers_learn_at_adamws_rate(name):
     for stage, adaptation in (("sft", "lora"), ("dpo", "full"), ("pretrain", "full")):
-        adamw, other = (optimizer.learning_rate(stage, adaptation, "none", 5_000, SEVEN, o) for o in ("adamw", name))
+        adamw, other = (optimizer.learning_rate(stage, adaptation, 5_000, SEVEN, o) for o in ("adamw", name))
         assert (other.value, other.accepts) == (adamw.value, adamw.accepts)
         assert optimizer.weight_decay(stage, name) == optimizer.weight_decay(stage)

@@ -22,7 +22,7 @@ RAW = ("continue-pretrain", "pretrain")
     ],
 )
 def test_learning_rate_of_pretraining_by_the_size_of_the_model(params, rate, accepts):
-    choice = optimizer.learning_rate("pretrain", "full", "none", 10**7, params)
+    choice = optimizer.learning_rate("pretrain", "full", 10**7, params)
     assert (choice.value, choice.accepts) == (rate, accepts)
 
 
@@ -31,7 +31,7 @@ def test_pretraining_forgets_old_gradients_sooner():
     assert [optimizer.weight_decay(stage).value for stage in ("sft", *RAW)] == [0.01, 0.1, 0.1]
 
 
-@pytest.mark.parametrize(("texts", "sequences"), [(99_999, 128), (100_000, 512), (100_001, 512)])
+@pytest.mark.parametrize(("texts", "sequences"), [(99_999, 128), (100_000, 128), (100_001, 512)])
 def test_global_batch_of_continued_pretraining(texts, sequences):
     assert batch.global_batch_size("continue-pretrain", "lora", texts, 7_000_000_000, 2_048, 500).value == sequences
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from emitted import built
 
+from recipec.axes import ROW_FORMATS, Role
+from recipec.axes.row_formats import PROMPT_COMPLETION
 from recipec.dataset import recognise
-from recipec.verify.data_files import local_path, read_rows, write_rows
-from recipec.verify.data_shape import Split, StageData, bundle_data
-from recipec.verify.sample_rows import sample_rows
+from recipec.verify.data import local_path, read_rows, write_rows
+from recipec.verify.rows import Example, NoSample, SplitColumn, StageData, bundle_data, sample_rows
 
 EXPECTED = {
     "sft-lora": ("instruction", {"instruction": "instruction", "input": "input", "output": "output"}, "strings"),
@@ -41,6 +43,100 @@ def test_the_shape_of_the_data_is_read_from_the_emitted_code(recipe: str) -> Non
     assert (stage.format, stage.columns, stage.content) == EXPECTED[recipe]
 
 
+# What a user may make of a converter: format, the text of the function, and the columns that it then reads.
+EDITED = {
+    "another column": ("chat", 'return {"messages": row["talk"]}', {"messages": "talk"}),
+    "the answer first": (
+        "prompt-completion",
+        'return {"completion": row["a"].strip(), "prompt": row["q"]}',
+        {"prompt": "q", "completion": "a"},
+    ),
+    "roles that were exchanged": (
+        "preference",
+        'return {"prompt": row["prompt"], "chosen": row["rejected"], "rejected": row["chosen"]}',
+        {"prompt": "prompt", "chosen": "rejected", "rejected": "chosen"},
+    ),
+    "a name for the result": (
+        "prompt-completion",
+        'made = {"prompt": row["prompt"], "completion": row["answer"]}\n    return made',
+        {"prompt": "prompt", "completion": "answer"},
+    ),
+    "the input first": (
+        "instruction",
+        'asked = row["input"]\n    asked += row["task"]\n    return {"prompt": asked, "completion": row["output"]}',
+        {"instruction": "task", "input": "input", "output": "output"},
+    ),
+    "no prompt of its own": (
+        "preference",
+        'good, bad = row["good"], row["bad"]\n    return {"prompt": good[:1], "chosen": good[1:], "rejected": bad[1:]}',
+        {"chosen": "good", "rejected": "bad"},
+    ),
+}
+BROKEN = {
+    "a column that the format does not have": (
+        'return {"messages": row["messages"] + row["system"]}',
+        "reads system, which chat",
+    ),
+    "nothing that is learned": ('return {"messages": []}', "no column for the messages of chat rows"),
+    "no dictionary": ("return dict(messages=row)", "does not return a dictionary"),
+}
+
+
+def prepare_data(folder: Path, format: str, body: str) -> Path:
+    """A prepare_data.py with one stage, whose converter does this."""
+    script = folder / "prepare_data.py"
+    stage = f'Stage(name="s", format="{format}", train=[{{"path": "a.jsonl"}}], max_length=256)'
+    script.write_text(
+        f"STAGES = [{stage}]\n\n\ndef convert(row):\n    {body}\n\n\nCONVERTERS = {{'{format}': convert}}\n"
+    )
+    return script
+
+
+@pytest.mark.parametrize("edit", EDITED)
+def test_an_edited_converter_is_understood(tmp_path: Path, edit: str) -> None:
+    format, body, columns = EDITED[edit]
+    (stage,) = bundle_data(prepare_data(tmp_path, format, body)).stages
+    assert stage.columns == columns
+
+
+@pytest.mark.parametrize("edit", BROKEN)
+def test_a_converter_that_is_not_understood_is_named(tmp_path: Path, edit: str) -> None:
+    body, words = BROKEN[edit]
+    with pytest.raises(ValueError, match=words):
+        bundle_data(prepare_data(tmp_path, "chat", body))
+
+
+def flagged(monkeypatch: pytest.MonkeyPatch, flag: str) -> None:
+    """A format whose rows have one answer and say in the column `flag` whether it is a good one."""
+    role = Role(name=flag, aliases=(flag,), required=True, holds=("flags",), becomes=flag)
+    format = replace(PROMPT_COMPLETION, name="flagged", roles=(*PROMPT_COMPLETION.roles, role))
+    monkeypatch.setitem(ROW_FORMATS, "flagged", format)
+
+
+def test_a_new_format_of_known_roles_needs_its_row_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    flagged(monkeypatch, "label")
+    body = 'return {"prompt": row["q"], "completion": row["a"], "label": bool(row["liked"])}'
+    (stage,) = bundle_data(prepare_data(tmp_path, "flagged", body)).stages
+    assert stage.columns == {"prompt": "q", "completion": "a", "label": "liked"}
+    rows = sample_rows(stage, 30, None)
+    assert {row["liked"] for row in rows} == {True, False}
+    assert len({(row["q"], row["a"]) for row in rows}) == 30
+    good, bad = ({row["a"].split()[0] for row in rows if row["liked"] is liked} for liked in (True, False))
+    assert not good & bad, "what is liked can be learned"
+
+
+def test_a_role_that_nothing_is_known_to_write_for_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    flagged(monkeypatch, "stars")
+    data = StageData("s", "flagged", {"prompt": "q", "completion": "a", "stars": "stars"}, "strings", (), 256)
+    with pytest.raises(NoSample, match="the stars of flagged rows"):
+        sample_rows(data, 1, None)
+
+
+def test_every_role_of_every_format_can_be_written() -> None:
+    roles = {role.name for format in ROW_FORMATS.values() for role in format.roles}
+    assert not [role for role in roles if not callable(getattr(Example, role, None))]
+
+
 def test_every_stage_is_read() -> None:
     stages = bundle_data(built("sft-dpo") / "prepare_data.py").stages
     assert [(stage.stage, stage.sources) for stage in stages] == [
@@ -67,7 +163,7 @@ def test_questions_differ_and_repeat_with_the_seed(shape: StageData) -> None:
 
 @pytest.mark.parametrize(("classes", "fewest", "most"), [(True, 2, 4), (False, 10, 28)])
 def test_a_split_column_can_be_split(classes: bool, fewest: int, most: int) -> None:
-    values = [row["when"] for row in sample_rows(SHAPES[0], 160, Split("when", classes))]
+    values = [row["when"] for row in sample_rows(SHAPES[0], 160, SplitColumn("when", classes))]
     assert fewest <= len(set(values)) <= most
 
 

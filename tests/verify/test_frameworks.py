@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from emitted import built, copy_of
 
-from recipec.verify.static.frameworks import probe
+from recipec.verify.bundle import read_bundle
+from recipec.verify.report import VerifyReport
+from recipec.verify.static.frameworks import check_frameworks, probe
 
 # probe, recipe, file, text, what replaces it, words of the finding
 FSDP = ("accelerate_yaml", "fsdp", "configs/fsdp.yaml")
@@ -25,8 +28,10 @@ DEFECTS = [
     (*DEEPSPEED, '_clipping": 1.0', '_clipping": "auto"', "state the number"),
     (*TRAIN, "warmup_steps=", "warmup_ratio=", "unexpected keyword"),
     (*TRAIN, "learning_rate=", "learning_rate=2 * ", "the plan says"),
+    (*TRAIN, "learning_rate=", "learning_rate=0 * ", "every learning rate of the 7 planned steps is 0"),
+    (*TRAIN, "warmup_steps=0.1", "warmup_steps=7", "the warmup has 7 of the 7 planned steps"),
 ]
-ARGUMENTS = {"accelerate_yaml": (), "deepspeed_json": ("8",), "trainer_config": ('{"learning_rate": 0.0003}',)}
+ARGUMENTS = {"accelerate_yaml": (), "deepspeed_json": ("8",), "trainer_config": ('{"learning_rate": 0.0003}', "7")}
 
 
 @pytest.mark.parametrize(("name", "recipe", "file"), [FSDP, ACCELERATE, DEEPSPEED, TRAIN])
@@ -42,3 +47,14 @@ def test_a_defect_is_found(tmp_path: Path, name: str, recipe: str, file: str, ol
     path.write_text(before.replace(old, new, 1), encoding="utf-8")
     problems = probe(name, path, *ARGUMENTS[name])
     assert any(words in problem for problem in problems), problems
+
+
+def test_a_plan_whose_only_step_is_warmup_is_found() -> None:
+    """A warmup of any share is a step at least, and the first step of a warmup has a rate of 0."""
+    bundle, report = read_bundle(built("sft-lora")), VerifyReport("static")
+    stage = replace(bundle.last, decisions={**bundle.last.decisions, "total_steps": 1})
+    check_frameworks(replace(bundle, stages=(stage,)), report)
+    (check,) = report.checks
+    assert (
+        check.detail == "every learning rate of the one planned step is 0, so that no weight changes: the warmup has 1"
+    )

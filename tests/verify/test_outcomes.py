@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from emitted import built, copy_of
 
+from recipec.axes import METHODS, Method
 from recipec.verify.bundle import read_bundle
-from recipec.verify.learn_checks import falling_problems, logit_problems, margin_problems, weight_problems
-from recipec.verify.outcome_checks import (
+from recipec.verify.learn import half_written, write_training_only
+from recipec.verify.learn_checks import PROOFS, UnknownProof, logit_problems, loss_halves, proofs_of, weight_problems
+from recipec.verify.run import (
     evaluation_problems,
     expected_facts,
     fact_problems,
@@ -21,7 +23,6 @@ from recipec.verify.outcome_checks import (
     loss_problems,
     saved_problems,
 )
-from recipec.verify.resume import half_written, write_training_only
 
 FACTS = {
     "distributed": "fsdp",
@@ -112,20 +113,66 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
 def test_an_evaluation_must_have_numbers_and_samples(found: dict[str, Any]) -> None:
     whole = {"metrics": {"eval_loss": 1.0}, "samples": [{}]}
-    assert evaluation_problems({"before": whole, "after": whole}) == []
-    assert evaluation_problems({"before": whole, "after": found})
+    assert evaluation_problems({"before": whole, "after": whole}, writes=True) == []
+    assert evaluation_problems({"before": whole, "after": found}, writes=True)
+
+
+def test_a_model_that_scores_has_no_samples() -> None:
+    scores = {"metrics": {"accuracy": 1.0}}
+    assert evaluation_problems({"before": scores, "after": scores}, writes=False) == []
+    assert evaluation_problems({"before": scores, "after": {"metrics": {"accuracy": math.nan}}}, writes=False)
 
 
 def test_learning_is_a_loss_that_halves() -> None:
-    assert falling_problems(LOG) == []
-    assert falling_problems([{"loss": 6.0}, {"loss": 3.1}])
-    assert falling_problems([{"loss": 6.0}])
-    assert falling_problems([{"loss": 6.0}, {"loss": math.nan}])
+    assert loss_halves(LOG) == []
+    assert loss_halves([{"loss": 6.0}, {"loss": 3.1}])
+    assert loss_halves([{"loss": 6.0}])
+    assert loss_halves([{"loss": 6.0}, {"loss": math.nan}])
 
 
-@pytest.mark.parametrize(("first", "last", "fine"), [(0.0, 0.4, True), (-0.2, -0.1, False), (0.3, 0.2, False)])
-def test_margins_rise_above_zero(first: float, last: float, fine: bool) -> None:
-    assert (margin_problems([{"rewards/margins": first}, {"rewards/margins": last}]) == []) is fine
+# check, what one metric must do between the first log and the last, and whether that proves something
+PROVEN = [
+    ("margins_rise", "rewards/margins", 0.0, 0.4, True),
+    ("margins_rise", "rewards/margins", -0.2, -0.1, False),
+    ("margins_rise", "rewards/margins", 0.3, 0.2, False),
+    ("accuracy_rises", "accuracy", 0.5, 1.0, True),
+    ("accuracy_rises", "accuracy", 0.5, 0.8, False),
+    ("accuracy_rises", "accuracy", 1.0, 0.95, False),
+    ("accuracy_rises", "accuracy", 0.5, math.nan, False),
+    ("divergence_falls", "loss", 2.0, 0.9, True),
+    ("divergence_falls", "loss", 2.0, 1.1, False),
+    ("divergence_falls", "loss", 2.0, -0.1, False),
+    ("loss_halves", "loss", 2.0, 0.9, True),
+    ("loss_halves", "loss", 2.0, 1.1, False),
+]
+
+
+@pytest.mark.parametrize(("check", "metric", "first", "last", "fine"), PROVEN)
+def test_a_metric_proves_what_it_should(check: str, metric: str, first: float, last: float, fine: bool) -> None:
+    proof = PROOFS[check]
+    assert (proof.problems([{metric: first}, {metric: last}]) == []) is fine
+    assert proof.problems([{metric: first}]), "one log shows no change"
+    assert proof.problems([]), "a metric that was never logged proves nothing"
+
+
+@pytest.mark.parametrize(("chosen", "rejected", "fine"), [(0.4, -0.3, True), (-0.1, -0.3, True), (0.2, 0.3, False)])
+def test_liked_answers_end_above_disliked_ones(chosen: float, rejected: float, fine: bool) -> None:
+    first = {"rewards/chosen": 0.0, "rewards/rejected": 0.0}
+    one_kind = {"rewards/chosen": -9.0}  # a batch without a disliked answer
+    history = [first, {"rewards/chosen": chosen, "rewards/rejected": rejected}, one_kind]
+    assert (PROOFS["rewards_separate"].problems(history) == []) is fine
+    assert PROOFS["rewards_separate"].problems([first, one_kind])
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
+def test_every_method_names_checks_that_exist(method: Method) -> None:
+    assert [PROOFS[name] for name in method.proof] == list(proofs_of(method))
+
+
+@pytest.mark.parametrize("named", [("loss_halves", "loss_vanishes"), ()])
+def test_a_row_that_names_an_unknown_check_or_none_fails_loudly(named: tuple[str, ...]) -> None:
+    with pytest.raises(UnknownProof, match="loss_vanishes" if named else "no check"):
+        proofs_of(replace(METHODS["sft"], proof=named))
 
 
 def test_logits_are_compared_with_the_rounding_of_bf16() -> None:

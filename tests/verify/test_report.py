@@ -9,9 +9,8 @@ from pathlib import Path
 from emitted import copy_of
 
 from recipec.verify import verify_bundle
-from recipec.verify.installed import installed_problems
 from recipec.verify.report import Substituted, VerifyReport, human
-from recipec.verify.verify import execute
+from recipec.verify.verify import execute, installed_problems
 
 
 def example() -> VerifyReport:

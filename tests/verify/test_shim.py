@@ -98,6 +98,19 @@ def test_a_patch_changes_what_the_library_does(tmp_path: Path, name: str) -> Non
     assert expected in patched.stdout, patched.stderr
 
 
+def test_arguments_of_one_script_are_not_another_s(tmp_path: Path) -> None:
+    patches = {"script-arguments": {"stages/1-sft/train.py": {"learning_rate": 0.5}}}
+    environment = clean_environment(tmp_path) | {"PYTHONPATH": str(SHIM), "CPU_STAND_IN": json.dumps(CPU | patches)}
+    for folder, expected in (("1-sft", "0.5"), ("2-dpo", "0.25")):
+        script = tmp_path / "stages" / folder / "train.py"
+        script.parent.mkdir(parents=True)
+        script.write_text(CONFIG.format(arguments="learning_rate=0.25", shown="config.learning_rate"))
+        done = subprocess.run(
+            [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
 def test_a_gradient_passes_a_4_bit_layer_after_an_evaluation(tmp_path: Path) -> None:
     """Without the row it does not where the CPU has AVX512-BF16; elsewhere it does anyway."""
     from bitsandbytes.functional import has_avx512bf16

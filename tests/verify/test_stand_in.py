@@ -8,14 +8,21 @@ from pathlib import Path
 import pytest
 from emitted import built, copy_of
 
+from recipec.axes import METHODS, Pass
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names
 from recipec.verify.bundle import Bundle, read_bundle
-from recipec.verify.sandbox_data import place_data
-from recipec.verify.sandbox_model import place_model
-from recipec.verify.stand_in import NoStandIn, hub_folder, write_stand_in
-from recipec.verify.stand_in_tokenizer import stand_in_tokenizer, template_text
+from recipec.verify.data import place_data
+from recipec.verify.stand_in import (
+    NoStandIn,
+    hub_folder,
+    models_of,
+    place_models,
+    stand_in_tokenizer,
+    template_text,
+    write_stand_in,
+)
 
 TEXTS = ["the boat follows the castle", "certainly boat number 7"]
 FAMILIES = sorted({found.template_family for name in model_names() if (found := model(name)) and found.template_family})
@@ -45,12 +52,18 @@ def real(model_type: str) -> Model:
     return Model("org/name", "base", architecture_from_config(config), stop_tokens=("</s>",))
 
 
+def llama(folder: Path, template: str | None = None) -> None:
+    """A stand-in for a Llama in `folder`."""
+    known = real("llama")
+    write_stand_in(known, stand_in_tokenizer(known, TEXTS, template), folder)
+
+
 @pytest.mark.parametrize("model_type", MODEL_TYPES)
 def test_a_stand_in_has_the_structure_of_its_model(tmp_path: Path, model_type: str) -> None:
     from transformers import AutoModelForCausalLM
 
     known = real(model_type)
-    write_stand_in(known, TEXTS, tmp_path, None)
+    write_stand_in(known, stand_in_tokenizer(known, TEXTS, None), tmp_path)
     network = AutoModelForCausalLM.from_pretrained(tmp_path)
     shape = known.architecture
     classes = {type(module).__name__ for module in network.modules()}
@@ -70,7 +83,7 @@ def test_a_catalog_model_keeps_its_ratios(tmp_path: Path, name: str) -> None:
 
     known = model(name)
     assert known is not None
-    write_stand_in(known, TEXTS, tmp_path, None)
+    write_stand_in(known, stand_in_tokenizer(known, TEXTS, None), tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     shape = known.architecture
     grouped = shape.num_kv_heads < shape.num_heads
@@ -104,7 +117,7 @@ def test_loaders_find_the_stand_in_offline(
 ) -> None:
     from transformers import AutoConfig
 
-    write_stand_in(real("llama"), TEXTS, hub_folder(tmp_path, "org/name", revision), None)
+    llama(hub_folder(tmp_path, "org/name", revision))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     config = AutoConfig.from_pretrained("org/name", revision=revision or "main", cache_dir=tmp_path)
     assert config.num_hidden_layers == 2
@@ -122,18 +135,18 @@ def test_a_local_folder_is_used_when_tiny_and_else_stood_in_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: bool
 ) -> None:
     template = template_text("qwen3", "chat")
-    write_stand_in(real("llama"), TEXTS, tmp_path / "real" / "own", template)
+    llama(tmp_path / "real" / "own", template)
     if not tiny:
         with (tmp_path / "real" / "own" / "more.safetensors").open("wb") as file:
             file.truncate(65 * 2**20)
     monkeypatch.setenv("DATA_ROOT", str(tmp_path / "real"))
-    said = place_model(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
+    said = place_models(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
     assert said.startswith("itself" if tiny else "a random llama")
     assert (tmp_path / "sandbox/data/own/chat_template.jinja").read_text() == template
 
 
 def test_pretraining_finds_no_weights(tmp_path: Path) -> None:
-    said = place_model(read_bundle(built("from-scratch")), tmp_path, TEXTS)
+    said = place_models(read_bundle(built("from-scratch")), tmp_path, TEXTS)
     assert said.startswith("the configuration and tokenizer of a random gpt_neox")
     (snapshot,) = (tmp_path / "hub").glob("models--*/snapshots/*")
     files = {path.name for path in snapshot.iterdir()}
@@ -141,10 +154,55 @@ def test_pretraining_finds_no_weights(tmp_path: Path) -> None:
     assert not [name for name in files if name.endswith(".safetensors")]
 
 
+def beside(monkeypatch: pytest.MonkeyPatch, role: str, gives: str, name: str) -> Bundle:
+    """A bundle of a method with a further model."""
+    part = Pass(model=role, sequences=1, gradient=False, gives=gives)
+    monkeypatch.setitem(METHODS, "sft", replace(METHODS["sft"], passes=(*METHODS["sft"].passes, part)))
+    bundle = read_bundle(built("sft-lora"))
+    stage = replace(bundle.last, decisions={**bundle.last.decisions, role: name, f"{role}_revision": "v2"})
+    return replace(bundle, stages=(stage,))
+
+
+def snapshot(root: Path, name: str) -> Path:
+    (folder,) = (root / "hub" / f"models--{name.replace('/', '--')}").glob("snapshots/*")
+    return folder
+
+
+def test_a_teacher_has_its_own_structure_and_the_student_s_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    bundle = beside(monkeypatch, "teacher", "tokens", "meta-llama/Llama-3.1-8B-Instruct")
+    said = place_models(bundle, tmp_path, TEXTS)
+    student, teacher = (snapshot(tmp_path, named.name) for named in models_of(bundle))
+    assert "; as teacher a random llama" in said
+    assert AutoModelForCausalLM.from_pretrained(teacher).config.model_type == "llama"
+    tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (student, teacher)]
+    assert tokenizers[0].get_vocab() == tokenizers[1].get_vocab()
+    assert (teacher.parents[1] / "refs" / "v2").is_file()
+
+
+def test_a_reward_model_scores_and_has_its_own_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    bundle = beside(monkeypatch, "reward", "score", "meta-llama/Llama-3.1-8B-Instruct")
+    place_models(bundle, tmp_path, TEXTS)
+    policy, reward = (snapshot(tmp_path, named.name) for named in models_of(bundle))
+    assert AutoModelForSequenceClassification.from_pretrained(reward).config.num_labels == 1
+    assert AutoTokenizer.from_pretrained(policy).eos_token != AutoTokenizer.from_pretrained(reward).eos_token
+
+
+def test_a_model_that_cannot_score_is_named(tmp_path: Path) -> None:
+    known = real("granite")
+    with pytest.raises(NoStandIn, match="AutoModelForSequenceClassification of granite"):
+        write_stand_in(known, stand_in_tokenizer(known, TEXTS, None), tmp_path, scores=True)
+
+
 def test_an_absent_local_folder_cannot_be_stood_in_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATA_ROOT", str(tmp_path))
     with pytest.raises(NoStandIn):
-        place_model(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
+        place_models(local_bundle(tmp_path), tmp_path / "sandbox", TEXTS)
 
 
 def test_data_is_placed_where_the_bundle_reads_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from emitted import built, copy_of
 
 from recipec.verify.bundle import Bundle, read_bundle
-from recipec.verify.static import consistency, documents, python, shell, text
+from recipec.verify.static import consistency, documents, launch, python, shell, text
 
 CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
     "syntax": python.syntax_problems,
@@ -25,6 +25,7 @@ CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
     "shellcheck": lambda bundle: shell.shellcheck_problems(bundle, shell.shellcheck() or "shellcheck"),
     "traces": text.trace_problems,
     "consistency": consistency.consistency_problems,
+    "launch": launch.launch_problems,
 }
 
 # check, recipe, file, text, what replaces it, words of the finding
@@ -53,10 +54,30 @@ DEFECTS = [
     ("consistency", "zero3", "configs/deepspeed.json", '_gpu": 8', '_gpu": 4', "the plan says 8"),
     ("consistency", "zero3", "configs/deepspeed.json", '"steps_per', '"train_batch_size": 64, "steps_per', "pins the"),
     ("consistency", "zero3", "configs/accelerate.yaml", "configs/deepspeed.json", "configs/ds.json", "not exist"),
+    ("launch", "full-ddp", "launch/local.sh", ":-4}", ":-2}", "sft on node 0: --num_processes is 2, planned: 4"),
+    ("launch", "full-ddp", "launch/local.sh", "accelerate launch", "python", "started by python, planned: accelerate"),
+    ("launch", "zero3", "launch/local.sh", "/deepspeed.json", "/ds.json", "--deepspeed_config_file is configs/ds.json"),
+    ("launch", "hsdp", "launch/local.sh", "SHARDS:-8", "SHARDS:-4", "dp_shard_size is 4, planned: 8"),
+    ("launch", "hsdp", "launch/local.sh", "NNODES:-2", "NNODES:-1", "node 0: --num_machines is 1, planned: 2"),
+    ("launch", "hsdp", "launch/local.sh", 'machine_rank "$MACHINE"', 'machine_rank "0"', "node 1: --machine_rank is 0"),
+    ("launch", "mixed-ranks", "launch/local.sh", 'CUDA_VISIBLE_DEVICES="${DEV', 'X="${DEV', "it sees all devices"),
+    ("launch", "mixed-nodes", "launch/local.sh", ":-1}", ":-2}", "dpo on node 0: --num_machines is 2, planned: 1"),
+    (
+        "launch",
+        "mixed-nodes",
+        "launch/local.sh",
+        '[[ "$MACHINE" -ge',
+        "[[ 0 -ge",
+        "node 1 trains sft, dpo, planned: sft",
+    ),
+    ("launch", "mixed-nodes", "launch/local.sh", "configs/dpo/", "configs/sft/", "num_machines 2, planned: 1"),
+    ("launch", "sft-dpo", "launch/local.sh", "/stages/2-dpo/", "/stages/1-sft/", "trains sft, sft, planned: sft, dpo"),
 ]
 
 
-@pytest.mark.parametrize("recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "sft-dpo"])
+@pytest.mark.parametrize(
+    "recipe", ["sft-lora", "full-ddp", "fsdp", "zero3", "hsdp", "sft-dpo", "mixed-ranks", "mixed-nodes"]
+)
 def test_an_emitted_bundle_has_no_problem(recipe: str) -> None:
     bundle = read_bundle(built(recipe))
     found = {name: problems for name, check in CHECKS.items() if (problems := check(bundle))}
@@ -78,6 +99,32 @@ def test_a_script_that_cannot_be_executed_is_found(tmp_path: Path) -> None:
     bundle = copy_of("sft-lora", tmp_path)
     (bundle.root / "launch/local.sh").chmod(0o644)
     assert shell.bash_problems(bundle) == ["launch/local.sh is not executable"]
+
+
+def test_the_first_stages_numbers_are_not_those_of_all(tmp_path: Path) -> None:
+    """SFT on four processes, DPO on one: a script that decides once, for the first stage, is found."""
+    bundle = copy_of("mixed-ranks", tmp_path)
+    path = bundle.root / "launch/local.sh"
+    text = path.read_text(encoding="utf-8")
+    first, second = (line for line in text.splitlines() if "/train.py" in line)
+    start = text[text.index("accelerate launch") : text.index(first) + len(first)]
+    path.write_text(text.replace(second, start.replace("1-sft", "2-dpo")), encoding="utf-8")
+    assert "dpo on node 0: it is started by accelerate, planned: python" in launch.launch_problems(bundle)
+
+
+def test_reading_the_script_starts_nothing_of_it(tmp_path: Path) -> None:
+    """Whatever the recipe's own commands put on the path, and whether or not they work on this machine."""
+    bundle, marker, programs = copy_of("full-ddp", tmp_path), tmp_path / "started", tmp_path / "bin"
+    programs.mkdir()
+    for name in ("python", "accelerate", "module"):
+        (programs / name).write_text(f"#!/bin/sh\n: > {marker}\n")
+        (programs / name).chmod(0o755)
+    path = bundle.root / "launch/local.sh"
+    setup = f"source /opt/none\nmodule load gpu\nfalse\ncd /none/here\nPATH={programs}:$PATH\n"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('\npython "$BUNDLE/prep', f'\n{setup}python "$BUNDLE/prep'), encoding="utf-8")
+    assert launch.launch_problems(bundle) == []
+    assert not marker.exists()
 
 
 def test_a_missing_schema_is_found(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from emitted import built
 
-from recipec.verify.bundle import Stage, read_bundle
+from recipec.axes import ADAPTATIONS
+from recipec.verify.bundle import read_bundle
 from recipec.verify.sandbox import SHIM
 from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
 
@@ -27,7 +28,7 @@ def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
     """A bundle whose first stage was planned differently."""
     given = situation(recipe)
     stage = given.bundle.stages[0]
-    other = Stage(stage.root, stage.name, stage.folder, stage.choice | choice, stage.decisions)
+    other = replace(stage, choice={**stage.choice, **choice})
     other.__dict__["arguments"] = {**stage.arguments, **arguments}
     return replace(given, bundle=replace(given.bundle, stages=(other,)))
 
@@ -82,3 +83,14 @@ def test_patches_are_united() -> None:
 
 def test_the_shim_holds_nothing_but_itself() -> None:
     assert {path.name for path in Path(SHIM).iterdir()} - {"__pycache__"} == {"sitecustomize.py", "cpu_stand_in"}
+
+
+def test_each_stage_learns_at_the_rate_of_its_own_weights() -> None:
+    given = situation("sft-dpo", learns=True)
+    first = replace(given.bundle.stages[0], choice={**given.bundle.stages[0].choice, "adaptation": "full"})
+    patches = substitutions(replace(given, bundle=replace(given.bundle, stages=(first, given.bundle.last))))[1]
+    rates = {script: values["learning_rate"] for script, values in patches["script-arguments"].items()}
+    assert rates == {
+        "stages/1-sft/train.py": ADAPTATIONS["full"].toy_learning_rate,
+        "stages/2-dpo/train.py": ADAPTATIONS["lora"].toy_learning_rate,
+    }

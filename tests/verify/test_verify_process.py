@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recipec.verify.extensions import STALE_SECONDS, drop_stale_locks
-from recipec.verify.process import clean_environment, run_command
+from recipec.verify.process import STALE_SECONDS, clean_environment, drop_stale_locks, run_command
 
 
 def run(script: str, folder: Path, limit_seconds: float = 20.0):

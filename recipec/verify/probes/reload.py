@@ -7,27 +7,40 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import peft
 import torch
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+import transformers
 
-PROBE_TOKENS = 24  # as in the shim's learning.py
+PROBE_TOKENS, SCORED = 24, 8  # as in the shim's learning.py
 
 
-def logits(folder: str, adapter: bool, autocast: str, dtype: str, nf4: dict | None) -> list[float]:
-    """The last position's logits of the model saved in `folder`, for one fixed input."""
-    loader = AutoPeftModelForCausalLM if adapter else AutoModelForCausalLM
+def load(folder: str, auto_class: str, adapter: bool, dtype: str, quantized: dict | None) -> torch.nn.Module:
+    """The model saved in `folder`, by the class that loads such results, or PEFT's class of that kind."""
     options = {"dtype": getattr(torch, dtype)}
-    if nf4:
-        options["quantization_config"] = BitsAndBytesConfig(**nf4, bnb_4bit_compute_dtype=torch.bfloat16)
-    model = loader.from_pretrained(folder, **options).eval()
-    tokens = torch.arange(10, 10 + PROBE_TOKENS)[None]
-    formats = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    numbers = torch.autocast("cpu", formats[autocast]) if autocast in formats else nullcontext()
-    with torch.no_grad(), numbers:
-        return model(input_ids=tokens).logits[0, -1].float().tolist()
+    if quantized:
+        compute = {"bnb_4bit_compute_dtype": torch.bfloat16}
+        options["quantization_config"] = transformers.BitsAndBytesConfig(**quantized, **compute)
+    if auto_class.endswith("ForSequenceClassification"):
+        options["num_labels"] = 1  # a reward; the base of an adapter does not say so
+    if adapter:
+        return getattr(peft, auto_class.replace("AutoModel", "AutoPeftModel", 1)).from_pretrained(folder, **options)
+    return getattr(transformers, auto_class).from_pretrained(folder, **options)
+
+
+def logits(model: torch.nn.Module) -> list[float]:
+    """Of a language model those of the last token of a fixed sequence; of one that scores, its scores of several."""
+    first, *others = (torch.arange(10, 10 + PROBE_TOKENS)[None] + shift for shift in range(SCORED))
+    found = model(input_ids=first).logits[0]
+    if found.ndim == 2:
+        return found[-1].float().tolist()
+    scores = [found, *(model(input_ids=more).logits[0] for more in others)]
+    return torch.cat(scores).float().tolist()
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    Path(given["folder"], "reloaded.json").write_text(json.dumps({"logits": logits(**given)}))
+    autocast = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(given.pop("autocast"))
+    loaded = load(**given).eval()
+    with torch.no_grad(), torch.autocast("cpu", autocast) if autocast else nullcontext():
+        answer = logits(loaded)
+    Path(given["folder"], "reloaded.json").write_text(json.dumps({"logits": answer}))

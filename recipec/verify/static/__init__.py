@@ -9,6 +9,7 @@ from recipec.verify.report import VerifyReport
 from recipec.verify.static.consistency import check_consistency
 from recipec.verify.static.documents import check_documents
 from recipec.verify.static.frameworks import check_frameworks
+from recipec.verify.static.launch import check_launch
 from recipec.verify.static.python import check_python
 from recipec.verify.static.shell import check_shell
 from recipec.verify.static.text import check_text
@@ -17,6 +18,7 @@ STATIC_CHECKS: tuple[Callable[[Bundle, VerifyReport], None], ...] = (
     check_python,
     check_documents,
     check_shell,
+    check_launch,
     check_text,
     check_consistency,
     check_frameworks,

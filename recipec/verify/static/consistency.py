@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from recipec.catalog.model_types import MODEL_TYPES
-from recipec.sharders import SHARDERS
-from recipec.verify.bundle import Bundle, Stage
+from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
-from recipec.verify.stand_in import NoStandIn, known_model
-
-_TYPES = {"none": "NO", "ddp": "MULTI_GPU", "fsdp": "FSDP", "deepspeed": "DEEPSPEED"}
+from recipec.verify.stand_in import NoStandIn, known_model, models_of
 
 
 def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
@@ -30,25 +27,15 @@ def consistency_problems(bundle: Bundle) -> list[str]:
     return [f"{stage.name}: {problem}" for stage in bundle.stages for problem in _stage_problems(bundle, stage)]
 
 
-def _stage_problems(bundle: Bundle, stage: Stage) -> Iterator[str]:
+def _stage_problems(bundle: Bundle, stage: BundleStage) -> Iterator[str]:
     yield from _differences("train.py", stage.arguments, _trainer_arguments(stage))
-    sharder = SHARDERS[stage.choice["strategy"]]
-    if sharder.config:
-        yield from _accelerate_problems(bundle, stage, _config(bundle, stage, sharder.config))
-    if sharder.deepspeed:
-        path = _config(bundle, stage, sharder.deepspeed)
-        found = json.loads(path.read_text(encoding="utf-8"))
-        yield from _differences(bundle.name_of(path), found, _deepspeed(stage))
-        if "train_batch_size" in found:
-            yield f"{bundle.name_of(path)}: train_batch_size pins the world size"
+    if stage.spreads.distributed:
+        folder = bundle.root / "configs" / stage.name
+        files = sorted((folder if folder.is_dir() else folder.parent).glob("*.yaml"))
+        yield from _accelerate_problems(bundle, stage, files[0]) if files else ("configs/ has no file for it",)
 
 
-def _config(bundle: Bundle, stage: Stage, path: str) -> Path:
-    own = bundle.root / path.replace("configs/", f"configs/{stage.name}/", 1)
-    return own if own.is_file() else bundle.root / path
-
-
-def _trainer_arguments(stage: Stage) -> dict[str, Any]:
+def _trainer_arguments(stage: BundleStage) -> dict[str, Any]:
     choice = stage.choice
     return {
         "per_device_train_batch_size": choice["micro_batch_size"],
@@ -60,7 +47,7 @@ def _trainer_arguments(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _deepspeed(stage: Stage) -> dict[str, Any]:
+def _deepspeed(stage: BundleStage) -> dict[str, Any]:
     choice = stage.choice
     return {
         "train_micro_batch_size_per_gpu": choice["micro_batch_size"],
@@ -75,12 +62,11 @@ def _differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]
             yield f"{name}: {key} is {found.get(key)}, the plan says {value}"
 
 
-def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[str]:
+def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iterator[str]:
     import yaml
 
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    kind = _TYPES[SHARDERS[stage.choice["strategy"]].fact]
-    planned = {"distributed_type": kind, "num_processes": stage.choice["world_size"]}
+    planned = {"distributed_type": stage.spreads.distributed_type, "num_processes": stage.choice["world_size"]}
     yield from _differences(bundle.name_of(path), found, planned)
     groups = found.get("parallelism_config") or {}
     yield from _differences(bundle.name_of(path), groups, _groups(stage))
@@ -90,10 +76,18 @@ def _accelerate_problems(bundle: Bundle, stage: Stage, path: Path) -> Iterator[s
     file = (found.get("deepspeed_config") or {}).get("deepspeed_config_file")
     if file is not None and not (bundle.root / file).is_file():
         yield f"{bundle.name_of(path)}: {file} does not exist"
+    elif file is not None:
+        yield from _deepspeed_problems(stage, file, json.loads((bundle.root / file).read_text(encoding="utf-8")))
 
 
-def _groups(stage: Stage) -> dict[str, int]:
-    if not SHARDERS[stage.choice["strategy"]].copies_shards:
+def _deepspeed_problems(stage: BundleStage, name: str, found: Mapping[str, Any]) -> Iterator[str]:
+    yield from _differences(name, found, _deepspeed(stage))
+    if "train_batch_size" in found:
+        yield f"{name}: train_batch_size pins the world size"
+
+
+def _groups(stage: BundleStage) -> dict[str, int]:
+    if not stage.spreads.groups:
         return {}
     mesh = stage.choice["mesh"]
     return {f"parallelism_config_dp_{name}_size": mesh[name] for name in ("replicate", "shard")}
@@ -102,6 +96,6 @@ def _groups(stage: Stage) -> dict[str, int]:
 def _decoder_layers(bundle: Bundle) -> set[str]:
     """The layer class of the bundle's model; of every supported model type where the model is not known here."""
     try:
-        return {known_model(bundle, None).architecture.decoder_layer}
+        return {known_model(models_of(bundle)[0]).architecture.decoder_layer}
     except NoStandIn:
         return {row.decoder_layer for row in MODEL_TYPES.values()}

@@ -30,7 +30,8 @@ def check_frameworks(bundle: Bundle, report: VerifyReport) -> None:
         if path.name == "deepspeed.json":
             report.add(f"DeepSpeed reads {bundle.name_of(path)}", probe("deepspeed_json", path, world))
     for stage in bundle.stages:
-        problems = probe("trainer_config", stage.script, json.dumps(_planned(stage)))
+        steps = str(stage.decisions["total_steps"])
+        problems = probe("trainer_config", stage.script, json.dumps(_planned(stage)), steps)
         report.add(f"{stage.folder}train.py builds its trainer configuration", problems)
 
 

@@ -65,10 +65,11 @@ def device_problems(bundle: Bundle) -> list[str]:
 
 def import_problems(bundle: Bundle) -> list[str]:
     """Imports of recipec, and of packages that requirements.txt does not pin."""
-    pinned = pins(bundle.root / "requirements.txt")
+    pinned, files = pins(bundle.root / "requirements.txt"), bundle.ending(".py")
+    own = {path.stem for path in files}  # evaluate.py imports a stage's rows.py
     problems = []
-    for path in bundle.ending(".py"):
-        for name in sorted(_imported(path) - _own_modules(path) - set(sys.stdlib_module_names)):
+    for path in files:
+        for name in sorted(_imported(path) - own - set(sys.stdlib_module_names)):
             if name == "recipec":
                 problems.append(f"{bundle.name_of(path)} imports recipec: a bundle must run without it")
             elif _COMES_WITH.get(name, name) not in pinned:
@@ -102,7 +103,3 @@ def _imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names.append(node.module or "")
     return {name.partition(".")[0] for name in names}
-
-
-def _own_modules(path: Path) -> set[str]:
-    return {neighbour.stem for neighbour in path.parent.glob("*.py")}

@@ -1,6 +1,6 @@
 """Holds the training stack imported, and forks a process for each script that `python` of this folder sends.
 
-    python server.py SOCKET
+    python server.py SOCKET [MODULE.NAME ...]     what else is imported: libraries load their classes when asked
 
 Every script of a bundle imports torch, transformers, datasets, PEFT and TRL: eight seconds, four times a bundle. The
 fork has the script's own arguments, folder, environment and output, and its exit code; imports are what it shares.
@@ -23,15 +23,15 @@ from pathlib import Path
 _LARGEST_REQUEST = 1 << 20
 
 
-def serve(address: str) -> None:
-    """Import, then fork at every connection until this process is ended."""
+def serve(address: str, names: list[str]) -> None:
+    """Import, with these names, then fork at every connection until this process is ended."""
     import datasets  # noqa: F401
     import peft  # noqa: F401
     import tensorboard  # noqa: F401
-    import trl
 
-    for name in ("SFTTrainer", "SFTConfig", "DPOTrainer", "DPOConfig"):  # lazily imported
-        getattr(trl, name)
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        getattr(importlib.import_module(module), attribute)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks: they answer their clients
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -96,4 +96,4 @@ def _read_environment() -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], sys.argv[2:])

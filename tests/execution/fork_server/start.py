@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from recipec.axes import METHODS
 from recipec.verify import sandbox
 
 HERE = Path(__file__).parent
@@ -23,7 +24,8 @@ def fork_server(folder: Path) -> Iterator[None]:
     _write_client(folder / "python", socket)
     environment = sandbox.clean_environment(folder) | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment |= {"DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(HERE / "server.py"), str(socket)]
+    classes = {f"{row.module}.{name}" for row in METHODS.values() for name in (row.trainer, row.config)}
+    command = [sys.executable, str(HERE / "server.py"), str(socket), *sorted(classes)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:

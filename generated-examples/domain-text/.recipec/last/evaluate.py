@@ -20,6 +20,8 @@ import torch
 from datasets import Dataset, load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from rows import encode, opening
+
 BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen2.5-3B"
 TRAINED = BUNDLE / "outputs" / "continue-pretrain"
@@ -54,7 +56,7 @@ def main() -> None:
 
 def digest() -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__))
+    files = (ROWS, Path(__file__), BUNDLE / "rows.py")
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     return found.hexdigest()
 
@@ -103,27 +105,16 @@ def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -
     return loss.item(), int(mask.sum())
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: all of them."""
-    tokens = tokenizer(row["text"] + tokenizer.eos_token)["input_ids"]
-    return tokens, [1] * len(tokens)
-
-
-def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
-    """The first half of the text."""
-    tokens = tokenizer(row["text"])["input_ids"]
-    return tokenizer.decode(tokens[: len(tokens) // 2], skip_special_tokens=True)
-
-
 @torch.no_grad()
 def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions."""
     samples = []
     for row in rows.select(range(min(SAMPLES, len(rows)))):
         question = opening(row, tokenizer)
-        inputs = tokenizer(question, return_tensors="pt", add_special_tokens=True).to(model.device)
-        output = model.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False)
-        samples.append({"question": question, "answer": tokenizer.decode(output[0, inputs["input_ids"].shape[1] :])})
+        ids = torch.tensor([question], device=model.device)
+        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
+        answered = tokenizer.decode(output[0, len(question) :])
+        samples.append({"question": tokenizer.decode(question), "answer": answered})
     return samples
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-PROBE_TOKENS = 24
+PROBE_TOKENS, SCORED = 24, 8  # as in probes/reload.py
 
 
 def final_logits(module, folder):
@@ -27,15 +27,23 @@ def final_logits(module, folder):
 
 
 def _logits(trainer):
-    """Logits of the last token of one fixed sequence, on all ranks together."""
+    """Of a language model those of the last token of a fixed sequence; of one that scores, its scores of several.
+
+    All ranks compute them together.
+    """
     import torch
 
     model = trainer.model_wrapped
     model.eval()
     device = next(trainer.model.parameters()).device
-    tokens = torch.arange(10, 10 + PROBE_TOKENS, device=device)[None]
+    first, *others = (
+        torch.arange(10 + shift, 10 + shift + PROBE_TOKENS, device=device)[None] for shift in range(SCORED)
+    )
     with torch.no_grad():
-        return model(input_ids=tokens).logits[0, -1].float().tolist()
+        found = model(input_ids=first).logits[0]
+        if found.ndim == 2:
+            return found[-1].float().tolist()
+        return torch.cat([found, *(model(input_ids=more).logits[0] for more in others)]).float().tolist()
 
 
 def die_after(module, step):

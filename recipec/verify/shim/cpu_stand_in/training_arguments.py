@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 
 def number_formats(module, value):
     """bf16 and TF32 are accepted without a GPU: bf16 is then computed on the CPU, TF32 is not used at all."""
@@ -16,6 +19,16 @@ def arguments(module, values):
     use_cpu is set here and never through ACCELERATE_USE_CPU, which silently turns a DeepSpeed run into DDP.
     """
     _before_checks(module, lambda given: {name: value for name, value in values.items() if hasattr(given, name)})
+
+
+def script_arguments(module, scripts):
+    """Set arguments to values of one script's own: {its path in the bundle: {argument: value}}."""
+
+    def own(given):
+        running = Path(sys.argv[0]).resolve().as_posix()
+        return next((values for path, values in scripts.items() if running.endswith(f"/{path}")), {})
+
+    _before_checks(module, own)
 
 
 def limits(module, values):
@@ -43,5 +56,6 @@ _MODULE = "transformers.training_args"
 PATCHES = {
     "number-formats": (_MODULE, number_formats),
     "arguments": (_MODULE, arguments),
+    "script-arguments": (_MODULE, script_arguments),
     "limits": (_MODULE, limits),
 }

@@ -1,0 +1,36 @@
+"""The sections of [data] that hold what is learned from. One row each; a method says which of them is its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSection:
+    """One key of [data] that names sources of rows."""
+
+    name: str  # the key
+    title: str  # for editors
+    description: str  # for editors and the reference of keys
+    examples: tuple[str | list[str], ...]  # of what a recipe writes there
+
+
+SECTIONS = {
+    row.name: row
+    for row in (
+        DataSection(
+            name="train",
+            title="Training data",
+            description="A path, a glob, a table, or a list of these.",
+            examples=("data/train.jsonl", ["a.jsonl", "b.jsonl"]),
+        ),
+        DataSection(
+            name="preferences",
+            title="Preference pairs",
+            description="Pairs for the task `align`.",
+            examples=("data/pairs.jsonl",),
+        ),
+    )
+}
+
+COMMON_SECTION = "train"  # every method reads it where a recipe lacks the method's own section

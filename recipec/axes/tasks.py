@@ -1,0 +1,43 @@
+"""What the rows of all methods say together: the tasks, the stages of a task, and the formats that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from recipec.axes.method import Method
+from recipec.axes.methods import METHODS
+from recipec.axes.row_formats import ROW_FORMATS
+
+# What a task means that several methods can fulfil; every other task means what its one method does.
+SHARED_TASKS = {
+    "align": "prefer better answers: preference optimization, after supervised fine-tuning when there is data for it",
+}
+
+
+def tasks() -> dict[str, str]:
+    """The values of goal.task and what each means."""
+    return {row.task: SHARED_TASKS.get(row.task, row.means) for row in METHODS.values()}
+
+
+def methods_of(task: str, named: str | None = None) -> tuple[Method, ...]:
+    """The methods that can fulfil a task; of those that alignment.method can name, only the one that it names."""
+    of_task = (row for row in METHODS.values() if row.task == task)
+    return tuple(row for row in of_task if not row.alignment or named in (None, "auto", row.alignment))
+
+
+def stages_of(task: str, named: str | None = None) -> tuple[Method, ...]:
+    """The methods that can run for a task, in order: those that fulfil it, and those that may go before them."""
+    last = methods_of(task, named)
+    before = {name for row in last or methods_of(task) for name in row.after}
+    return tuple(row for row in METHODS.values() if row in last or row.name in before)
+
+
+def readers(section: str, sections: Collection[str], task: str, named: str | None = None) -> tuple[Method, ...]:
+    """The stages of a task that read a section of [data], given those that the recipe has."""
+    return tuple(row for row in stages_of(task, named) if row.rows_in(sections) == section)
+
+
+def formats_of(methods: Iterable[Method]) -> tuple[str, ...]:
+    """The formats that some of the methods take, in the order in which a row is tried against them."""
+    taken = {name for row in methods for name in row.formats}
+    return tuple(name for name in ROW_FORMATS if name in taken)

@@ -1,0 +1,27 @@
+"""DistributedDataParallel: the whole model on every device, gradients averaged."""
+
+from __future__ import annotations
+
+from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, mixed_precision, seeded
+from recipec.render.call import Arg
+
+_CONFIG = "configs/accelerate.yaml"
+
+
+def _files(run: Run) -> Files:
+    return {_CONFIG: accelerate_head(run, "MULTI_GPU") | {"mixed_precision": mixed_precision(run)}}
+
+
+ENGINE = Engine(
+    config=_CONFIG,
+    deepspeed="",
+    packages=(),
+    files=_files,
+    arguments=lambda run: [Arg("ddp_find_unused_parameters", False, run.ids("strategy"))],
+    part=leaves,
+    keeps_master=False,
+    gathers_on_save=False,
+    counts_passes=False,
+    recomputing="",
+    equal_start=seeded,
+)

@@ -1,0 +1,84 @@
+"""DeepSpeed ZeRO: stage 1 shards optimizer states, stage 2 also gradients, stage 3 also the parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.axes import Strategy
+from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, no_arguments, seeded
+from recipec.render.mapping import Leaf
+
+_NAME = "deepspeed.json"
+_ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
+
+
+def _files(run: Run) -> Files:
+    stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
+    accelerate = accelerate_head(run, "DEEPSPEED") | {
+        "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
+    }
+    return {_ACCELERATE: accelerate, _DEEPSPEED: _deepspeed(run, stage)}
+
+
+def _deepspeed(run: Run, stage: int) -> dict[str, Any]:
+    """Numbers instead of "auto"; no train_batch_size, which would pin the world size."""
+    layout = run.layout
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": Leaf(layout.micro_batch, run.ids("micro_batch_size")),
+        "gradient_accumulation_steps": Leaf(layout.accumulation, run.ids("gradient_accumulation")),
+        "gradient_clipping": Leaf(run.max_grad_norm, run.ids("max_grad_norm")),
+    }
+    if layout.precision in ("bf16", "fp16"):
+        config[layout.precision] = Leaf({"enabled": True}, run.ids("precision"))
+    zero = _buckets(run.architecture.hidden_size, stage) | _offload(run, stage)
+    if run.architecture.moe and stage == 3:
+        zero["leaf_module"] = Leaf({"classes": [run.architecture.moe.block]}, run.ids("model"))
+    return config | {"zero_optimization": Leaf({"stage": stage} | zero, run.ids("strategy")), "steps_per_print": 100}
+
+
+def _buckets(hidden_size: int, stage: int) -> dict[str, Any]:
+    """Bucket sizes in elements, as transformers fills "auto": hidden^2, 0.9 hidden^2 and 10 hidden.
+
+    Source: transformers 5.23, integrations/deepspeed.py (trainer_config_finalize), checked 2026-11-20.
+    """
+    zero: dict[str, Any] = {
+        "overlap_comm": True,
+        "contiguous_gradients": True,
+        "reduce_bucket_size": hidden_size**2,
+    }
+    if stage == 3:
+        zero |= {
+            "stage3_prefetch_bucket_size": int(0.9 * hidden_size**2),
+            "stage3_param_persistence_threshold": 10 * hidden_size,
+            "stage3_gather_16bit_weights_on_model_save": True,
+        }
+    return zero
+
+
+def _offload(run: Run, stage: int) -> dict[str, Any]:
+    if run.layout.offload != "cpu":
+        return {}
+    where = {"device": "cpu", "pin_memory": True}
+    parts = ("offload_optimizer", "offload_param") if stage == 3 else ("offload_optimizer",)
+    return {part: Leaf(dict(where), run.ids("offload")) for part in parts}
+
+
+def _equal_start(strategy: Strategy) -> str:
+    if not strategy.shards_weights:
+        return seeded(strategy)
+    return "`config` has switched ZeRO-3 on: rank 0 makes each layer, and every rank keeps its shard."
+
+
+ENGINE = Engine(
+    config=_ACCELERATE,
+    deepspeed=_DEEPSPEED,
+    packages=("deepspeed",),
+    files=_files,
+    arguments=no_arguments,
+    part=leaves,
+    keeps_master=True,
+    gathers_on_save=False,
+    counts_passes=True,
+    recomputing="",
+    equal_start=_equal_start,
+)

@@ -1,0 +1,82 @@
+"""What an engine, who moves data between the ranks of a run, changes in a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from recipec.axes import Strategy
+from recipec.backends.parts import Part, lines
+from recipec.catalog.architecture import Architecture
+from recipec.layout import Layout
+from recipec.render.call import Arg
+from recipec.render.mapping import Leaf
+
+Files = dict[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the footprint of a strategy is made from."""
+
+    layout: Layout
+    architecture: Architecture
+    max_grad_norm: float
+    ids: Callable[..., tuple[str, ...]]  # decision names -> ids for the source map
+    nodes: int  # that the devices are in
+    folder: str  # where the configuration files are; the stages of a recipe may need different ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The footprint of the strategies that an engine runs; which one it is, their row in `run.layout.spreads` says."""
+
+    config: str  # the accelerate configuration that the launch script passes; "" where one process starts by itself
+    deepspeed: str  # the DeepSpeed configuration, likewise
+    packages: tuple[str, ...]
+    files: Callable[[Run], Files]
+    arguments: Callable[[Run], list[Arg]]  # of the trainer's configuration
+    part: Callable[[Run], Part]  # of train.py
+    keeps_master: bool  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
+    gathers_on_save: bool  # a save must be told to write one whole model
+    counts_passes: bool  # takes every backward pass for a step of the training
+    recomputing: str  # where layers are recomputed, if that has to be said
+    equal_start: Callable[[Strategy], str]  # how random weights come to be the same on every rank
+
+
+def no_files(run: Run) -> Files:
+    """The configuration of an engine that needs none."""
+    return {}
+
+
+def no_arguments(run: Run) -> list[Arg]:
+    """The trainer arguments of an engine that needs none."""
+    return []
+
+
+def seeded(strategy: Strategy) -> str:
+    """Every rank makes the whole model."""
+    return "The seed makes them equal on every rank."
+
+
+def leaves(run: Run) -> Part:
+    """The end of a run of several processes."""
+    end = "trainer.end()  # leave the process group; last, because saving needs it"
+    return Part(after_saving=lines(run.ids("strategy"), end))
+
+
+def accelerate_head(run: Run, distributed_type: str) -> dict[str, Any]:
+    """The keys that every accelerate configuration has."""
+    return {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": Leaf(distributed_type, run.ids("strategy")),
+        "num_machines": Leaf(run.nodes, run.ids("world_size")),
+        "num_processes": Leaf(run.layout.mesh.world_size, run.ids("world_size")),
+        "machine_rank": 0,
+    }
+
+
+def mixed_precision(run: Run) -> Leaf:
+    """How accelerate names the compute dtype."""
+    return Leaf({"fp32": "no"}.get(run.layout.precision, run.layout.precision), run.ids("precision"))

@@ -1,0 +1,70 @@
+"""FSDP2: parameters, gradients and optimizer states sharded over all devices, or over groups that copy each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, mixed_precision, seeded
+from recipec.backends.parts import Part, lines
+from recipec.render.call import Arg
+from recipec.render.mapping import Leaf
+
+_CONFIG = "configs/fsdp.yaml"
+_FREED = "frees the gathered weights until backward"
+_WHOLE = (
+    'trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards'
+)
+
+
+def _files(run: Run) -> Files:
+    head = accelerate_head(run, "FSDP") | {"mixed_precision": mixed_precision(run)}
+    groups = {"parallelism_config": _groups(run)} if run.layout.spreads.groups else {}
+    return {_CONFIG: head | {"fsdp_config": _fsdp(run)} | groups}
+
+
+def _fsdp(run: Run) -> dict[str, Any]:
+    return {
+        "fsdp_version": 2,
+        "fsdp_reshard_after_forward": Leaf(run.layout.spreads.shards_weights, run.ids("strategy"), _FREED),
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_transformer_layer_cls_to_wrap": Leaf(run.architecture.decoder_layer, run.ids("model")),
+        "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "rank 0 hands out the shards"),
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    }
+
+
+def _groups(run: Run) -> dict[str, Leaf]:
+    mesh, ids = run.layout.mesh, run.ids("shards")
+    return {
+        "parallelism_config_dp_replicate_size": Leaf(mesh.replicate, ids, "copies of the model"),
+        "parallelism_config_dp_shard_size": Leaf(mesh.shard, ids, "neighbouring ranks that share one"),
+    }
+
+
+def _arguments(run: Run) -> list[Arg]:
+    """Gradients are reduced after every micro step; otherwise each rank would keep whole ones until the last."""
+    if run.layout.accumulation == 1:
+        return []
+    value = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+    note = "keeps gradients sharded while they accumulate"
+    return [Arg("accelerator_config", value, run.ids("strategy", "gradient_accumulation"), note)]
+
+
+def _part(run: Run) -> Part:
+    return replace(leaves(run), before_saving=lines(run.ids("strategy"), _WHOLE))
+
+
+ENGINE = Engine(
+    config=_CONFIG,
+    deepspeed="",
+    packages=(),
+    files=_files,
+    arguments=_arguments,
+    part=_part,
+    keeps_master=False,
+    gathers_on_save=True,
+    counts_passes=False,
+    recomputing="inside FSDP2's hooks: recomputing gathers no weights again",
+    equal_start=seeded,
+)

@@ -1,0 +1,72 @@
+"""What starts a bundle: a script, from the numbers of its own stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from recipec.backends.configs import config_path
+from recipec.backends.job import Job, StageJob
+from recipec.render.artifact import Artifact
+from recipec.render.environment import snippet
+from recipec.render.traced import Raw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """One way to start a bundle, and the recipes that want it."""
+
+    asked_by: str  # the value of launch.with
+    one_node: bool  # whether it is for runs on one node
+    several_nodes: bool  # whether it is for runs on several
+    script: str  # its path in the bundle
+    template: str
+    usage: str  # the template of the commands in README.md
+    names: Callable[[Job], Mapping[str, Any]]  # what its templates read beside the stages
+
+
+def script_artifact(launcher: Launcher, job: Job) -> Artifact:
+    """The script of a launcher."""
+    ids = job.ids(*("nodes",) * launcher.several_nodes, "strategy", "stage")
+    return Artifact(launcher.script, ids, launcher.template, {**_names(job), **launcher.names(job)}, executable=True)
+
+
+def usage(launcher: Launcher, job: Job) -> Raw:
+    """The commands that start it, for README.md."""
+    return snippet(launcher.usage, launcher.names(job), job.ids("world_size"))
+
+
+def _names(job: Job) -> dict[str, Any]:
+    launch, first = job.loaded.recipe.launch, job.stages[0]
+    alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
+    return {
+        "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
+        "gated": first.because(bool(job.facts.model.gated), "model"),
+        "gated_message": f"{job.facts.model.name} is gated: accept its licence on the hub and set HF_TOKEN",
+        "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
+        "one_device": job.because(all(alone), "world_size"),
+        "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
+        "setup": [Raw(line) for line in launch.setup or []],
+        "several_stages": first.because(len(job.stages) > 1, "stage"),
+        "stages": [_stage(stage, one and not all(alone)) for stage, one in zip(job.stages, alone, strict=True)],
+    }
+
+
+def _stage(stage: StageJob, own_device: bool) -> Any:
+    """How one stage is started: with its own processes, nodes, shards, configuration and devices."""
+    return SimpleNamespace(
+        name=stage.traced("stage"),
+        distributed=stage.because(stage.strategy.distributed, "strategy"),
+        own_device=stage.because(own_device, "world_size"),
+        processes=stage.because(-(-stage.value("world_size") // stage.nodes), "world_size"),
+        nodes=stage.because(stage.nodes, "world_size", "gpus_per_node"),
+        fewer_nodes=stage.because(stage.nodes < stage.job.nodes, "world_size", "gpus_per_node"),
+        shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
+        port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
+        script=Raw(f"{stage.folder}train.py"),
+        merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
+        config=Raw(config_path(stage, stage.engine.config)),
+        deepspeed=Raw(config_path(stage, stage.engine.deepspeed)),
+    )

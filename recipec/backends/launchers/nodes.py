@@ -1,0 +1,13 @@
+"""The same on several nodes that share the bundle's folder: the script is started on each of them."""
+
+from recipec.backends.launchers.launcher import Launcher
+
+LAUNCHER = Launcher(
+    asked_by="local",
+    one_node=False,
+    several_nodes=True,
+    script="launch/local.sh",
+    template="launch/nodes.sh.j2",
+    usage="launch/nodes.md.j2",
+    names=lambda job: {"nodes": job.because(job.nodes, "world_size", "gpus_per_node")},
+)

@@ -1,0 +1,36 @@
+"""What the file of a training method says of its code; everything else about a method is in its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from recipec.backends.job import StageJob
+from recipec.backends.parts import Import, Part
+from recipec.render.call import Arg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How evaluate.py judges a model by the held-out rows."""
+
+    template: str  # defines measure(model, tokenizer, rows) and answer(model, tokenizer, rows)
+    imports: tuple[Import, ...]
+    reads: tuple[str, ...]  # functions of rows.py
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodBackend:
+    """One training method in emitted code."""
+
+    skeleton: str  # the template of its train.py
+    arguments: Callable[[StageJob], Iterator[Arg]]  # of its configuration class, which no other method has
+    takes_template: bool  # its configuration class reads a chat template from a file
+    part: Callable[[StageJob], Part]  # what only it brings to train.py
+    taught: str  # the template for rows.py of what a row of its trainer teaches
+    measure: Measure
+
+
+def nothing(stage: StageJob) -> Part:
+    """The part of a method that needs nothing but its trainer."""
+    return Part()

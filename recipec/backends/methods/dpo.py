@@ -1,0 +1,29 @@
+"""Direct preference optimization with TRL's DPOTrainer, which makes the reference itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.backends.job import StageJob
+from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.render.call import Arg
+
+_LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong
+
+
+def _arguments(stage: StageJob) -> Iterator[Arg]:
+    loss = stage.value("dpo_loss")
+    yield stage.arg("beta", "beta")
+    yield stage.arg("loss_type", "dpo_loss", [loss])
+    if loss in _LABEL_SMOOTHING:
+        yield stage.arg("label_smoothing", "dpo_loss", _LABEL_SMOOTHING[loss])
+
+
+BACKEND = MethodBackend(
+    skeleton="trl/train.py.j2",
+    arguments=_arguments,
+    takes_template=False,
+    part=nothing,
+    taught="rows/taught/pairs.py.j2",
+    measure=Measure(template="measures/preference.py.j2", imports=(), reads=("encode", "opening")),
+)

@@ -1,0 +1,25 @@
+"""rows.py beside a stage's train.py: how its rows become tokens, for preflight.py and for evaluate.py."""
+
+from __future__ import annotations
+
+from recipec.backends.job import StageJob
+from recipec.backends.methods import BACKENDS
+from recipec.render.artifact import Artifact
+from recipec.render.environment import snippet
+
+
+def rows_artifact(stage: StageJob) -> Artifact:
+    """What preflight.py asks of every stage's rows; what evaluate.py asks only of the last stage's."""
+    evaluated, ids = stage.index == len(stage.job.plan.stages) - 1, stage.ids("data_format", "loss_on", "stage")
+    names = {"turns": stage.because(stage.format.turns, "data_format")}
+    templates = [f"rows/{stage.kind.template}.py.j2"] * evaluated + [BACKENDS[stage.name].taught]
+    return Artifact(
+        f"{stage.folder}rows.py",
+        ids,
+        "rows.py.j2",
+        {
+            "stage": stage.traced("stage"),
+            "encodes_masked": stage.because(evaluated and stage.kind.masked, "stage", "loss_on"),
+            "functions": [snippet(template, names, ids) for template in templates],
+        },
+    )

@@ -1,0 +1,218 @@
+"""The questions of `recipec init`: what each proposes, from data, machine and catalog, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from recipec.axes import METHODS, ROW_FORMATS, tasks
+from recipec.cli.output import UNUSABLE, Failure
+from recipec.diagnostics.printable import printable
+
+_DRIVER = Path("/proc/driver/nvidia/gpus")  # one folder per GPU while the NVIDIA driver is loaded
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_USUAL_TASK = "instruct"
+
+Flags = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An answer and the reason for it, "" when the user gave it."""
+
+    value: str
+    because: str
+
+
+Answers = dict[str, Proposal]
+
+
+def look(pattern: str) -> tuple[str, str]:
+    """The format of the data and the evidence for it; "" when its kind of file cannot be looked at."""
+    from recipec.dataset import files_of, read_sample, recognise
+
+    files = files_of(pattern, Path())
+    if not files:
+        raise ValueError(f"no file `{pattern}`")
+    sample = read_sample(files, pattern)
+    if sample is None:
+        return "", "a .parquet file is not looked at"
+    where = [f"{sample.file}:{line}" for line in sample.lines]
+    shape = recognise(sample.rows, None, {}, where)
+    return shape.format, shape.evidence
+
+
+# What is proposed; None where nobody can guess.
+
+
+def _data(folder: Path, given: Flags) -> Proposal | None:
+    return None
+
+
+def _task(folder: Path, given: Flags) -> Proposal:
+    """The task of the method that rows like these are usually for."""
+    format, evidence = look(given["data"]) if "data" in given else ("", "most recipes teach to answer")
+    task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
+    return Proposal(task, f"{format or 'unknown'} data: {evidence}")
+
+
+def _gpu(folder: Path, given: Flags) -> Proposal | None:
+    """The GPU of this machine, where the catalog has it."""
+    from recipec.catalog.gpus import gpu as catalog_gpu
+
+    found = [catalog_gpu(model) for model in _devices()]
+    return Proposal(found[0].name, "found in this machine") if found and found[0] else None
+
+
+def _gpus(folder: Path, given: Flags) -> Proposal:
+    """As many as this machine has of the GPU in question, else one."""
+    here = _gpu(folder, given)
+    if here and here.value == given.get("gpu"):
+        return Proposal(str(min(8, len(_devices()))), "as many as this machine has")
+    return Proposal("1", "one is enough to begin with")
+
+
+def _devices() -> list[str]:
+    """The names of the NVIDIA GPUs in this machine, as the driver tells them."""
+    texts = [path.read_text(errors="replace") for path in sorted(_DRIVER.glob("*/information"))]
+    models = [re.search(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE) for text in texts]
+    return [model[1] for model in models if model]
+
+
+def _model(folder: Path, given: Flags) -> Proposal:
+    """The compiler's own choice."""
+    return Proposal("auto", "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
+
+
+def _recipe_name(folder: Path, given: Flags) -> Proposal:
+    """The folder's own name, in the letters that a recipe's name may have."""
+    cleaned = re.sub(r"[^a-z0-9._-]+", "-", folder.absolute().name.lower()).strip("-._")[:63]
+    if _NAME.fullmatch(cleaned):
+        return Proposal(cleaned, "the name of the folder")
+    return Proposal("my-model", "any name will do")
+
+
+# What is wrong with an answer; "" when it is good.
+
+
+def _refused_data(answer: str) -> str:
+    """Why the files cannot be used: not there, unreadable, or of no known format."""
+    from recipec.dataset import UnknownFormat, Unreadable
+
+    try:
+        answer.encode()
+        look(answer)
+    except UnicodeEncodeError:
+        return "a recipe can only name files whose names are UTF-8"
+    except (Unreadable, UnknownFormat, OSError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _refused_task(answer: str) -> str:
+    return "" if answer in tasks() else f"`{answer}` is not one of {', '.join(tasks())}"
+
+
+def _refused_gpu(answer: str) -> str:
+    """A name that the catalog does not have."""
+    from recipec.catalog.gpus import gpu as catalog_gpu
+    from recipec.catalog.gpus import nearest_gpus
+
+    if answer == "cpu" or catalog_gpu(answer):
+        return ""
+    near = ", ".join(nearest_gpus(answer))
+    return f"no GPU `{answer}` in the catalog; near it: {near}" if near else f"no GPU `{answer}` in the catalog"
+
+
+def _refused_gpus(answer: str) -> str:
+    return "" if re.fullmatch("[1-8]", answer) else "a machine has 1 to 8 GPUs"
+
+
+def _refused_line(answer: str) -> str:
+    """What cannot stand in one line of a recipe."""
+    return "" if answer.strip() and answer.isprintable() else "this is not a line of text"
+
+
+def _refused_name(answer: str) -> str:
+    """What the recipe language does not take as a name."""
+    fine = _NAME.fullmatch(answer)
+    wanted = "a name has up to 63 of a-z, 0-9, dot, dash and underscore, and begins with a letter or digit"
+    return "" if fine else wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing that a recipe must say; `refuses` returns what is wrong with an answer, "" when it is good."""
+
+    flag: str
+    text: str
+    propose: Callable[[Path, Flags], Proposal | None]
+    refuses: Callable[[str], str]
+
+
+QUESTIONS = (
+    Question("data", "Training data (a file or glob)", _data, _refused_data),
+    Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
+    Question("gpu", "GPU", _gpu, _refused_gpu),
+    Question("gpus", "How many GPUs", _gpus, _refused_gpus),
+    Question("model", "Model to start from", _model, _refused_line),
+    Question("name", "Name of the recipe", _recipe_name, _refused_name),
+)
+
+
+def missing_flags(given: Flags) -> list[str]:
+    """The flags that were not given."""
+    return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given]
+
+
+def propose_all(folder: Path, given: Flags) -> Answers:
+    """The flags that were given, and proposals for the others; ends the command where there is none."""
+    answers, missing = {}, []
+    for question in QUESTIONS:
+        answer = _given(question, given) or question.propose(folder, given)
+        if answer is None:
+            missing.append(f"--{question.flag}")
+        else:
+            answers[question.flag] = answer
+            given = given | {question.flag: answer.value}
+    if missing:
+        raise Failure(f"missing {', '.join(missing)}: nothing can be proposed for it", exit_code=UNUSABLE)
+    return answers
+
+
+def ask(folder: Path, given: Flags) -> Answers:
+    """The flags that were given, and the user's answers to the other questions."""
+    answers: Answers = {}
+    for question in QUESTIONS:
+        answers[question.flag] = _given(question, given) or _prompted(question, question.propose(folder, given))
+        given = given | {question.flag: answers[question.flag].value}
+    return answers
+
+
+def _given(question: Question, given: Flags) -> Proposal | None:
+    if question.flag not in given:
+        return None
+    if wrong := question.refuses(given[question.flag]):
+        raise Failure(f"--{question.flag}: {wrong}", exit_code=UNUSABLE)
+    return Proposal(given[question.flag], "")
+
+
+def _prompted(question: Question, proposal: Proposal | None) -> Proposal:
+    """Ask until the answer can be used; the proposal's reason stands above the question."""
+    if proposal:
+        click.echo(printable(f"{proposal.value}: {proposal.because}"))
+    answer = click.prompt(question.text, default=proposal and proposal.value, value_proc=_checked(question))
+    return proposal if proposal and answer == proposal.value else Proposal(answer, "")
+
+
+def _checked(question: Question) -> Callable[[str], str]:
+    def check(answer: str) -> str:
+        if wrong := question.refuses(answer):
+            raise click.UsageError(printable(wrong))
+        return answer
+
+    return check

@@ -1,0 +1,110 @@
+"""Single changes of a recipe, the smallest first: what a stage would be planned with after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from recipec.axes import METHODS
+from recipec.catalog.gpus import gpu, gpu_names
+from recipec.catalog.models import models
+from recipec.layout import Machines
+from recipec.planner.search.context import Context, settle
+from recipec.recipe.schema import Policy
+from recipec.rules.core import Decision, Wish
+
+Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
+
+PINS = (  # what changes least of the result first
+    *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
+    *("train.activation_offload", "train.offload", "train.strategy"),
+    *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
+    *("train.attention", "train.packing", "train.precision"),
+    *("train.optimizer", "train.quantization", "train.adaptation"),
+)
+SHORTEST_TOKENS = 256
+GPUS_OF_A_NODE = (2, 4, 8)
+NODES = (2, 4, 8, 16, 32, 64)
+
+
+def unpinned(context: Context) -> Changes:
+    """Let recipec decide one of the values that the recipe fixes, then all of them."""
+    pinned = [key for key in PINS if key in context.wishes]
+    for keys in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
+        free = {key: wish for key, wish in context.wishes.items() if key not in keys}
+        yield f"without {' and '.join(keys)}", replace(context, wishes=free)
+
+
+def more_gpus(context: Context) -> Changes:
+    """A fuller node."""
+    now = context.facts.machines
+    for count in GPUS_OF_A_NODE:
+        if count > now.gpus_per_node:
+            yield f"gpus_per_node = {count}", _on(context, Machines(now.nodes, count))
+
+
+def more_nodes(context: Context) -> Changes:
+    """More nodes of eight GPUs."""
+    now, most = context.facts.machines, GPUS_OF_A_NODE[-1]
+    for count in NODES:
+        if count > now.nodes:
+            text = f"nodes = {count}"
+            if now.gpus_per_node < most:
+                text = f"gpus_per_node = {most} and {text}"
+            yield text, _on(context, Machines(count, most))
+
+
+def _on(context: Context, machines: Machines) -> Context:
+    facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gib
+    given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gib=total)
+    return replace(context, facts=replace(facts, machines=machines, decisions=given))
+
+
+def larger_gpu(context: Context) -> Changes:
+    """Cards of the catalog with more memory, one of each size; beside a CPU of every size."""
+    facts = context.facts
+    least = 0.0 if facts.gpu.kind == "cpu" else facts.gpu.memory_gib
+    known = [card for card in map(gpu, gpu_names()) if card is not None]
+    larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
+    for card in sorted(larger.values(), key=lambda card: card.memory_gib):
+        total = card.memory_gib * facts.machines.gpus
+        named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
+        given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, **named)
+        yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
+
+
+def shorter(context: Context) -> Changes:
+    """Half the length, again and again, down to what 99 % of the rows have or to twice the mean."""
+    adaptation = METHODS[context.stage.name].adaptations[0]
+    given = settle(context, adaptation, "").decisions
+    length, least = given["max_length"].value // 2, SHORTEST_TOKENS
+    if not METHODS[context.stage.name].of_text:  # text is cut into blocks of any length, other rows would be dropped
+        least = max(least, given["tokens_p99"].value or 2 * (given["tokens_per_example"].value or 0))
+    while length >= least:
+        cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
+        yield f"max_length = {length}", replace(context, wishes=cut)
+        length //= 2
+
+
+def smaller_model(context: Context) -> Changes:
+    """The next smaller models of the same family."""
+    facts = context.facts
+    family = [other for other in models() if other.family == facts.model.family and other.kind == facts.model.kind]
+    for other in sorted(family, key=lambda other: -other.architecture.params):
+        if other.architecture.params < facts.model.architecture.params:
+            given = _given(facts.decisions, params=other.architecture.params)
+            yield f'model.name = "{other.name}"', replace(context, facts=replace(facts, model=other, decisions=given))
+
+
+def within(context: Context, policy: Policy) -> bool:
+    """Whether a changed recipe keeps to what a shared one allows; costs show only in a plan."""
+    model, gpus = context.facts.model, context.facts.machines.gpus_per_node
+    named = policy.models is None or any(fnmatchcase(model.name, pattern) for pattern in policy.models)
+    return named and (policy.max_gpus is None or gpus <= policy.max_gpus)
+
+
+def _given(decisions: Mapping[str, Decision], **values: Any) -> dict[str, Decision]:
+    """The facts with other values."""
+    return {id: replace(fact, value=values.get(id, fact.value)) for id, fact in decisions.items()}

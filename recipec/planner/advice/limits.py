@@ -1,0 +1,111 @@
+"""What a finished plan must keep to: the budget, the policy, and what the back ends can write."""
+
+from __future__ import annotations
+
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.layout import Layout
+from recipec.planner.plan import Plan, StagePlan
+from recipec.recipe import LoadedRecipe
+from recipec.units import duration
+
+
+def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
+    """Report what breaks [budget] (E0403) and [policy] (E0404)."""
+    _budget(loaded, plan, report)
+    _policy(loaded, licence, plan, report)
+
+
+def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    budget = loaded.recipe.budget
+    hours, usd = plan.seconds / 3600, plan.cost_usd
+    if budget.max_hours is not None and hours > budget.max_hours:
+        share = budget.max_hours / hours
+        takes = f"the plan takes {duration(plan.seconds)}, the limit is {duration(3600 * budget.max_hours)}"
+        _over(loaded, plan, "max_hours", takes, share, report)
+    if budget.max_cost_usd is not None and usd is None:
+        label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
+        help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
+        report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
+    elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
+        costs = f"the plan costs ${usd:,.2f}, the limit is ${budget.max_cost_usd:,.2f}"
+        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, report)
+
+
+def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
+    label = Label(loaded.place("budget", key), message)
+    help = ("lower `train.epochs`, use fewer rows or take a smaller model",)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
+
+
+def _within(plan: Plan, share: float) -> tuple[str, ...]:
+    """The first alternative of a stage with which the plan takes no more than `share` of its time, hence cost."""
+    for stage in plan.stages:
+        for other in stage.rejected:
+            if other.seconds is None or not other.layout.can_be_built:
+                continue
+            seconds = plan.seconds - stage.seconds + other.seconds
+            if seconds <= share * plan.seconds:
+                return (f"set {_quoted(pins(other.layout))}: {other.family} takes {duration(seconds)}",)
+    return ()
+
+
+def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
+    policy = loaded.recipe.policy
+    if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
+        found = f"its license is {licence}" if licence else "the catalog does not know its license"
+        _broken(loaded, ("model", "name"), found, "licences", report)
+    if policy.max_usd is not None and plan.cost_usd is None:
+        _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
+    elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
+        costs = f"the plan costs ${plan.cost_usd:,.2f}, the limit is ${policy.max_usd:,.2f}"
+        _broken(loaded, ("hardware",), costs, "max_usd", report)
+
+
+def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
+    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit"))
+    help = ("change the recipe to meet the limit, or ask the owner of the policy",)
+    report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
+
+
+def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report the stages whose layers are spread over ranks: they can be planned, not built."""
+    for stage in plan.stages:
+        if not stage.layout.can_be_built:
+            report.add(_not_built(loaded, stage))
+
+
+def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
+    mesh = stage.layout.mesh
+    groups = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
+    used = [f"`train.{name}_parallel = {ranks}`" for name, ranks in groups if ranks > 1]
+    pinned = next((key for key, _ in groups if loaded.is_set("train", f"{key}_parallel")), None)
+    place = loaded.place("train", f"{pinned}_parallel") if pinned else loaded.place("hardware")
+    label = Label(place, f"stage {stage.stage.name} uses {' and '.join(used)}")
+    note = "bundles must resume, and transformers 5.23 cannot resume a model that is split at load (NOT-008)"
+    free = (f"remove `train.{pinned}_parallel`",) if pinned else ()
+    return Diagnostic(
+        "E0410", "model parallelism can be planned but not built yet", (label,), (*free, *_instead(stage)), (note,)
+    )
+
+
+def _instead(stage: StagePlan) -> list[str]:
+    """The fastest alternative that can be built, states on the device if possible; the plan can still be read."""
+    usable = [other for other in stage.rejected if other.seconds is not None and other.layout.can_be_built]
+    best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
+    found = []
+    if best is not None:
+        found.append(f"set {_quoted(pins(best.layout))}: {best.family} fits and can be built")
+    return [*found, "run `recipec plan` for the figures of the plan"]
+
+
+def _quoted(lines: list[str]) -> str:
+    return " and ".join(f"`{line}`" for line in lines)
+
+
+def pins(layout: Layout) -> list[str]:
+    """What a recipe says in [train] to get a layout of this kind."""
+    keys = [f'train.adaptation = "{layout.adaptation}"']
+    keys += [f'train.strategy = "{layout.strategy}"']
+    keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
+    keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]
+    return keys + (["train.activation_offload = true"] if layout.activation_offload else [])

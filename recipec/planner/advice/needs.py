@@ -1,0 +1,49 @@
+"""What a stage needs of the node around its GPUs: host memory, cores for the data loader, disk, and its links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from recipec.axes import METHODS
+from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
+from recipec.facts import Facts
+from recipec.facts.model import is_path
+from recipec.planner.advice.waiting import waiting_share
+from recipec.planner.plan import Needs
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import work_of
+from recipec.rules.core import Ledger
+from recipec.units import GIB
+
+
+def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
+    """The needs of the chosen layout; the ledger is settled, checkpoints included."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    tokens = round(value["examples"] * value["tokens_per_example"])
+    shape, work = facts.model.architecture, work_of(ledger)
+    downloaded = not METHODS[work.objective].random_weights and not is_path(
+        facts.model.name
+    )  # neither random weights nor a folder
+    storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
+    merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
+    per_node = facts.machines.gpus_per_node
+    host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
+    return Needs(
+        storage=_with_merged(storage, 2 * shape.params) if merged else storage,
+        host=host,
+        loader_cores_per_gpu=value["dataloader_workers"],
+        waiting_share=waiting_share(chosen),
+    )
+
+
+def _with_merged(storage: Storage, merged: int) -> Storage:
+    """The next stage starts from the merged model, which lies beside the adapter and is as large as the bf16 base."""
+    return replace(storage, export_bytes=storage.export_bytes + merged, total_bytes=storage.total_bytes + merged)
+
+
+def _on_cpu(chosen: Candidate, per_node: int) -> HostMemory:
+    """The CPU is the device: its memory holds the training itself."""
+    peak, ranks = chosen.memory.peak_reserved_bytes, min(chosen.layout.mesh.world_size, per_node)
+    processes = f"{ranks} process{'es' * (ranks != 1)}"
+    because = f"{processes} with {PROCESS_BYTES / GIB:.0f} GiB each, and {peak / GIB:.1f} GiB each for training"
+    return HostMemory(ranks * (PROCESS_BYTES + peak), PROCESS_BYTES + peak, because)

@@ -1,0 +1,88 @@
+"""What it would take to train more of the model, or to keep its states on the GPUs: memory, or more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation
+from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.layout import Layout
+from recipec.planner.advice.changes import more_gpus, more_nodes, within
+from recipec.planner.plan import NextBetter
+from recipec.planner.search.candidates import (
+    Candidate,
+    adaptation_name,
+    by_preference,
+    card_gib,
+    family_of,
+    usable_bytes,
+    with_batch,
+)
+from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.known_bad import refused
+from recipec.planner.search.layouts import layouts
+from recipec.recipe.schema import Policy
+
+
+def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
+    """The next rung above `chosen`; None where it fits already, the recipe fixes the adaptation or there is none."""
+    rung = _next_rung(context, chosen.layout)
+    if rung is None or any(_on(other, rung) and other.fits for other in tried):
+        return None
+    now = _least(context, rung)
+    if now is None:
+        return None
+    stage = context.stage.name
+    family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    name = adaptation_name(stage, now[0])
+    same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
+    what = "nothing in host memory" if same else name
+    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
+        found = _least(changed, rung)
+        if found is not None and _fits(changed, *found) and within(changed, policy):
+            return NextBetter(what, family, needs, change, family_of(stage, found[0]), asks)
+    return NextBetter(what, family, needs, None, None, asks)
+
+
+def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
+    """What the recipe has to say for a rung that the rules do not put before the present one."""
+    order = by_preference(tried)
+    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
+
+
+def _next_rung(context: Context, layout: Layout) -> Adaptation | None:
+    """Without offload what is offloaded now; otherwise more of the model, as far as the method can train it."""
+    if not layout.on_device:
+        return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else layout.adapts
+    fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
+    above = layout.adapts.above
+    return ADAPTATIONS[above] if not fixed and above in METHODS[context.stage.name].adaptations else None
+
+
+def _on(candidate: Candidate, rung: Adaptation) -> bool:
+    return candidate.layout.adapts is rung and candidate.layout.on_device
+
+
+def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] | None:
+    """The layout of a rung that takes least memory, nothing offloaded."""
+    ledger, shape = settle(context, rung.name, ""), context.facts.model.architecture
+    work = work_of(ledger)
+    plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]
+    every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
+    dense = [layout for layout in plain if layout.recompute_every == every]
+    allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]
+    batch = ledger.decisions["global_batch_size"].value
+    split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]
+    found = [(layout, step_memory(shape, layout, work)) for layout in split]
+    return min(found, key=lambda pair: pair[1].peak_allocated_bytes, default=None)
+
+
+def _micro_batches(context: Context, layout: Layout, global_batch: int) -> tuple[int, ...]:
+    """One sequence at a time, or all at once, which keeps no gradients between micro steps."""
+    fixed = context.wishes.get("train.micro_batch_size")
+    return (fixed.value,) if fixed else (1, max(1, global_batch // layout.mesh.data_parallel))
+
+
+def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:
+    return memory.peak_allocated_bytes <= usable_bytes(context.facts.gpu.memory_gib, layout.mesh.world_size)

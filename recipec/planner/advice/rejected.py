@@ -1,0 +1,197 @@
+"""Why the others were not taken, and what to say when nothing can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.planner.advice.ways_out import ways_out
+from recipec.planner.plan import Rejected
+from recipec.planner.search.candidates import (
+    GIB,
+    TIE,
+    Bounds,
+    Candidate,
+    adaptation_name,
+    best,
+    by_preference,
+    candidates,
+    card_gib,
+    seconds_per_sequence,
+)
+from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.fit import Fit
+from recipec.planner.search.known_bad import Refusal
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Ledger
+
+CLOSEST = 3  # layouts that an error names
+
+
+def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> list[Rejected]:
+    """The best candidate of every other family of the chosen adaptation, and of every other adaptation."""
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in tried:
+        groups.setdefault(_group(candidate, chosen), []).append(candidate)
+    groups.pop(_group(chosen, chosen))
+    order = by_preference(tried)
+    before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
+    return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
+
+
+def _group(candidate: Candidate, chosen: Candidate) -> str:
+    """Its family; all ways to share layers between ranks are one, and so is all of another adaptation."""
+    if candidate.adaptation != chosen.adaptation:
+        return candidate.adaptation
+    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family
+
+
+def _closest(family: list[Candidate]) -> Candidate:
+    """The best that fits, with activations on the device if possible; else what comes nearest."""
+    plain = [candidate for candidate in family if not candidate.layout.activation_offload] or family
+    return best(plain) or best(family) or min(plain, key=lambda other: (bool(other.obstacle), other.over_bytes))
+
+
+def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
+    """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
+    peak = candidate.memory.peak_device_bytes
+    if not candidate.fits:
+        allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
+        over = f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
+        reason = over if candidate.over_bytes > 0 else candidate.obstacle
+        return Rejected(candidate.title, candidate.layout, reason, peak)
+    ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
+    if candidate.adaptation != chosen.adaptation:
+        why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
+        reason = f"fits, {ratio:.1f}x the time per example; {why}"
+    elif ratio > 1.05:
+        reason = f"fits, {ratio:.1f}x the time"
+    elif ratio < 1 / (1 + TIE):
+        why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
+        reason = f"fits, {1 / ratio:.1f}x faster, {why}"
+    else:
+        reason = f"fits; times within {TIE:.0%} count as equal, and {chosen.layout.strategy} is simpler"
+    return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
+
+
+def _measures(candidate: Candidate) -> str:
+    """What a layout takes that one of another adaptation does without."""
+    return "only with data in host memory" if not candidate.layout.on_device else "only with model parallelism"
+
+
+def preferred_but_passed_over(found: Fit, gpu_memory_gib: float, noun: str) -> str:
+    """Why the adaptations that the rules put before the chosen one were not taken; empty where there are none."""
+    assert found.chosen is not None
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in found.tried:
+        groups.setdefault(candidate.adaptation, []).append(candidate)
+    before = list(groups)[: list(groups).index(found.chosen.adaptation)]
+    obstacles = [_obstacle(_closest(groups[name]), gpu_memory_gib, noun) for name in before]
+    stage = found.chosen.stage
+    obstacles += [f"{adaptation_name(stage, bad.layout)} is not supported ({bad.row.id})" for bad in found.ruled_out]
+    return f"{'; '.join(obstacles)}, so {found.chosen.adaptation} is used" if obstacles else ""
+
+
+def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
+    """What stands against the nearest layout of an adaptation."""
+    if candidate.fits:
+        return f"{candidate.adaptation} fits {_measures(candidate)}"
+    if candidate.over_bytes <= 0:
+        return f"{candidate.adaptation} {candidate.obstacle}"
+    needed = card_gib(candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
+    return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu_memory_gib:.1f} GiB"
+
+
+def activations_kept(
+    context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds, seconds: float
+) -> list[Rejected]:
+    """The same without gradient checkpointing, where only rule PREC-004 requires it and it is faster without."""
+    required, layout = ledger.decisions["checkpointing_required"], chosen.layout
+    if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
+        return []
+    kept = replace(layout, checkpointing=False, recompute_every=1)
+    (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
+    if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
+        return []
+    faster = f"fits, {1 / ratio:.1f}x faster, but gradient checkpointing is required (PREC-004)"
+    reason = f"{faster}; set `train.activation_checkpointing = false` to use it"
+    peak = found.memory.peak_device_bytes
+    return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]
+
+
+def ruled_out(stage: str, refusal: Refusal) -> Rejected:
+    """An adaptation that the rules would rather have, of which no layout is known to work here."""
+    return Rejected(
+        adaptation_name(stage, refusal.layout),
+        refusal.layout,
+        f"not supported: {refusal.row.title} ({refusal.row.id})",
+        None,
+    )
+
+
+def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedRecipe, found: Fit) -> Diagnostic:
+    """Nothing fits: say by how much, and which changes of the recipe would fit."""
+    gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
+    key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
+    label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:.1f} GiB")
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in found.tried:
+        groups.setdefault(candidate.family, []).append(candidate)
+    closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
+    notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
+    help = tuple(ways_out(context, others, loaded)) or (
+        "no single change is enough; use a smaller model and more GPUs",
+    )
+    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
+
+
+def known_to_fail(loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Diagnostic:
+    """Every layout that the recipe allows is known to fail; what fails without offload is said of layouts without."""
+    label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
+    if not bad:
+        return _nothing_left(loaded, label)
+    refusals = [refusal for refusal in bad if refusal.combination.offload == "none"] or bad
+    rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
+    labels = _culprits(loaded, refusals) or (label,)
+    help = tuple(f"{row.instead} ({row.id})" for row in rows)
+    return Diagnostic("E0405", rows[0].title, labels, help, tuple(f"{row.why} ({row.citation})" for row in rows))
+
+
+def _culprits(loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> tuple[Label, ...]:
+    """The keys without which something refused would pass."""
+    found = [
+        key
+        for key, names in _DECIDES.items()
+        if loaded.is_set(*key.split(".")) and any(refusal.mended_by(*names) for refusal in refusals)
+    ]
+    return tuple(Label(loaded.place(*key.split(".")), "part of the combination") for key in found)
+
+
+_DECIDES = {  # recipe key -> what it decides of a combination
+    "train.adaptation": ("adaptation",),
+    "train.quantization": ("adaptation",),
+    **{
+        f"train.{name}": (name,)
+        for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
+    },
+    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.tensor_parallel": ("tensor",),
+    "train.context_parallel": ("context",),
+    "train.expert_parallel": ("expert",),
+    "train.lora.targets": ("lora_targets",),
+    "train.lora.dropout": ("lora_dropout",),
+}
+
+
+def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
+    """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
+    keys = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
+    keys += ("tensor_parallel", "context_parallel", "expert_parallel")
+    fixed = [key for key in keys if loaded.is_set("train", key)]
+    labels = tuple(Label(loaded.place("train", key), "set in the recipe") for key in fixed) or (label,)
+    names = " or ".join(f"`train.{key}`" for key in fixed or ("strategy",))
+    alone = loaded.is_set("train", "offload") and (loaded.recipe.hardware.gpus_per_node or 1) == 1
+    cause = "CPU offload needs ZeRO and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
+    help = (f"remove {names}; {cause}",)
+    return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help)

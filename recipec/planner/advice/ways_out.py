@@ -1,0 +1,63 @@
+"""What would make a stage fit that does not: single changes of the recipe, each one tried by planning it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from recipec.planner.advice.changes import (
+    Changes,
+    larger_gpu,
+    more_gpus,
+    more_nodes,
+    shorter,
+    smaller_model,
+    unpinned,
+    within,
+)
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import fit
+from recipec.recipe import LoadedRecipe
+from recipec.units import GIB
+
+SHOWN = 3
+
+
+def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> list[str]:
+    """The nearest change of each kind with which every stage fits and can be built, at most three, each as a line."""
+    found = []
+    for kind in (unpinned, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
+        for change, changed in kind(context):
+            chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
+            if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
+                found.append(f"{_fix(change)}: {_summary(chosen)}")
+                break
+        if len(found) == SHOWN:
+            break
+    return found
+
+
+def _buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
+    chosen = fit(context, loaded).chosen
+    return chosen if chosen is not None and chosen.layout.can_be_built else None
+
+
+def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
+    """Another stage with the same change, where it is one there."""
+    return next((changed for name, changed in kind(other) if name == change), other)
+
+
+_SECTIONS = {"gpus_per_node": "hardware", "nodes": "hardware", "gpu": "hardware", "max_length": "data"}
+
+
+def _fix(change: str) -> str:
+    """What to do for a change: "set `hardware.nodes = 2`", "remove `train.strategy`"."""
+    removed = change.startswith("without ")
+    parts = change.removeprefix("without ").split(" and ")
+    keys = [f"{_SECTIONS[part.split()[0]]}.{part}" if part.split()[0] in _SECTIONS else part for part in parts]
+    return f"{'remove' if removed else 'set'} {' and '.join(f'`{key}`' for key in keys)}"
+
+
+def _summary(chosen: Candidate) -> str:
+    host = f" and {chosen.host_bytes / GIB:.0f} GiB of host memory per node" if not chosen.layout.on_device else ""
+    return f"{chosen.title} then fits in {chosen.memory.peak_device_bytes / GIB:.1f} GiB per GPU{host}"

@@ -1,0 +1,237 @@
+"""Fit every candidate, time those that fit, and take the best; keep the best of each family with why it lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from recipec.axes import METHODS, STRATEGIES
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.gpus import Gpu
+from recipec.estimate.device import allocatable_bytes, device_overhead_bytes, reserved_factor
+from recipec.estimate.links import Link, link_of
+from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
+from recipec.estimate.storage import host_memory
+from recipec.estimate.throughput import TimeEstimate, step_time
+from recipec.estimate.work import Work
+from recipec.facts import Facts
+from recipec.layout import Layout, Mesh
+from recipec.planner.search.context import Context, work_of
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision, Ledger
+from recipec.units import GIB
+
+HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
+# Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.
+MOST_HOST_BYTES = 2 * 1024 * GIB
+TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a candidate must respect, and what it is measured by."""
+
+    memory_gib: float  # of a device
+    host_bytes: int | None  # host memory of a node; None: not stated, checked against what common nodes have
+    global_batch: int
+    micro_batch: int | None  # fixed by the recipe
+    link: Link  # between the devices
+    typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
+
+
+def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
+    """The bounds of a stage under one adaptation."""
+    facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
+    host, micro_batch = hardware.host_memory_gib, context.wishes.get("train.micro_batch_size")
+    return Bounds(
+        memory_gib=facts.gpu.memory_gib,
+        host_bytes=None if host is None else int(host * GIB),
+        global_batch=value["global_batch_size"].value,
+        micro_batch=None if micro_batch is None else micro_batch.value,
+        link=_link(facts, hardware.gpu_link or "auto"),
+        typical=_typical(work_of(ledger), value),
+    )
+
+
+def _link(facts: Facts, kind: str) -> Link:
+    network = facts.decisions.get("network_gbps")
+    rate = () if network is None else (network.value,)
+    return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
+
+
+def _typical(work: Work, value: Mapping[str, Decision]) -> Work:
+    """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
+    if value["packing"].value:
+        return work
+    return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout with its estimates; `over_bytes` is 0 when it fits."""
+
+    stage: str
+    layout: Layout
+    memory: MemoryEstimate
+    time: TimeEstimate | None
+    over_bytes: int
+    host_bytes: int  # host memory of a node
+    obstacle: str = ""  # why it cannot run although the device memory would do
+    crowds_host: bool = False  # it may need more host memory than the recipe says that a node has
+
+    @property
+    def fits(self) -> bool:
+        return self.over_bytes <= 0 and not self.obstacle
+
+    @property
+    def family(self) -> str:
+        return family_of(self.stage, self.layout)
+
+    @property
+    def adaptation(self) -> str:
+        return adaptation_name(self.stage, self.layout)
+
+    @property
+    def title(self) -> str:
+        """The family, and whether its activations wait on the host."""
+        joined = "and" if self.layout.offload != "none" else "with"
+        return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
+
+
+def family_of(stage: str, layout: Layout) -> str:
+    """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
+    offload = f" with {layout.offload.upper()} offload" if layout.offload != "none" else ""
+    return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
+
+
+def adaptation_name(stage: str, layout: Layout) -> str:
+    """What is trained, for people: "QLoRA"."""
+    row = layout.adapts
+    return METHODS[stage].full_name if row.trains_all else row.title
+
+
+def _within_layers(mesh: Mesh) -> str:
+    kinds = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
+    return "".join(f" x {name} parallel" for name, ranks in kinds if ranks > 1)
+
+
+def by_preference(tried: Iterable[Candidate]) -> list[str]:
+    """The adaptations that were tried, in the order in which the rules would have them."""
+    return list(dict.fromkeys(candidate.adaptation for candidate in tried))
+
+
+def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
+    """The allocated bytes per rank that a plan may be predicted to reach."""
+    return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))
+
+
+def card_gib(allocated_bytes: int, world_size: int) -> float:
+    """Memory of a card on which a plan may be predicted to reach `allocated_bytes`: `usable_bytes` the other way."""
+    reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
+    return (reserved + device_overhead_bytes(world_size)) / GIB
+
+
+def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
+    """Each layout with the largest micro batch that fits and divides the global batch."""
+    return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
+
+
+def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
+    over = memory.peak_allocated_bytes - room
+    must_hold = (
+        not layout.on_device or METHODS[work.objective].random_weights
+    )  # random weights are not read from a shared file
+    host_needed, stated = 0, bounds.host_bytes if gpu.kind != "cpu" else None
+    if must_hold or stated is not None:
+        host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
+    obstacle = _host_obstacle(host_needed, bounds.host_bytes) if must_hold else ""
+    crowds_host = stated is not None and host_needed > stated
+    found = Candidate(work.objective, layout, memory, None, over, host_needed, obstacle, crowds_host)
+    return _timed(found, shape, work, gpu, bounds) if found.fits else found
+
+
+def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+    """With its time; one row at a time needs no mask between rows, and is taken where that is faster."""
+    several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
+    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None:
+        return several
+    layout = with_batch(candidate.layout, 1, bounds.global_batch)
+    alone = replace(several, layout=layout, time=step_time(shape, layout, bounds.typical, gpu, bounds.link))
+    if seconds_per_sequence(several) <= seconds_per_sequence(alone):
+        return several
+    memory = step_memory(shape, layout, work)
+    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
+
+
+def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
+    """Why the host memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
+    if needed_bytes <= (MOST_HOST_BYTES if host_bytes is None else host_bytes):
+        return ""
+    needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node"
+    if host_bytes is None:
+        return f"{needed}; state `hardware.host_memory_gib`"
+    return f"{needed}, and a node has {host_bytes / GIB:,.0f} GiB"
+
+
+def _with_largest_batch(
+    layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
+) -> tuple[Layout, MemoryEstimate]:
+    """The layout with the largest micro batch that fits, or else with the smallest, and its memory.
+
+    The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
+    """
+    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, bounds))
+    memory = step_memory(shape, largest, work)
+    if not smaller or memory.peak_allocated_bytes <= room_bytes:
+        return largest, memory
+    memory = step_memory(shape, smaller[0], work)
+    if memory.peak_allocated_bytes > room_bytes:
+        return smaller[0], memory
+    return largest_that_fits(shape, smaller, work, room_bytes)
+
+
+def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else the divisors of a rank's share of the global batch."""
+    if bounds.micro_batch is not None:
+        return [bounds.micro_batch]
+    share = max(1, bounds.global_batch // layout.mesh.data_parallel)
+    return [size for size in range(1, share + 1) if share % size == 0]
+
+
+def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
+    """The layout with the accumulation that comes nearest to the global batch."""
+    accumulation = max(1, round(global_batch / (micro_batch * layout.mesh.data_parallel)))
+    return replace(layout, micro_batch=micro_batch, accumulation=accumulation)
+
+
+def best(found: list[Candidate]) -> Candidate | None:
+    """The fastest candidate that fits, also into the node's host memory if one does; among equals the simplest."""
+    fitting = [candidate for candidate in found if candidate.fits]
+    feasible = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
+    if not feasible:
+        return None
+    fastest = min(seconds_per_sequence(candidate) for candidate in feasible)
+    return min(
+        (candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)),
+        key=_complexity,
+    )
+
+
+def seconds_per_sequence(candidate: Candidate) -> float:
+    """Step time over the global batch, so that layouts with another batch can be compared."""
+    assert candidate.time is not None
+    return candidate.time.seconds_per_step / candidate.layout.global_batch
+
+
+_RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
+
+
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
+    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
+    layout = candidate.layout
+    measures = layout.offload != "none", layout.mesh.ranks_per_layer > 1, layout.activation_offload
+    kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
+    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

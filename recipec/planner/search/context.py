@@ -1,0 +1,220 @@
+"""The hyperparameters of one stage under one adaptation: what decides how it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation
+from recipec.estimate.work import LoraShape, Work
+from recipec.facts import Facts
+from recipec.facts.data import DataFacts
+from recipec.planner.plan import Stage
+from recipec.rules import (
+    adaptation as adaptations,
+)
+from recipec.rules import (
+    batch,
+    checkpoints,
+    data,
+    evaluation,
+    kernels,
+    loader,
+    lora,
+    memory,
+    optimizer,
+    preference,
+    schedule,
+    tracking,
+)
+from recipec.rules import precision as precisions
+from recipec.rules.core import Decision, Ledger, Wish
+from recipec.rules.optimizers import WITHOUT_BETAS
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One stage, everything that is given for it, and what the recipe fixes."""
+
+    stage: Stage
+    goals: tuple[Decision, ...]  # what decided that this stage runs
+    facts: Facts
+    data: DataFacts
+    wishes: Mapping[str, Wish]
+
+    def ledger(self) -> Ledger:
+        """A fresh ledger that holds the facts."""
+        ledger = Ledger(self.wishes)
+        for fact in (*self.facts.decisions.values(), *self.data.decisions.values(), *self.goals):
+            ledger.record(fact)
+        names = next(decision.value for decision in self.goals if decision.id == "stages")
+        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
+        inputs = tuple(decision.id for decision in self.goals)
+        ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
+        return ledger
+
+
+def settle(context: Context, adaptation: str, because: str) -> Ledger:
+    """Decide everything that does not depend on how the stage lies on the hardware; `adaptation` names a row."""
+    ledger = context.ledger()
+    _adaptation(ledger, ADAPTATIONS[adaptation], because)
+    _numerics(ledger)
+    _data(ledger)
+    _learning(ledger)
+    if not ADAPTATIONS[adaptation].trains_all:
+        _lora(ledger)
+    for rule in preference.own_rules(context.stage.name):
+        ledger.decide(rule)
+    if METHODS[context.stage.name].has_reference:
+        _reference(ledger, context)
+    return ledger
+
+
+def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
+    given = ledger.decisions
+    basis = ("stage", "priority", "examples", "total_vram_gib", "new_domain", "first_time", "gpu_is_cpu")
+    for id, value in (("adaptation", row.name), ("quantization", row.base)):
+        wish = ledger.wishes.get(f"train.{id}")
+        ledger.record(
+            Decision(
+                id,
+                value,
+                f"set in {wish.where}" if wish else because,
+                inputs=basis,
+                origin="recipe" if wish else "planner",
+                rule=adaptations.adaptation_preferences.id,
+                watch=adaptations.adaptation_preferences.watch,
+                source=adaptations.adaptation_preferences.source,
+                key=f"train.{id}",
+                where=wish.where if wish else "",
+            )
+        )
+    ledger.decide(adaptations.double_quantization, given["quantization"])
+
+
+def _numerics(ledger: Ledger) -> None:
+    given = ledger.decisions
+    ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
+    ledger.decide(kernels.attention, given["has_sdpa"])
+    ledger.decide(kernels.compile_model)
+    ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
+    ledger.decide(
+        memory.checkpointing_required,
+        given["params"],
+        given["priority"],
+        given["total_vram_gib"],
+        given["gpu_is_cpu"],
+    )
+
+
+def _data(ledger: Ledger) -> None:
+    given = ledger.decisions
+    stage = given["stage"]
+    ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
+    packing = ledger.decide(data.packing, stage, given["attention"])
+    ledger.decide(data.packing_strategy, stage, packing)
+    ledger.decide(data.overflow, stage)
+    ledger.decide(data.dropped_rows_limit)
+    template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
+    ledger.decide(data.loss_on, given["data_format"], template, given["template_has_mask"])
+    ledger.decide(data.deduplication)
+    ledger.decide(data.leak_check)
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], stage, given["examples"])
+    ledger.decide(evaluation.test_fraction, given["has_test_file"], stage, given["examples"])
+
+
+def _learning(ledger: Ledger) -> None:
+    given = ledger.decisions
+    stage, adaptation, examples, params = (given[id] for id in ("stage", "adaptation", "examples", "params"))
+    named = given["optimizer"]
+    ledger.decide(optimizer.learning_rate, stage, adaptation, examples, params, named)
+    if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
+        ledger.decide(schedule.decay_share)
+    ledger.decide(schedule.warmup, stage, examples)
+    ledger.decide(schedule.epochs, stage, adaptation, examples)
+    if named.value not in WITHOUT_BETAS:
+        ledger.decide(optimizer.adam_beta2, stage, named)
+    ledger.decide(optimizer.weight_decay, stage, named)
+    ledger.decide(optimizer.max_grad_norm)
+    size = (given["max_length"], given["tokens_per_example"])
+    ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
+    ledger.decide(tracking.seed)
+    ledger.decide(tracking.tracker)
+    ledger.decide(loader.dataloader_workers, given["cores_per_gpu"])
+    ledger.decide(loader.prefetch_factor)
+    ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
+    ledger.decide(loader.persistent_workers, given["dataloader_workers"])
+    ledger.decide(loader.sampling, given["stage"], given["packing"])
+
+
+def _lora(ledger: Ledger) -> None:
+    given = ledger.decisions
+    stage, examples = given["stage"], given["examples"]
+    rank = ledger.decide(
+        lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gib"], given["gpu_is_cpu"]
+    )
+    ledger.decide(lora.lora_alpha, stage, rank)
+    ledger.decide(lora.lora_dropout, stage, examples)
+    ledger.decide(lora.lora_targets, given["moe"])
+
+
+def _reference(ledger: Ledger, context: Context) -> None:
+    start = context.stage.starts_from
+    from_stage = Decision(
+        "starts_from_adapter",
+        start is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
+        f"the stage starts from {f'the result of {start}' if start else 'the model of the recipe'}",
+        inputs=("stages", "adaptation"),
+        origin="planner",
+    )
+    ledger.decide(preference.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
+
+
+STEP_INPUTS = (
+    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
+    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+)
+
+
+def settle_steps(ledger: Ledger, total_steps: int) -> None:
+    """Decide what depends on how many optimizer steps there are."""
+    given = ledger.decisions
+    wish = ledger.wishes.get("train.max_steps")
+    ledger.record(
+        Decision(
+            "max_steps",
+            wish.value if wish else -1,
+            f"set in {wish.where}" if wish else "the number of epochs decides",
+            origin="recipe" if wish else "planner",
+            watch="epoch: reaches `train.epochs`, unless training stops early",
+            key="train.max_steps",
+            where=wish.where if wish else "",
+        )
+    )
+    reason = "`train.max_steps` is set" if wish else "the training rows of all epochs, divided by the global batch"
+    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
+    every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
+    ledger.decide(checkpoints.save_every, every)
+    ledger.decide(checkpoints.keep_checkpoints)
+    ledger.decide(evaluation.eval_samples, given["params"])
+    ledger.decide(evaluation.best_metric)
+    ledger.decide(evaluation.early_stopping_patience)
+    ledger.decide(tracking.logging_steps, steps)
+
+
+def work_of(ledger: Ledger) -> Work:
+    """One training step as the estimates see it."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
+    if not adaptation.trains_all:
+        targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
+        lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
+    return Work(
+        objective=value["stage"],
+        seq_len_tokens=value["max_length"],
+        lora=lora_shape,
+        padded=not value["packing"],
+        compiled=value["compile"],
+        decays=value["weight_decay"] > 0,
+        sync_each_batch=True,
+    )

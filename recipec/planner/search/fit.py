@@ -1,0 +1,115 @@
+"""Fit a stage on the hardware: all acceptable adaptations, the first that has a feasible layout is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recipec.axes import ADAPTATIONS
+from recipec.layout import Layout
+from recipec.planner.search.candidates import TIE, Candidate, best, bounds_of, candidates, seconds_per_sequence
+from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.known_bad import Refusal, refused
+from recipec.planner.search.layouts import layouts
+from recipec.recipe import LoadedRecipe
+from recipec.rules import adaptation as adaptations
+from recipec.rules.core import Ledger
+
+PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was tried; `chosen` and `ledger` are None when nothing fits."""
+
+    chosen: Candidate | None
+    ledger: Ledger | None
+    tried: Sequence[Candidate]  # in order of preference, the chosen one among them
+    bad: Sequence[Refusal]  # why layouts of the preferred adaptation were left out before they were estimated
+    ruled_out: Sequence[Refusal] = ()  # of each adaptation before the chosen one that left none at all, the first
+
+
+def fit(context: Context, loaded: LoadedRecipe) -> Fit:
+    """Estimate every candidate of every acceptable adaptation, and choose."""
+    refusals: list[list[Refusal]] = []
+    found: list[tuple[Ledger, list[Candidate]]] = []
+    for adaptation, because in _adaptations(context):
+        ledger = settle(context, adaptation, because)
+        refusals.append([])
+        found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
+    for effort in EFFORTS:
+        if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
+            for ledger, group in found:
+                group += _candidates(context, ledger, loaded, [], on_host=True)
+        for place, (ledger, group) in enumerate(found):
+            chosen = _best_with(effort, group)
+            if chosen is None:
+                continue
+            if effort == PLAIN and _idles(chosen, context):  # layouts on all GPUs may still be faster
+                group += _candidates(context, ledger, loaded, [], on_host=True)
+                chosen = _best_with(effort, group) or chosen
+            preferred = _faster(found[:place], chosen)
+            none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
+            return Fit(*(preferred or (chosen, ledger)), _all(found), refusals[0], none_left)
+    return Fit(None, None, _all(found), refusals[0] if refusals else [])
+
+
+def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
+    """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
+    limit = seconds_per_sequence(chosen) / (1 + TIE)
+    for ledger, group in before:
+        found = best([candidate for candidate in group if candidate.layout.can_be_built])
+        if found is not None and seconds_per_sequence(found) < limit:
+            return found, ledger
+    return None
+
+
+def _idles(chosen: Candidate, context: Context) -> bool:
+    return chosen.layout.mesh.world_size < context.facts.machines.gpus
+
+
+def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:
+    return [candidate for _, group in found for candidate in group]
+
+
+def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
+    """The best with no more than `effort`; where there is one, layouts that use host memory may be clearly faster."""
+    fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
+    if not fitting:
+        return None
+    hosted = [candidate for candidate in group if not candidate.layout.on_device and candidate.layout.can_be_built]
+    return best([*fitting, *hosted])
+
+
+def _effort(layout: Layout) -> int:
+    """Another adaptation comes before spreading layers over ranks or holding activations in host memory, one of these
+    before both, and all that before holding states in host memory."""
+    if layout.offload != "none":
+        return STATES_ON_HOST
+    return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload
+
+
+def _adaptations(context: Context) -> list[tuple[str, str]]:
+    """The acceptable adaptations in order of preference, each with its reason."""
+    given = {id: decision.value for id, decision in context.ledger().decisions.items()}
+    names = ("stage", "priority", "new_domain", "first_time", "examples", "total_vram_gib", "gpu_is_cpu")
+    choice = adaptations.adaptation_preferences(*(given[name] for name in names))
+    wish = {key: value.value for key, value in context.wishes.items()}
+    allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))
+    first = choice.value[0]
+    return [
+        (name, choice.because if name == first else f"{ADAPTATIONS[name].because}; {choice.because}")
+        for name in allowed
+    ]
+
+
+def _candidates(
+    context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[Refusal], on_host: bool = False
+) -> list[Candidate]:
+    """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
+    shape = context.facts.model.architecture
+    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger, on_host)]
+    bad += [refusal for _, refusal in judged if refusal is not None]
+    allowed = [layout for layout, refusal in judged if refusal is None]
+    facts, bounds = context.facts, bounds_of(context, ledger, loaded)
+    return candidates(allowed, shape, work_of(ledger), facts.gpu, bounds)

@@ -1,0 +1,77 @@
+"""Candidates against the table of combinations that are known to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from recipec.axes import METHODS
+from recipec.catalog.architecture import Architecture
+from recipec.layout import Layout
+from recipec.rules.combination import BadCombination, Combination
+from recipec.rules.combinations import known_bad
+from recipec.rules.core import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A row of the table, and the combination and layout that it refuses."""
+
+    row: BadCombination
+    combination: Combination
+    layout: Layout
+
+    def mended_by(self, *names: str) -> bool:
+        """Whether the combination would pass with the plain values of these."""
+        plain = {name: getattr(Combination(), name) for name in names}
+        return not self.row.applies(replace(self.combination, **plain))
+
+
+def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
+    """The first reason why the layout must not be proposed, None when there is none."""
+    combination = _combination(layout, decisions, shape)
+    row = next((row for row in known_bad(combination) if row.refused), None)
+    return Refusal(row, combination, layout) if row else None
+
+
+def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[BadCombination]:
+    """What runs, but is better done otherwise."""
+    return [row for row in known_bad(_combination(layout, decisions, shape)) if not row.refused]
+
+
+def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
+    value = {id: decision.value for id, decision in decisions.items()}
+    targets = value.get("lora_targets", "all-linear")
+    return Combination(
+        method=METHODS[value["stage"]],
+        adaptation=layout.adapts,
+        strategy=layout.spreads,
+        precision=layout.precision,
+        model_type=value["model_type"],
+        offload=layout.offload,
+        recompute_every=layout.recompute_every,
+        activation_offload=layout.activation_offload,
+        optimizer=layout.optimizer,
+        attention=layout.attention,
+        packing=layout.packing,
+        compile=value["compile"],
+        gpu_bf16=value["gpu_bf16"],
+        gpu_is_cpu=value["gpu_is_cpu"],
+        moe=value["moe"],
+        leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
+        lora_targets=targets if isinstance(targets, str) else tuple(targets),
+        lora_dropout=value.get("lora_dropout", 0.0),
+        tensor=layout.mesh.tensor,
+        context=layout.mesh.context,
+        expert=layout.mesh.expert,
+        tensor_divides=_divides(shape, layout.mesh.tensor),
+        context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
+        experts=shape.moe.count if shape.moe else 0,
+        eval_every=value.get("eval_every", 0.05),
+        save_every=value.get("save_every", 0.05),
+    )
+
+
+def _divides(shape: Architecture, ranks: int) -> bool:
+    """Whether every rank gets whole heads."""
+    return shape.num_heads % ranks == 0 and shape.num_kv_heads % ranks == 0

@@ -1,0 +1,141 @@
+"""The candidates: every way to arrange the ranks and lay a stage on them that the recipe allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from recipec.axes import METHODS, STRATEGIES, Strategy
+from recipec.layout import Layout, Machines, Mesh
+from recipec.rules.core import Ledger
+
+SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the recomputation is left to save
+_RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
+
+
+def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
+    """All candidates with a micro batch of one; the planner solves for the micro batch.
+
+    With `on_host` those whose activations wait in host memory; otherwise the recipe has to ask for them.
+    """
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    wishes = {key: wish.value for key, wish in ledger.wishes.items()}
+    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
+    found = meshes(Machines(value["nodes"], value["gpus_per_node"]), sequences, wishes)
+    for (strategy, mesh), offload in product(found, _offloads(wishes)):
+        if offload not in ("none", *strategy.offloads):
+            continue
+        plain = Layout(
+            adaptation=value["adaptation"],
+            precision=value["precision"],
+            strategy=strategy.name,
+            mesh=mesh,
+            offload=offload,
+            micro_batch=1,
+            accumulation=1,
+            checkpointing=False,
+            attention=value["attention"],
+            packing=value["packing"],
+            optimizer=value["optimizer"],
+        )
+        yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, value, wishes)
+
+
+def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
+    asked = wishes.get("train.offload")
+    known = dict.fromkeys(name for row in STRATEGIES.values() for name in row.offloads)
+    return ("none", *known) if asked is None else (asked,)
+
+
+def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
+    """The layout with activations kept, and with layers recomputed, as far as the recipe leaves it open.
+
+    A recipe that puts speed first, and has its states on the device, also gets layouts that recompute only some layers.
+    """
+    asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
+    if asked is False or not (asked or every or offloads or value["checkpointing_required"]):
+        yield plain
+    if asked is False:
+        return
+    keeps = METHODS[value["stage"]].keeps_recomputation  # page BAD-032
+    partly = value["priority"] == "speed" and keeps and plain.offload == "none"
+    for interval in (every,) if every else SOME_LAYERS if partly else (1,):
+        yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
+
+
+def _on_host(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
+    """The layout that takes least memory of the device, where the recipe does not say otherwise."""
+    asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
+    if asked is not False and offloads is None and not value["gpu_is_cpu"]:
+        yield replace(plain, checkpointing=True, recompute_every=every or 1, activation_offload=True)
+
+
+MOST_CONTEXT_RANKS = 64
+
+
+def meshes(machines: Machines, sequences: int, wishes: Mapping[str, Any]) -> Iterator[tuple[Strategy, Mesh]]:
+    """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy."""
+    asked = wishes.get("train.strategy")
+    for world_size in _sizes(machines, sequences):
+        for strategy in STRATEGIES.values():
+            fits = strategy.one_rank == (world_size == 1)
+            if fits and (asked == strategy.name or (asked is None and machines.nodes >= strategy.searched_from_nodes)):
+                found = _of_strategy(strategy, world_size, machines, wishes)
+                yield from ((strategy, mesh) for mesh in found if mesh.data_parallel <= max(sequences, 1))
+
+
+def _sizes(machines: Machines, sequences: int) -> list[int]:
+    """Whole nodes in equal parts of the cluster, then equal parts of one node; the largest first.
+
+    Where the batch is the limit on one node, also one device for each sequence.
+    """
+    nodes = [machines.gpus_per_node * count for count in _divisors(machines.nodes)]
+    sizes = [*nodes, *_divisors(machines.gpus_per_node)[1:]]
+    if machines.nodes > 1 or sequences >= machines.gpus or sequences in sizes:
+        return sizes
+    return sorted([*sizes, max(sequences, 1)], reverse=True)
+
+
+def _of_strategy(strategy: Strategy, world_size: int, machines: Machines, wishes: Mapping[str, Any]) -> Iterator[Mesh]:
+    search = machines.nodes > 1 and strategy.shares_layers
+    for tensor, context, expert in _inside_layers(world_size, machines, wishes, search):
+        ranks = world_size // (tensor * context)
+        least = max(2, machines.gpus_per_node // tensor) if machines.nodes > 1 else 2
+        for shard in _shards(strategy, ranks, least):
+            if shard % expert == 0:
+                yield Mesh(ranks // shard, shard, tensor, context, expert)
+
+
+def _shards(strategy: Strategy, ranks: int, least: int) -> list[int]:
+    """Over how many ranks it shards: none, all of them, or groups of at least a node that the others copy."""
+    if strategy.replicates:
+        return [1]
+    return [size for size in _divisors(ranks) if least <= size < ranks] if strategy.groups else [ranks]
+
+
+def _inside_layers(
+    world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool
+) -> Iterator[tuple[int, int, int]]:
+    """(tensor, context, expert) ranks; more than one where it is asked for, or in a search over several nodes.
+
+    Tensor parallelism stays in a node, whose link its all-reduces wait for; experts are not combined with the others.
+    """
+    tensor = _degrees("train.tensor_parallel", machines.gpus_per_node, search, wishes)
+    context = _degrees("train.context_parallel", min(world_size, MOST_CONTEXT_RANKS), search, wishes)
+    expert = _degrees("train.expert_parallel", machines.gpus_per_node, search, wishes)
+    for found in product(tensor, context, expert):
+        alone = found[2] == 1 or found[:2] == (1, 1) or "train.expert_parallel" in wishes
+        if alone and world_size % (found[0] * found[1]) == 0:
+            yield found
+
+
+def _degrees(key: str, most: int, search: bool, wishes: Mapping[str, Any]) -> list[int]:
+    if key in wishes:
+        return [wishes[key]]
+    return [2**power for power in range(most.bit_length()) if 2**power <= most] if search else [1]
+
+
+def _divisors(number: int) -> list[int]:
+    return [size for size in range(number, 0, -1) if number % size == 0]

@@ -1,0 +1,308 @@
+"""Pairs of keys whose values cannot hold together: one table. What the four axes rule out comes from their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from recipec.axes import (
+    ADAPTATIONS,
+    BASES,
+    COMMON_SECTION,
+    METHODS,
+    OFFLOADS,
+    ROW_FORMATS,
+    SECTIONS,
+    STRATEGIES,
+    Adaptation,
+    Method,
+    families,
+    formats_of,
+    meant_by,
+    methods_of,
+    stages_of,
+    tasks,
+)
+from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.recipe.document import Written
+from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.schema_training import ADAPTED
+
+Values = tuple[Any, ...] | None
+ANY: Values = None
+ADAPTATION, QUANTIZATION = ("train", "adaptation"), ("train", "quantization")
+STRATEGY, OFFLOAD, PRECISION = ("train", "strategy"), ("train", "offload"), ("train", "precision")
+RECOMPUTE, EVERY = ("train", "activation_checkpointing"), ("train", "recompute_every")
+ACTIVATIONS = ("train", "activation_offload")
+ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
+GPU, TASK, METHOD = ("hardware", "gpu"), ("goal", "task"), ("alignment", "method")
+FORMAT, OVERFLOW = ("data", "format"), ("data", "overflow")
+PAGED = ("paged-adamw", "paged-adamw-8bit")
+TABLES = tuple(dict.fromkeys(row.table for row in ADAPTATIONS.values() if row.table))  # of [train], for adapters
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two keys, the values of each that cannot hold together (ANY: whatever it is), and why."""
+
+    one: tuple[str, ...]
+    one_values: Values
+    other: tuple[str, ...]
+    other_values: Values
+    why: str
+    help: str
+    code: str = "E0401"
+
+
+def clashes(written: Written) -> Iterator[Diagnostic]:
+    """Two keys whose values cannot hold together."""
+    for clash in CLASHES:
+        if _holds(written, clash.one, clash.one_values) and _holds(written, clash.other, clash.other_values):
+            labels = (written.label(clash.one, clash.why), written.label(clash.other, "contradicts this"))
+            title = f"{_named(written, clash.one)} and {_named(written, clash.other)} contradict each other"
+            yield Diagnostic(clash.code, title, labels, (clash.help,))
+
+
+def _holds(written: Written, path: KeyPath, values: Values) -> bool:
+    return written.has(*path) if values is ANY else written.get(*path) in values
+
+
+def _named(written: Written, path: KeyPath) -> str:
+    value = written.get(*path)
+    return f"`{dotted(path)} = {value}`" if isinstance(value, str) else f"`{dotted(path)}`"
+
+
+def either(names: Iterable[str], mark: str = '"', last: str = "or") -> str:
+    """Names in a sentence: `"a", "b" or "c"`."""
+    *first, end = [f"{mark}{name}{mark}" for name in names]
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+# What the rows of adaptations, bases and strategies rule out.
+
+
+def _bases_of_adaptations() -> Iterator[Clash]:
+    for value in families():
+        bases = list(dict.fromkeys(row.base for row in meant_by(value)))
+        for base in (base for base in BASES if base not in bases):
+            fitting = [other for other in families() if base in {row.base for row in meant_by(other)}]
+            if meant_by(value)[0].trains_all:
+                why = f"{BASES[base].bits}-bit weights cannot be trained"
+            else:
+                why = f"{value} goes with quantization = {either(bases)}"
+            yield Clash(ADAPTATION, (value,), QUANTIZATION, (base,), why, f"use adaptation = {either(fitting)}")
+
+
+def _tables_of_adaptations() -> Iterator[Clash]:
+    for table in TABLES:
+        shaped = [value for value in families() if table in {row.table for row in meant_by(value)}]
+        help = f"remove {table}, or use adaptation = {either(shaped)}"
+        for value in (value for value in families() if value not in shaped):
+            why = f"{meant_by(value)[0].title} has no {table} adapters"
+            for place in (("train",), *(("train", stage) for stage in ADAPTED)):
+                yield Clash(ADAPTATION, (value,), (*place, table), ANY, why, help)
+
+
+def _not_on_cpu() -> Iterator[Clash]:
+    fitting = [row.name for row in STRATEGIES.values() if row.on_cpu]
+    barred = tuple(row.name for row in STRATEGIES.values() if not row.on_cpu)
+    help = f"use strategy = {either(fitting)} on a CPU"
+    yield Clash(STRATEGY, barred, GPU, ("cpu",), "runs on GPUs only", help)
+    for base in (base for base in BASES.values() if base.not_on_cpu):
+        for value in (value for value in families() if all(row.base == base.name for row in meant_by(value))):
+            help = f'use adaptation = "{meant_by(value)[0].family}" on a CPU'
+            yield Clash(ADAPTATION, (value,), GPU, ("cpu",), base.not_on_cpu, help)
+        help = "remove it: the base is then trained on as it is"
+        yield Clash(QUANTIZATION, (base.name,), GPU, ("cpu",), base.not_on_cpu, help)
+
+
+def _offloads() -> Iterator[Clash]:
+    for value in (value for value in OFFLOADS if value != "none"):
+        able = [row.name for row in STRATEGIES.values() if value in row.offloads]
+        unable = tuple(name for name in STRATEGIES if name not in able)
+        why, help = f"only {either(able, '', 'and')} can offload", f"use strategy = {either(able)}"
+        yield Clash(OFFLOAD, (value,), STRATEGY, unable, why, help)
+        yield Clash(OFFLOAD, (value,), GPU, ("cpu",), "there is no GPU to offload from", "remove offload")
+
+
+# What the rows of methods rule out, for a task and for the method that alignment.method names.
+
+Had = Callable[[str, str | None], Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value of goal.task, or of alignment.method within a task."""
+
+    task: str
+    method: str | None  # None: the task alone
+
+    @property
+    def path(self) -> KeyPath:
+        return TASK if self.method is None else METHOD
+
+    @property
+    def values(self) -> tuple[str]:
+        return (self.task if self.method is None else self.method,)
+
+    @property
+    def noun(self) -> str:
+        return "this task" if self.method is None else "this method"
+
+    def help(self, methods: Iterable[Method], otherwise: str) -> str:
+        """The line that chooses one of the methods, where there is one to choose; or what else can be done."""
+        names = dict.fromkeys(row.task if self.method is None else row.alignment for row in methods)
+        choices = [name for name in names if name]
+        return f"use {self.path[-1]} = {either(choices)}, or {otherwise}" if choices else otherwise
+
+
+def _barred(everything: Iterable[str], had: Had) -> Iterator[tuple[Choice, str]]:
+    """What a task has no use for, and what the method that is named has none for though its task has."""
+    for task in tasks():
+        known = [name for name in everything if name in had(task, None)]
+        yield from ((Choice(task, None), name) for name in everything if name not in known)
+        named = [row.alignment for row in methods_of(task) if row.alignment]
+        for method in ("none", *named) if named else ():
+            yield from ((Choice(task, method), name) for name in known if name not in had(task, method))
+
+
+def _last(task: str, named: str | None) -> tuple[Method, ...]:
+    """The methods that can fulfil the task; those of the task where none of them is to run."""
+    return methods_of(task, named) or methods_of(task)
+
+
+def _able(task: str, named: str | None) -> list[Adaptation]:
+    return [
+        row for name, row in ADAPTATIONS.items() if any(name in method.adaptations for method in _last(task, named))
+    ]
+
+
+def _adaptations_of_methods() -> Iterator[Clash]:
+    def values(task: str, named: str | None) -> list[str]:
+        return [value for value in families() if any(row in meant_by(value) for row in _able(task, named))]
+
+    def bases(task: str, named: str | None) -> list[str]:
+        return [row.base for row in _able(task, named)]
+
+    def tables(task: str, named: str | None) -> list[str]:
+        return [row.table for row in _able(task, named)]
+
+    def clash(key: KeyPath, values: tuple[str, ...], choice: Choice) -> Clash:
+        why = _last(choice.task, choice.method)[0].adaptations_because
+        return Clash(key, values, choice.path, choice.values, why, "remove it")
+
+    yield from (clash(ADAPTATION, (name,), choice) for choice, name in _barred(families(), values))
+    yield from (clash(QUANTIZATION, (name,), choice) for choice, name in _barred(BASES, bases))
+    yield from (clash(("train", name), ANY, choice) for choice, name in _barred(TABLES, tables))
+
+
+def _stages_of_tasks() -> Iterator[Clash]:
+    def names(task: str, named: str | None) -> list[str]:
+        return [row.name for row in stages_of(task, named)]
+
+    for choice, stage in _barred(METHODS, names):
+        why = f"{choice.noun} has no such stage"
+        yield Clash(("train", stage), ANY, choice.path, choice.values, why, "remove it")
+
+
+def _sections_of_tasks() -> Iterator[Clash]:
+    def names(task: str, named: str | None) -> list[str]:
+        return [row.section for row in _last(task, named)]
+
+    own = [section for section in SECTIONS if section != COMMON_SECTION]
+    for choice, section in _barred(own, names):
+        why = f"{choice.noun} does not read it"
+        help = choice.help((row for row in METHODS.values() if row.section == section), f"remove {section}")
+        yield Clash(("data", section), ANY, choice.path, choice.values, why, help)
+
+
+def _formats_of_tasks() -> Iterator[Clash]:
+    def names(task: str, named: str | None) -> tuple[str, ...]:
+        return formats_of(stages_of(task, named))
+
+    for choice, format in _barred(ROW_FORMATS, names):
+        why = f"{choice.noun} takes {either(names(choice.task, choice.method), '')} rows"
+        help = choice.help((row for row in METHODS.values() if format in row.formats), "use other rows")
+        yield Clash(FORMAT, (format,), choice.path, choice.values, why, help)
+
+
+def _alignment_of_tasks() -> Clash:
+    aligned = {row.task for row in METHODS.values() if row.alignment or row.own}
+    help = f"use task = {either(task for task in tasks() if task in aligned)}, or remove [alignment]"
+    others = tuple(task for task in tasks() if task not in aligned)
+    return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
+
+
+def _formats_to_split() -> Clash:
+    whole = tuple(row.name for row in ROW_FORMATS.values() if not row.splits)
+    return Clash(OVERFLOW, ("split",), FORMAT, whole, WHY_NOT_SPLIT, 'use overflow = "drop" or "truncate"')
+
+
+_TEXTS = " and ".join(row.means for row in ROW_FORMATS.values() if row.splits)
+WHY_NOT_SPLIT = f"only {_TEXTS} can be split into several examples"
+
+CLASHES: tuple[Clash, ...] = (
+    *_bases_of_adaptations(),
+    *_tables_of_adaptations(),
+    *_adaptations_of_methods(),
+    *_offloads(),
+    *_not_on_cpu(),
+    Clash(OPTIMIZER, PAGED, GPU, ("cpu",), "a CPU has nowhere to page to", 'use optimizer = "adamw" on a CPU'),
+    Clash(ACTIVATIONS, (True,), GPU, ("cpu",), "there is no GPU to offload from", "remove activation_offload"),
+    Clash(EVERY, ANY, RECOMPUTE, (False,), "it says which layers are recomputed", "remove one of them"),
+    Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it is recomputed layers whose inputs wait", "remove one of them"),
+    Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
+    Clash(
+        ATTENTION,
+        ("flash_attention_2",),
+        GPU,
+        ("cpu",),
+        "flash-attn needs a GPU",
+        'use attention = "sdpa"',
+        code="E0405",
+    ),
+    Clash(
+        ATTENTION,
+        ("flash_attention_2",),
+        PRECISION,
+        ("fp32",),
+        "flash-attn computes in fp16 and bf16 only",
+        'use attention = "sdpa"',
+        code="E0405",
+    ),
+    *_sections_of_tasks(),
+    _alignment_of_tasks(),
+    *_stages_of_tasks(),
+    *_formats_of_tasks(),
+    _formats_to_split(),
+)
+
+
+def foreign_keys(written: Written) -> Iterator[Diagnostic]:
+    """A key of [alignment], and its value, are those of the method that runs."""
+    task, named = written.get(*TASK), written.get(*METHOD)
+    if not any(row.own for row in methods_of(task)):
+        return
+    for key, value in (written.get("alignment") or {}).items():
+        if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in methods_of(task, named)):
+            other = METHOD if written.has(*METHOD) else TASK
+            methods = methods_of(task, named)
+            runs = f"{either((row.name for row in methods), '')} runs" if methods else "no preference stage runs"
+            yield foreign(key, value, methods, written.value("alignment", key), written.label(other, runs))
+
+
+def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:
+    """A key of [alignment] that none of the methods can set to its value; `other` is where the methods follow from."""
+    for row in methods:
+        for own in row.own:
+            if own.key == key and own.values is None:
+                limits = f"must be more than {own.above:g} and at most {own.most:g} for {row.name}"
+                return Diagnostic("E0205", f"`alignment.{key}` is {value:g}", (Label(at, limits), other))
+    owners = [row for row in METHODS.values() if row.can_set(key, value)]
+    shown = f' = "{value}"' if isinstance(value, str) else ""
+    names = either((row.name for row in owners), "")
+    title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"only {names} has it")
+    choices = [row.alignment for row in owners if row.alignment]
+    help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
+    return Diagnostic("E0401", title, (label, other), (help,))

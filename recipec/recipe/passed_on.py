@@ -1,0 +1,179 @@
+"""What a recipe hands on as it is: keywords of the trainer and variables of the environment."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from keyword import iskeyword
+from typing import Any
+
+from recipec.axes import METHODS
+from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.recipe.document import Written
+from recipec.recipe.locate import KeyPath, dotted
+
+# Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
+DECIDED_ARGUMENTS: dict[str, str] = {
+    "learning_rate": "train.learning_rate",
+    "num_train_epochs": "train.epochs",
+    "max_steps": "train.max_steps",
+    "per_device_train_batch_size": "train.micro_batch_size",
+    "per_device_eval_batch_size": "",
+    "gradient_accumulation_steps": "train.global_batch_size",
+    "lr_scheduler_type": "train.schedule",
+    "lr_scheduler_kwargs": "train.schedule",
+    "warmup_steps": "train.warmup",
+    "weight_decay": "train.weight_decay",
+    "adam_beta1": "",
+    "adam_beta2": "",
+    "adam_epsilon": "",
+    "max_grad_norm": "train.max_grad_norm",
+    "optim": "train.optimizer",
+    "optim_args": "train.optimizer",  # a momentum of SGD, say, is memory that the plan would not have
+    "optim_target_modules": "train.optimizer",
+    "bf16": "train.precision",
+    "fp16": "train.precision",
+    "tf32": "train.precision",
+    "use_cpu": "hardware.gpu",
+    "activation_checkpointing": "train.activation_checkpointing",
+    "gradient_checkpointing": "train.activation_checkpointing",
+    "activation_checkpointing_kwargs": "train.recompute_every",
+    "gradient_checkpointing_kwargs": "train.recompute_every",
+    "max_length": "data.max_length",
+    "packing": "train.packing",
+    "packing_strategy": "train.packing",
+    "seed": "recipe.seed",
+    "data_seed": "recipe.seed",
+    "output_dir": "",
+    "eval_strategy": "train.eval_every",
+    "eval_steps": "train.eval_every",
+    "eval_on_start": "",
+    "save_strategy": "train.save_every",
+    "save_steps": "train.save_every",
+    "save_total_limit": "train.keep_checkpoints",
+    "load_best_model_at_end": "",
+    "metric_for_best_model": "",
+    "greater_is_better": "",
+    "logging_steps": "",
+    "logging_nan_inf_filter": "",
+    "report_to": "track.to",
+    "run_name": "track.run",
+    "project": "track.project",
+    "dataset_num_proc": "",
+    "dataloader_num_workers": "",
+    "dataloader_pin_memory": "",
+    "dataloader_prefetch_factor": "",
+    "dataloader_persistent_workers": "",
+    "train_sampling_strategy": "",
+    "assistant_only_loss": "",
+    "completion_only_loss": "",
+    "remove_unused_columns": "",
+    "beta": "alignment.beta",
+    "loss_type": "alignment.loss",
+    "label_smoothing": "alignment.loss",
+    "disable_dropout": "train.lora",
+    "chat_template_path": "data.template",
+    "router_aux_loss_coef": "",
+    "torch_compile": "train.compile",
+    "model_init_kwargs": "",
+    "deepspeed": "train.strategy",
+    "fsdp": "train.strategy",
+    "fsdp_config": "train.strategy",
+    "accelerator_config": "train.strategy",
+    "ddp_find_unused_parameters": "",
+}
+
+# Variables that the launcher sets for each process: a fixed value would make the ranks collide.
+LAUNCHER_VARIABLES = frozenset(
+    (
+        *("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+        *("MASTER_ADDR", "MASTER_PORT", "NPROC_PER_NODE", "NNODES", "DATA_ROOT"),
+    )
+)
+LAUNCHER_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "DEEPSPEED_")
+
+
+_TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in METHODS))
+
+
+def decided_arguments(written: Written) -> Iterator[Diagnostic]:
+    """A keyword that recipec decides would contradict the decision."""
+    for path, name, _ in _arguments(written):
+        if name in DECIDED_ARGUMENTS:
+            label = Label(written.key(*path), "recipec sets this keyword")
+            home = DECIDED_ARGUMENTS[name]
+            help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
+            yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
+
+
+def unusable_arguments(written: Written) -> Iterator[Diagnostic]:
+    """A keyword is one that Python takes; its value a scalar, a list of scalars or a flat table."""
+    for path, name, value in _arguments(written):
+        if not _is_keyword_argument(name):
+            label = Label(written.key(*path), "must be an ASCII name, and none that Python keeps for itself")
+            yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,))
+        else:
+            yield from _unusable(written, path, value, depth=0)
+
+
+def _is_keyword_argument(name: str) -> bool:
+    """Whether `Config(name=...)` is Python; names outside ASCII are out, Python reads some of them as other names."""
+    return name.isascii() and name.isidentifier() and not iskeyword(name) and name not in ("self", "__debug__")
+
+
+def _unusable(written: Written, path: KeyPath, value: Any, depth: int) -> Iterator[Diagnostic]:
+    if isinstance(value, dict | list):
+        if depth > 0:
+            message = "must be text, a number, true or false"
+            yield Diagnostic("E0202", f"`{dotted(path)}` is nested too deeply", (written.label(path, message),))
+            return
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unusable(written, (*path, key), entry, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Diagnostic("E0205", f"`{dotted(path)}` is {value}", (written.label(path, "must be a finite number"),))
+    elif not isinstance(value, str | int | float):
+        message = "expected text, a number, true or false"
+        yield Diagnostic("E0202", f"`{dotted(path)}` is a date or time", (written.label(path, message),))
+
+
+def _arguments(written: Written) -> Iterator[tuple[KeyPath, str, Any]]:
+    for table in _TABLES:
+        for name, value in (written.get(*table) or {}).items():
+            yield (*table, name), name, value
+
+
+_SECRET_NAME = re.compile(r"(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+_SECRET_VALUE = re.compile(r"\b(hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{20,})\b")
+
+
+def secrets(written: Written) -> Iterator[Diagnostic]:
+    """Tokens are read from the environment of whoever runs; a recipe is shared."""
+    for name, value in _environment(written):
+        if _SECRET_NAME.search(name.upper()) or _SECRET_VALUE.search(value):
+            label = Label(_veiled(written, name), "would be copied into every bundle")
+            help = (f"remove it and set {name} in the environment before the run", "if it was shared, revoke it")
+            yield Diagnostic("E0406", f"`{name}` is a secret", (label,), help)
+
+
+def _veiled(written: Written, name: str) -> Place:
+    """Return the place of a variable's name, its line without the value: diagnostics end up in logs."""
+    key, value = written.key("launch", "env", name), written.value("launch", "env", name)
+    lines = key.text.split("\n")
+    lines[value.span.line - 1] = lines[value.span.line - 1][: value.span.col - 1] + '"…"'
+    return Place(key.file, key.span, "\n".join(lines))
+
+
+def reserved_variables(written: Written) -> Iterator[Diagnostic]:
+    """The launcher gives each process its own value of these."""
+    for name, _ in _environment(written):
+        if name in LAUNCHER_VARIABLES or name.startswith(LAUNCHER_PREFIXES):
+            label = Label(written.key("launch", "env", name), "set for each process by the launcher")
+            help = "remove it; the launch script honours NPROC_PER_NODE and NNODES from the environment"
+            yield Diagnostic("E0407", f"`{name}` cannot be set in a recipe", (label,), (help,))
+
+
+def _environment(written: Written) -> Iterator[tuple[str, str]]:
+    for name, value in (written.get("launch", "env") or {}).items():
+        if isinstance(value, str):
+            yield name, value

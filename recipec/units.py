@@ -1,0 +1,57 @@
+"""Values as people read them: numbers, sizes, times, money and counts. The one home of such printers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+GIB = 2**30
+
+
+def number(value: float) -> str:
+    """A number as papers write it: 2e-4, 0.03, 64."""
+    if not 0 < abs(value) < 1e-2:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 step", "2,000 steps"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def value_text(value: Any) -> str:
+    """A decision's value: 3e-4, yes, all-linear, q_proj + v_proj, -."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list | tuple):
+        return " + ".join(value_text(entry) for entry in value) or "none"
+    return str(value)
+
+
+def gib(size_bytes: int) -> str:
+    """A size: "20.9 GiB"."""
+    return f"{size_bytes / GIB:,.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A time in its two leading units: "44 s", "12 min", "3 h 20 min", "2 d 4 h"."""
+    minutes, hours = round(seconds / 60), round(seconds / 3600)
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.2g} s"
+    if minutes < 100:
+        return f"{minutes} min"
+    if hours < 48:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def usd(amount: float | None) -> str:
+    """An amount of money, or that none is known."""
+    return "unknown" if amount is None else f"${amount:,.2f}"

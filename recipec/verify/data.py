@@ -1,0 +1,151 @@
+"""The data that a bundle is run on: a sample of the user's own where it is at hand, else synthetic rows, as files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from recipec.verify.bundle import Bundle
+from recipec.verify.rows import NoSample, Row, StageData, bundle_data, sample_rows
+
+_FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
+
+
+@dataclass(slots=True)
+class PlacedData:
+    """What was put under the private data root."""
+
+    description: str
+    texts: list[str] = field(default_factory=list)  # for the stand-in's tokenizer
+    hub: dict[str, str] = field(default_factory=dict)
+
+
+def place_data(bundle: Bundle, root: Path, hub_root: Path, rows: int) -> PlacedData:
+    """Write `rows` rows for every source of the bundle below `root`, those of the hub below `hub_root`."""
+    try:
+        data = bundle_data(bundle.root / "prepare_data.py")
+    except (OSError, ValueError, KeyError) as error:
+        raise NoSample(f"prepare_data.py: {error}") from error
+    own = _own_root()
+    placed = PlacedData(f"{rows} synthetic rows for each source")
+    for stage in data.stages:
+        for index, source in enumerate(stage.sources):
+            sample = _own_rows(own, source, stage, rows)
+            if sample is not None:
+                placed.description = f"up to {rows} rows of the files under DATA_ROOT, short ones"
+            sample = sample or sample_rows(stage, rows, data.split, seed=index)
+            _place(source, sample, root, hub_root, placed)
+            placed.texts += [json.dumps(row, ensure_ascii=False) for row in sample]
+    return placed
+
+
+def _own_root() -> Path | None:
+    root = os.environ.get("DATA_ROOT")
+    return Path(root) if root and Path(root).is_dir() else None
+
+
+def _own_rows(root: Path | None, source: dict, stage: StageData, count: int) -> list[Row] | None:
+    """The user's rows that are short enough for the stand-in's tokenizer; None when there are too few."""
+    if root is None or "path" not in source:
+        return None
+    files = sorted(root.glob(source["path"]))
+    most = 3 * stage.max_length  # characters: the small vocabulary spends a token on few of them
+    short = [row for row in read_rows(files, 20 * count) if len(json.dumps(row, default=str)) <= most]
+    return short[:count] if len(short) >= _FEWEST_OWN_ROWS else None
+
+
+def _place(source: dict, rows: list[Row], root: Path, hub_root: Path, placed: PlacedData) -> None:
+    if "hub" in source:
+        path = hub_root / f"{source['hub'].replace('/', '--')}.jsonl"
+        placed.hub[source["hub"]] = str(path)
+    else:
+        try:
+            path = root / local_path(source["path"])
+        except ValueError as error:
+            raise NoSample(str(error)) from error
+    if not path.exists():
+        write_rows(path, rows)
+
+
+def local_path(pattern: str) -> str:
+    """A file name that a path or glob of the recipe matches; raises ValueError for one outside the data root."""
+    path = PurePosixPath(pattern)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{pattern} is outside the data root")
+    return "/".join("" if part == "**" else _literal(part) for part in path.parts).strip("/").replace("//", "/")
+
+
+def _literal(part: str) -> str:
+    """A name that a glob matches: the first of [..], anything for * and ?."""
+    text = ""
+    while part:
+        if part[0] == "[" and "]" in part:
+            text, part = text + part[1], part.partition("]")[2]
+        else:
+            text, part = text + {"*": "sample", "?": "x"}.get(part[0], part[0]), part[1:]
+    return text
+
+
+def write_rows(path: Path, rows: Sequence[Row]) -> None:
+    """Write rows as the file's ending says: .jsonl, .json, .csv, .parquet, or .txt with one document a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writers = {".jsonl": _write_jsonl, ".json": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}
+    writers.get(path.suffix, _write_text)(path, rows)
+
+
+def _write_jsonl(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+
+
+def _write_csv(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
+    from datasets import Dataset
+
+    Dataset.from_list(list(rows)).to_parquet(path)
+
+
+def _write_text(path: Path, rows: Sequence[Row]) -> None:
+    """A folder of documents: the first is `path` itself, the others stand beside it where a glob finds them."""
+    for index, row in enumerate(rows):
+        target = path if index == 0 else path.with_name(f"{path.stem}{index}{path.suffix}")
+        target.write_text(" ".join(str(value) for value in row.values()) + "\n", encoding="utf-8")
+
+
+def read_rows(files: Iterable[Path], limit: int) -> list[Row]:
+    """Up to `limit` rows from the beginning of each file."""
+    return [row for file in files for row in islice(_rows(file, limit), limit)]
+
+
+def _rows(path: Path, limit: int) -> Iterable[Row]:
+    if path.suffix in (".jsonl", ".json"):
+        return _json_rows(path)
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as file:
+            return list(islice(csv.DictReader(file), limit))
+    if path.suffix == ".parquet":
+        from datasets import Dataset
+
+        return Dataset.from_parquet(str(path)).take(limit).to_list()
+    return [{"text": path.read_text(encoding="utf-8")}]
+
+
+def _json_rows(path: Path) -> Iterable[Row]:
+    """Rows of a JSON array, or one row a line."""
+    with path.open(encoding="utf-8") as file:
+        if file.read(1) == "[":
+            file.seek(0)
+            yield from json.load(file)
+            return
+        file.seek(0)
+        yield from (json.loads(line) for line in file if line.strip())

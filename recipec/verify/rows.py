@@ -1,0 +1,274 @@
+"""The rows that a bundle reads, told from its own prepare_data.py, and synthetic ones that are easy to learn."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recipec.axes import ROW_FORMATS, Role, RowFormat
+from recipec.verify.bundle import assigned, function, literal_keywords
+
+Row = dict[str, Any]
+
+
+class NoSample(Exception):
+    """The bundle's data cannot be stood in for: the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitColumn:
+    """The column that rows are split by, where the recipe names one."""
+
+    column: str
+    classes: bool  # every class goes to both sides, so that there must be few of them
+
+
+@dataclass(frozen=True, slots=True)
+class StageData:
+    """What one stage reads."""
+
+    stage: str
+    format: str  # a row of recipec.axes.row_formats
+    columns: Mapping[str, str]  # role -> column
+    content: str  # of turns: strings | messages | from-value
+    sources: tuple[Mapping[str, Any], ...]  # as prepare_data.py writes them, of all splits
+    max_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class BundleData:
+    """What the whole bundle reads."""
+
+    stages: tuple[StageData, ...]
+    split: SplitColumn | None
+
+
+def bundle_data(script: Path) -> BundleData:
+    """The data that the prepare_data.py at `script` reads; raises ValueError when its stages cannot be told."""
+    stages = assigned(script, "STAGES")
+    if not isinstance(stages, ast.List):
+        raise ValueError(f"{script.name} has no list STAGES")
+    calls = [node for node in stages.elts if isinstance(node, ast.Call)]
+    return BundleData(tuple(_stage(script, literal_keywords(call)) for call in calls), _split(script))
+
+
+def _stage(script: Path, given: Mapping[str, Any]) -> StageData:
+    name = given["format"]
+    converter = _converter(script, name)
+    if name not in ROW_FORMATS or converter is None:
+        raise ValueError(f"{script.name} has no converter for {name} rows that is known here")
+    columns = columns_of(ROW_FORMATS[name], flows(converter), converter.name)
+    content = _content(ROW_FORMATS[name], converter, "apply_chat_template" in script.read_text(encoding="utf-8"))
+    sources = [source for part in ("train", "eval", "test") for source in given.get(part) or ()]
+    return StageData(given["name"], name, columns, content, tuple(sources), given["max_length"])
+
+
+def _converter(script: Path, format: str) -> ast.FunctionDef | None:
+    """The function that CONVERTERS names for a format."""
+    table = assigned(script, "CONVERTERS")
+    pairs = zip(table.keys, table.values, strict=True) if isinstance(table, ast.Dict) else ()
+    names = (value.id for key, value in pairs if _constant(key) == format and isinstance(value, ast.Name))
+    return next((function(script, name) for name in names), None)
+
+
+def columns_of(format: RowFormat, made: Mapping[str, Sequence[str]], converter: str) -> dict[str, str]:
+    """Role -> column of what a converter makes; raises ValueError where a role or a column is left over.
+
+    What is required is told first: a column that holds the beginning of an answer is the answer's.
+    """
+    columns: dict[str, str] = {}
+    for role in sorted(format.roles, key=lambda role: not role.required):
+        free = [column for column in made.get(role.becomes, ()) if column not in columns.values()]
+        if free:
+            columns[role.name] = min(free, key=lambda column: _strangeness(column, role, format))
+        elif role.required:
+            raise ValueError(f"{converter} reads no column for the {role.name} of {format.name} rows")
+    if unknown := {column for read in made.values() for column in read} - set(columns.values()):
+        raise ValueError(f"{converter} reads {', '.join(sorted(unknown))}, which {format.name} rows do not have")
+    return {role.name: columns[role.name] for role in format.roles if role.name in columns}
+
+
+def _strangeness(column: str, role: Role, format: RowFormat) -> int:
+    """0 for a usual name of the role, 1 for a name that is nobody's, 2 for the usual name of another role."""
+    return 0 if column in role.aliases else 1 + any(column in other.aliases for other in format.roles)
+
+
+def flows(converter: ast.FunctionDef) -> dict[str, list[str]]:
+    """The keys of the dictionary that a converter returns, and the columns of its row that go into each.
+
+    Columns stand in the order in which the text reads them; raises ValueError where no dictionary is returned.
+    """
+    row = converter.args.args[0].arg
+    made: dict[str, list[str]] = {}  # name -> the columns that it was made from
+    values: dict[str, ast.expr] = {}  # name -> what it was last assigned
+    found: dict[str, list[str]] = {}
+    for statement in _statements(converter.body):
+        for name, value in _assignments(statement):
+            before = made.get(name, []) if isinstance(statement, ast.AugAssign) else []
+            made[name], values[name] = [*before, *_read(value, row, made)], value
+        for key, value in _returned(statement, values, converter.name):
+            found.setdefault(key, []).extend(_read(value, row, made))
+    return {key: list(dict.fromkeys(columns)) for key, columns in found.items()}
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement of a function in the order of its text."""
+    for node in body:
+        yield node
+        for block in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(node, block, ()))
+
+
+def _assignments(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a statement assigns, each with its value."""
+    if not isinstance(statement, ast.Assign | ast.AugAssign):
+        return
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    paired = isinstance(statement.value, ast.Tuple) and len(statement.value.elts) == len(names)
+    values = statement.value.elts if paired else [statement.value] * len(names)
+    yield from ((name.id, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name))
+
+
+def _returned(statement: ast.stmt, values: Mapping[str, ast.expr], converter: str) -> Iterator[tuple[str, ast.expr]]:
+    """The keys and values of the dictionary that a statement returns, also by its name."""
+    if not isinstance(statement, ast.Return):
+        return
+    value = values.get(statement.value.id) if isinstance(statement.value, ast.Name) else statement.value
+    if not isinstance(value, ast.Dict):
+        raise ValueError(f"{converter} does not return a dictionary of columns")
+    yield from ((str(_constant(key)), part) for key, part in zip(value.keys, value.values, strict=True))
+
+
+def _read(node: ast.expr, row: str, made: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns of `row` in an expression, directly or through names that were made from them."""
+    found: list[tuple[int, int, str]] = []
+    for part in ast.walk(node):
+        key = _constant(_row_key(part, row))
+        columns = [key] if isinstance(key, str) else made.get(part.id, ()) if isinstance(part, ast.Name) else ()
+        found += [(part.lineno, part.col_offset, column) for column in columns]
+    return [column for _, _, column in sorted(found, key=lambda place: place[:2])]
+
+
+def _row_key(node: ast.AST, row: str) -> ast.expr | None:
+    """What stands in row[…] or row.get(…)."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == row:
+        return node.slice
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        owner = node.func.value
+        return node.args[0] if isinstance(owner, ast.Name) and owner.id == row and node.args else None
+    return None
+
+
+def _constant(node: ast.AST | None) -> Any:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _content(format: RowFormat, converter: ast.FunctionDef, renders: bool) -> str:
+    """How turns are written: a converter that builds messages is given strings."""
+    held = {content for role in format.roles for content in role.holds}
+    keys = {_constant(node.slice) for node in ast.walk(converter) if isinstance(node, ast.Subscript)}
+    builds = any(
+        _constant(key) == "role" for node in ast.walk(converter) if isinstance(node, ast.Dict) for key in node.keys
+    )
+    if "from-value" in held and "from" in keys:
+        return "from-value"
+    return "messages" if "messages" in held and ("strings" not in held or (renders and not builds)) else "strings"
+
+
+def _split(script: Path) -> SplitColumn | None:
+    column = assigned(script, "SPLIT_BY")
+    if not isinstance(column, ast.Constant):
+        return None
+    return SplitColumn(column.value, "stratify_by_column" in script.read_text(encoding="utf-8"))
+
+
+_SUBJECTS = ["apple", "boat", "candle", "door", "engine", "forest", "garden", "island", "jacket", "lamp"]
+_VERBS = ["opens", "closes", "carries", "follows", "finds", "leaves", "lifts", "moves", "paints", "washes"]
+_OBJECTS = ["bridge", "castle", "drum", "elephant", "feather", "glass", "hammer", "ink", "ladder", "mirror"]
+_GOOD, _BAD = ["certainly", "gladly", "warmly", "clearly", "kindly"], ["never", "badly", "coldly", "vaguely", "rudely"]
+_TOKENS_PER_SENTENCE = 16  # with the stand-in's small vocabulary, chat markers not counted
+
+
+def sample_rows(data: StageData, count: int, split: SplitColumn | None, seed: int = 0) -> list[Row]:
+    """`count` rows with different questions; the same seed gives the same rows. Raises NoSample."""
+    rng = random.Random(f"{data.stage} {seed}")
+    rows = [_row(data, Example(data, index, rng)) for index in range(count)]
+    if split:
+        for index, row in enumerate(rows):
+            row[split.column] = f"2024-01-{1 + (index % 4 if split.classes else index // 8 % 28):02d}"
+    return rows
+
+
+def _row(data: StageData, example: Example) -> Row:
+    """The example in the columns of the user's rows."""
+    for role in data.columns:
+        if not hasattr(example, role):
+            raise NoSample(f"nothing is known to write as the {role} of {data.format} rows")
+    return {column: getattr(example, role)() for role, column in data.columns.items()}
+
+
+class Example:
+    """A question, a right and a wrong answer. One method for each role that a column can have, by its name."""
+
+    def __init__(self, data: StageData, index: int, rng: random.Random) -> None:
+        self._data, self._rng = data, rng
+        self._question = f"{_sentence(rng)} number {index}"
+        self._right = "label" not in data.columns or index % 2 == 0  # whether its one answer is the right one
+
+    def text(self) -> str:
+        sentences = max(1, min(6, self._data.max_length // (2 * _TOKENS_PER_SENTENCE)))
+        return ". ".join([self._question, *(_sentence(self._rng) for _ in range(sentences - 1))])
+
+    def instruction(self) -> str:
+        return self._question
+
+    def input(self) -> str:
+        return self._rng.choice(("", "shortly"))
+
+    def output(self) -> str:
+        return self._answer(_GOOD)
+
+    def messages(self) -> list[Row]:
+        turns = [("user", self._question), ("assistant", self._answer(_GOOD))]
+        if self._data.content == "from-value":
+            people = {"user": "human", "assistant": "gpt"}
+            return [{"from": people[role], "value": text} for role, text in turns]
+        return [{"role": role, "content": text} for role, text in turns]
+
+    def prompt(self) -> Any:
+        return self._said("user", self._question)
+
+    def completion(self) -> Any:
+        return self._said("assistant", self._answer(_GOOD if self._right else _BAD))
+
+    def chosen(self) -> Any:
+        return self._after_prompt(_GOOD)
+
+    def rejected(self) -> Any:
+        return self._after_prompt(_BAD)
+
+    def label(self) -> bool:
+        return self._right
+
+    def _answer(self, words: list[str]) -> str:
+        """Words that follow from the question, so that there is something to learn."""
+        said = self._question.split()
+        return f"{words[len(self._question) % len(words)]} {said[1]} {said[-3]}"
+
+    def _after_prompt(self, words: list[str]) -> Any:
+        """An answer, behind the question where no column holds that."""
+        answer = self._said("assistant", self._answer(words))
+        implicit = ROW_FORMATS[self._data.format].implicit
+        return answer if not implicit or implicit in self._data.columns else [*getattr(self, implicit)(), *answer]
+
+    def _said(self, role: str, text: str) -> Any:
+        return [{"role": role, "content": text}] if self._data.content == "messages" else text
+
+
+def _sentence(rng: random.Random) -> str:
+    return f"the {rng.choice(_SUBJECTS)} {rng.choice(_VERBS)} the {rng.choice(_OBJECTS)}"

@@ -1,0 +1,162 @@
+"""The launch script, read as a shell reads it: every stage starts on its nodes with its processes and devices.
+
+Bash evaluates the script with functions in place of the programs (reader.sh): they note how they were called. Nothing
+of the bundle is started; the recipe's own `launch.setup` lines are evaluated too, without any program on the path.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os.path import abspath
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from recipec.verify.bundle import Bundle, BundleStage
+from recipec.verify.report import VerifyReport
+
+SCRIPT = "launch/local.sh"
+READER = Path(__file__).with_name("reader.sh")
+_LIMIT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One call of a program: a Python script, by itself or through accelerate."""
+
+    program: str  # python | accelerate
+    devices: tuple[str, ...]  # that it is limited to; empty: it sees all
+    options: Mapping[str, str]  # of accelerate launch, without their dashes
+    script: str  # relative to the bundle, as are the options that name its files
+
+
+def check_launch(bundle: Bundle, report: VerifyReport) -> None:
+    """Hold the script to every stage of the plan; a bundle without one is launched some other way."""
+    if not (bundle.root / SCRIPT).is_file():
+        return
+    try:
+        problems = launch_problems(bundle)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        problems = [f"{SCRIPT} cannot be read: {error}"]
+    report.add(f"{SCRIPT} starts every stage as planned", problems)
+
+
+def launch_problems(bundle: Bundle) -> list[str]:
+    """Every difference between what the script starts on each node and the plan."""
+    return [problem for node in range(bundle.machines) for problem in _problems_on(bundle, node)]
+
+
+def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[Start]:
+    """What the script starts on a node, in order; `told` are variables that a user sets."""
+    bash, root = shutil.which("bash") or "bash", abspath(bundle.root)
+    place = {"NODE_RANK": str(node), "MASTER_ADDR": "first"} if bundle.machines > 1 else {}
+    with TemporaryDirectory(prefix="recipec-launch-") as folder:
+        notes = Path(folder, "notes")
+        notes.touch()
+        environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER), "NOTES": str(notes)}
+        subprocess.run(
+            [bash, f"{root}/{SCRIPT}"],
+            env=environment | place | dict(told),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LIMIT_SECONDS,
+            check=False,
+        )
+        words = notes.read_text(encoding="utf-8", errors="replace").split("\0")[:-1]
+    return list(_noted([word.removeprefix(f"{root}/") for word in words]))
+
+
+def _noted(words: list[str]) -> Iterator[Start]:
+    """The calls in the notes: a count, the visible devices, then so many words."""
+    while words:
+        count, devices, *rest = words
+        (program, *arguments), words = rest[: int(count)], rest[int(count) :]
+        yield Start(program, tuple(filter(None, devices.split(","))), *_told(arguments))
+
+
+def _told(arguments: list[str]) -> tuple[dict[str, str], str]:
+    """The options up to the script, and the script; an option without a value is empty."""
+    options: dict[str, str] = {}
+    name = ""
+    for word in arguments:
+        if word.startswith("--"):
+            name, _, value = word.removeprefix("--").partition("=")
+            options[name] = value
+        elif word.endswith(".py"):
+            return options, word
+        else:
+            options[name] = word
+    return options, ""
+
+
+def _problems_on(bundle: Bundle, node: int) -> Iterator[str]:
+    found = starts(bundle, node, {})
+    scripts = {f"{stage.folder}train.py": stage for stage in bundle.stages}
+    trained = [scripts[start.script].name for start in found if start.script in scripts]
+    planned = [stage.name for stage in bundle.stages if node < _nodes(stage)]
+    if trained != planned:
+        yield f"node {node} trains {', '.join(trained) or 'nothing'}, planned: {', '.join(planned) or 'nothing'}"
+        return
+    for start in found:
+        if stage := scripts.get(start.script):
+            yield from (
+                f"{stage.name} on node {node}: {problem}" for problem in _differences(bundle, stage, node, start)
+            )
+
+
+def _nodes(stage: BundleStage) -> int:
+    return -(-stage.choice["world_size"] // stage.decisions["gpus_per_node"])
+
+
+def _differences(bundle: Bundle, stage: BundleStage, node: int, start: Start) -> Iterator[str]:
+    row = stage.spreads
+    program = "accelerate" if row.distributed else "python"
+    if start.program != program:
+        yield f"it is started by {start.program}, planned: {program}"
+    elif row.distributed:
+        yield from _option_problems(stage, node, start)
+        yield from _config_problems(bundle, stage, start)
+    yield from _device_problems(stage, start)
+
+
+def _option_problems(stage: BundleStage, node: int, start: Start) -> Iterator[str]:
+    planned = {"num_machines": _nodes(stage), "machine_rank": node, "num_processes": stage.choice["world_size"]}
+    if stage.spreads.groups:
+        mesh = stage.choice["mesh"]
+        planned |= {f"parallelism_config_dp_{name}_size": mesh[name] for name in ("shard", "replicate")}
+    for name, value in planned.items():
+        if start.options.get(name) != str(value):
+            yield f"--{name} is {start.options.get(name)}, planned: {value}"
+
+
+def _config_problems(bundle: Bundle, stage: BundleStage, start: Start) -> Iterator[str]:
+    """The configuration of another stage could be for other numbers."""
+    import yaml
+
+    name = start.options.get("config_file", "")
+    if not (bundle.root / name).is_file():
+        yield f"--config_file {name} does not exist"
+        return
+    found: dict[str, Any] = yaml.safe_load((bundle.root / name).read_text(encoding="utf-8"))
+    planned = {"num_machines": _nodes(stage), "num_processes": stage.choice["world_size"]}
+    for key, value in planned.items():
+        if found.get(key) != value:
+            yield f"{name} has {key} {found.get(key)}, planned: {value}"
+    named = (found.get("deepspeed_config") or {}).get("deepspeed_config_file", "")
+    passed = start.options.get("deepspeed_config_file", "")
+    if passed != named:
+        yield f"--deepspeed_config_file is {passed or 'not given'}, {name} names {named or 'none'}"
+
+
+def _device_problems(stage: BundleStage, start: Start) -> Iterator[str]:
+    """One process must see one GPU: of more, the trainer would make one wrapped model."""
+    needed = -(-stage.choice["world_size"] // _nodes(stage))
+    alone = not stage.spreads.distributed
+    if alone and stage.decisions["gpu"] != "cpu" and len(start.devices) != 1:
+        yield f"it sees {len(start.devices) or 'all'} devices, planned: 1"
+    elif start.devices and len(start.devices) < needed:
+        yield f"it sees {len(start.devices)} devices of a node, planned: {needed}"

@@ -1,0 +1,13 @@
+# Read by bash before a launch script that is only looked at: every program notes how it was called and does nothing.
+# A function comes before a program of the same name, whatever the script's own commands do to the PATH.
+note() { printf '%s\0' "$#" "${CUDA_VISIBLE_DEVICES-}" "$@" >> "$NOTES"; }
+python() { note python "$@"; }
+python3() { note python "$@"; }
+accelerate() { note accelerate "$@"; }
+dirname() { printf '%s\n' "${1%/*}"; }
+# Commands of the recipe's launch.setup are for the user's machine: here they may fail.
+source() { :; }
+.() { :; }
+set() { :; }
+command_not_found_handle() { :; }
+readonly -f note python python3 accelerate dirname set

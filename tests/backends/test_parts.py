@@ -1,0 +1,93 @@
+"""Parts: imports in ruff's order, what belongs together in one place, and a file behind every row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recipec.axes import ADAPTATIONS, KINDS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.backends.adaptations import files_of
+from recipec.backends.engines import ENGINES, engine_of
+from recipec.backends.launchers import NO_SCRIPT, USUAL, launcher_for
+from recipec.backends.methods import BACKENDS, backend_of
+from recipec.backends.parts import Import, Part, import_blocks, joined, lines
+from recipec.recipe.schema import Launch
+from recipec.render.environment import templates_folder
+from recipec.render.traced import split, visible
+
+MODULES = st.sampled_from(
+    ["argparse", "os", "sys", "torch", "datasets", "transformers", "trl.experimental.kto", "peft"]
+)
+NAMES = st.sampled_from(
+    [
+        "",
+        "AutoConfig",
+        "SFTTrainer",
+        "set_seed",
+        "load_dataset",
+        "MAX_LENGTH",
+        "EarlyStoppingCallback",
+        "IA3Config",
+        "DPOConfig",
+    ]
+)
+
+
+@given(st.lists(st.builds(Import, MODULES, NAMES), min_size=1, max_size=20))
+def test_imports_are_sorted_as_ruff_sorts_them(imports: list[Import]) -> None:
+    blocks = ["\n".join(map(visible, block)) for block in import_blocks(imports) if block]
+    text = "\n\n".join(blocks) + "\n"
+    command = [str(Path(sys.executable).with_name("ruff")), "check", "--isolated", "--line-length", "120"]
+    done = subprocess.run([*command, "--select", "I", "-"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, text + done.stdout
+
+
+def test_an_import_belongs_to_all_that_need_it() -> None:
+    wanted = [Import("peft", "LoraConfig", ("adaptation",)), Import("peft", "PeftModel", ("stage",))]
+    _, [statement] = import_blocks([*wanted, *wanted])
+    assert split(statement) == ("from peft import LoraConfig, PeftModel", {1: ("adaptation", "stage")})
+
+
+def test_parts_keep_their_order() -> None:
+    first, second = (Part(before_saving=lines((name,), f"{name}()")) for name in ("model", "strategy"))
+    found = joined((first, Part(), second)).before_saving
+    assert [split(line) for line in found] == [("model()", {1: ("model",)}), ("strategy()", {1: ("strategy",)})]
+
+
+def test_every_row_has_its_file() -> None:
+    """The tables are filled when they are imported, so that a row without a file stops everything."""
+    assert BACKENDS.keys() == METHODS.keys()
+    assert ENGINES.keys() == {row.engine for row in STRATEGIES.values()}
+    folder = templates_folder()
+    needed = [f"rows/{kind.template}" for kind in KINDS.values()]
+    needed += [f"data/formats/{name.replace('-', '_')}" for name in ROW_FORMATS]
+    assert not [name for name in needed if not (folder / f"{name}.py.j2").is_file()]
+    named = {path for row in BACKENDS.values() for path in (row.skeleton, row.taught, row.measure.template)}
+    assert not [name for name in named if not (folder / name).is_file()]
+
+
+def test_a_row_without_a_file_is_not_answered_with_another_rows() -> None:
+    lora = ADAPTATIONS["lora"]
+    for find, row in (
+        (backend_of, "odds-ratio"),
+        (engine_of, "megatron"),
+        (files_of, replace(lora, family="prefix")),
+        (files_of, replace(lora, base="int2")),
+    ):
+        with pytest.raises(ModuleNotFoundError, match=r"odds_ratio|megatron|prefix|int2"):
+            find(row)
+    with pytest.raises(StopIteration):
+        launcher_for("mainframe", several_nodes=False)
+
+
+def test_every_value_of_launch_with_starts_one_node_and_several() -> None:
+    values = set(Launch.model_json_schema()["properties"]["with"]["anyOf"][0]["enum"])
+    assert {USUAL, NO_SCRIPT} <= values
+    for asked in values - {NO_SCRIPT}:
+        assert [launcher_for(asked, several_nodes=several).asked_by for several in (False, True)] == [asked] * 2

@@ -1,0 +1,110 @@
+"""The emitted rows.py of every kind of row: what it says is learned is what the row teaches."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, good, texts, with_key
+from datasets import Dataset
+from emitted_modules import load
+
+pytestmark = pytest.mark.executes
+
+TEMPLATE = Path(__file__).parents[2] / "templates" / "chat" / "plain.jinja.j2"
+SAID = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Because."}]
+# base, a row of that kind, arguments of encode, what is learned of it, what it opens with
+KINDS: dict[str, tuple[Tables, dict[str, Any], tuple[str, ...], str, str]] = {
+    "text": (BASES["text"], {"text": "A pump moves water."}, (), "A pump moves water.<end>", "A pump "),
+    "chat": (BASES["cpu"], {"messages": SAID}, (), " Because.<end>", "User: Why?\nAssistant:"),
+    "completion": (
+        BASES["lora-ddp"],
+        {"prompt": SAID[:1], "completion": SAID[1:]},
+        (),
+        " Because.<end>\n",
+        "User: Why?\nAssistant:",
+    ),
+    "pairs": (
+        BASES["dpo-full"],
+        {"prompt": SAID[:1], "chosen": SAID[1:], "rejected": [{"role": "assistant", "content": "No."}]},
+        ("rejected",),
+        " No.<end>\n",
+        "User: Why?\nAssistant:",
+    ),
+}
+
+
+@cache
+def tokenizer():
+    """One token for each byte, with the bundle's plain chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE({letter: place for place, letter in enumerate(letters)}, []))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    found = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>")
+    found.chat_template = TEMPLATE.read_text().replace("{% raw %}", "").replace("{% endraw %}", "")
+    return found
+
+
+def rows_of(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch, path: str = "rows.py") -> ModuleType:
+    script = folder / "rows.py"
+    script.write_text(texts(good(folder, recipe))[path])
+    return load(script, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_learned_is_what_the_row_teaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    recipe, row, arguments, learned, opening = KINDS[kind]
+    rows, words = rows_of(tmp_path, recipe, monkeypatch), tokenizer()
+    tokens, mask = rows.encode(row, words, *arguments)
+    assert len(tokens) == len(mask)
+    assert words.decode([token for token, counts in zip(tokens, mask, strict=True) if counts]) == learned
+    assert words.decode(rows.opening(row, words)).startswith(opening)
+    assert tokens[: len(rows.opening(row, words))] == rows.opening(row, words)
+
+
+def test_labels_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = rows_of(tmp_path, BASES["cpu"], monkeypatch), tokenizer()
+    given, learned = words("Why? ")["input_ids"], words("So.<end>\n")["input_ids"]
+    row = {"input_ids": given + learned, "labels": [-100] * len(given) + learned}
+    assert rows.trained_tokens(Dataset.from_list([row, row])) == 2 * len(learned)
+    assert rows.trained_text(row, words) == "Why? [[So.<end>\n]]"
+    assert rows.ends_with_stop(row, words), "white space behind the stop token is no answer"
+    assert not rows.ends_with_stop(row | {"labels": row["labels"][:-2]}, words)
+
+
+def test_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = rows_of(tmp_path, BASES["dpo-full"], monkeypatch), tokenizer()
+    said = {"prompt": "Why?", "chosen": "So.<end>", "rejected": "No."}
+    row = {f"{part}_ids": words(text)["input_ids"] for part, text in said.items()}
+    assert rows.trained_tokens(Dataset.from_list([row])) == 4 + 3
+    assert rows.trained_text(row, words) == "Why?\n  [[chosen]] So.<end>\n  [[rejected]] No."
+    assert rows.ends_with_stop(row, words)
+    assert not rows.ends_with_stop(row | {"chosen_ids": row["rejected_ids"]}, words)
+
+
+def test_text_has_no_turn_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(tmp_path, BASES["text"], monkeypatch)
+    assert rows.ends_with_stop({"labels": [5]}, tokenizer())
+
+
+def test_only_the_last_stage_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, "stages/1-sft/rows.py")
+    assert not hasattr(first, "encode")
+    last = rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, "stages/2-dpo/rows.py")
+    assert callable(last.encode)
+
+
+def test_evaluation_and_checks_are_the_same_for_all_kinds(tmp_path: Path) -> None:
+    """What differs between kinds of rows is in rows.py alone."""
+    chat = texts(good(tmp_path / "chat", BASES["lora-single"]))
+    turns = texts(good(tmp_path / "turns", with_key(BASES["lora-single"], "data.train", "instructions.jsonl")))
+    assert chat["rows.py"] != turns["rows.py"]
+    assert chat["evaluate.py"] == turns["evaluate.py"]
+    assert chat["preflight.py"] == turns["preflight.py"]

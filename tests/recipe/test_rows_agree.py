@@ -1,0 +1,76 @@
+"""The rows of the axes name each other rightly: what one says of another holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from recipec.axes import (
+    ADAPTATIONS,
+    BASES,
+    KINDS,
+    METHODS,
+    OFFLOADS,
+    ROW_FORMATS,
+    SECTIONS,
+    STRATEGIES,
+    families,
+    meant_by,
+    stages_of,
+    tasks,
+)
+from recipec.axes.tasks import SHARED_TASKS
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_method_names_rows_that_are_there(row) -> None:
+    assert set(row.formats) <= ROW_FORMATS.keys()
+    assert set(row.adaptations) <= ADAPTATIONS.keys()
+    assert set(row.preferred) <= set(row.adaptations)
+    assert set(row.after) <= METHODS.keys()
+    assert row.section in SECTIONS
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_method_says_why_it_does_without_an_adaptation(row) -> None:
+    assert bool(row.adaptations_because) == (set(row.adaptations) != ADAPTATIONS.keys())
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_reference_can_be_had_from_every_adaptation(row) -> None:
+    able = [ADAPTATIONS[name].reference for name in row.adaptations]
+    assert not row.has_reference or all(able)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_number_of_a_method_has_bounds_and_its_default_lies_within(row) -> None:
+    assert all(own.allows(own.value) for own in row.own)
+
+
+@pytest.mark.parametrize("row", ROW_FORMATS.values(), ids=ROW_FORMATS)
+def test_rows_of_every_format_are_for_a_method(row) -> None:
+    assert row.name in METHODS[row.usual].formats
+    assert row.kind in KINDS
+
+
+def test_a_task_of_several_methods_has_a_meaning_of_its_own() -> None:
+    shared = {task for task, count in Counter(row.task for row in METHODS.values()).items() if count > 1}
+    assert shared <= SHARED_TASKS.keys() <= tasks().keys()
+
+
+def test_what_goes_before_a_method_is_a_stage_of_its_task() -> None:
+    for row in METHODS.values():
+        assert {*row.after, row.name} <= {stage.name for stage in stages_of(row.task)}
+
+
+def test_every_adaptation_can_be_asked_for() -> None:
+    reachable = {row.name for value in families() for row in meant_by(value)}
+    assert reachable == ADAPTATIONS.keys()
+    assert {row.base for row in ADAPTATIONS.values()} == BASES.keys()
+    pairs = [(row.family, row.base) for row in ADAPTATIONS.values()]
+    assert len(pairs) == len(set(pairs))
+
+
+def test_strategies_offload_what_train_offload_can_say() -> None:
+    assert {value for row in STRATEGIES.values() for value in row.offloads} == OFFLOADS.keys() - {"none"}
