@@ -20,9 +20,7 @@ KTO = replace(
     trainer="KTOTrainer",
     config="KTOConfig",
     passes=(
-        Pass(
-            model=POLICY, sequences=1, gradient=False, gives="tokens"
-        ),  # on mismatched completions, as the reference's first
+        Pass(model=POLICY, sequences=1, gradient=False, gives="tokens"),  # mismatched, as the reference's first
         Pass(model=POLICY, sequences=1, gradient=True, gives="tokens"),
         Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),
         Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),

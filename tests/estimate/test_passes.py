@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part
 from estimate_shapes import GIB, LLAMA_8B, QWEN_HALF_B, layout
 
 from benchmarks.coming_methods import known
-from recipec.axes import METHODS, Pass
+from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu
 from recipec.estimate.flops import forward_flops, step_flops
 from recipec.estimate.links import link_of
