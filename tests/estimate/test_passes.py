@@ -70,11 +70,8 @@ def test_a_pass_before_the_learned_one_finds_nothing_waiting():
 
 
 def test_a_pass_over_fewer_sequences_needs_less(monkeypatch):
-    one = replace(
-        METHODS["dpo"],
-        name="one",
-        passes=(METHODS["dpo"].passes[0], Pass(model="reference", sequences=1, gradient=False)),
-    )
+    learned, scored = METHODS["dpo"].passes
+    one = replace(METHODS["dpo"], name="one", passes=(learned, replace(scored, sequences=1)))
     monkeypatch.setitem(METHODS, "one", one)
     both, half = (step_of(LLAMA_8B, layout(batch=4), Work(objective=name, lora=LORA)) for name in ("dpo", "one"))
     assert [step.scorings[0].tokens for step in (both, half)] == [4 * 2 * 2048, 4 * 2048]
