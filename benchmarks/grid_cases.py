@@ -9,7 +9,7 @@ from itertools import product
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
-from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
+from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 from recipec.layout import Layout, Mesh
 
 MODELS = {  # name -> what it adds
@@ -107,10 +107,10 @@ class Case:
         )
 
     @property
-    def work(self) -> Work:
+    def work(self) -> Workload:
         full = self.method == "full"
         targets = ATTENTION if self.architecture.moe else ALL_LINEAR
-        return Work(
+        return Workload(
             objective=self.trainer,
             seq_len_tokens=self.length,
             lora=None if full else LoraShape(16, targets, self.dropout),
