@@ -34,6 +34,7 @@ def _foreign(work: Workload) -> list[str]:
     """Where the code path is another than that of an emitted train.py, whose knobs are a Workload's defaults."""
     emitted = Workload(
         objective=work.objective,
+        own=work.own,
         seq_len_tokens=work.seq_len_tokens,
         lora=work.lora,
         teacher=work.teacher,
