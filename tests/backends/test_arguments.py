@@ -24,6 +24,7 @@ COMMON = {
     *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
 MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"}}
+MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
 SHAPES = {
@@ -39,6 +40,7 @@ SHAPES = {
     },
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
+    "kto": {"tf32", "activation_checkpointing_kwargs"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
@@ -222,8 +224,11 @@ def _fields(config: str) -> set[str]:
     """The annotated fields of a configuration class of the pinned stack and its parents, read without importing."""
     from importlib.util import find_spec
 
-    sources = {"SFTConfig": "trl/trainer/sft_config.py", "DPOConfig": "trl/trainer/dpo_config.py"}
-    files = [sources[config], "trl/trainer/base_config.py", "transformers/training_args.py"]
+    files = [
+        f"trl/trainer/{config.removesuffix('Config').lower()}_config.py",
+        "trl/trainer/base_config.py",
+        "transformers/training_args.py",
+    ]
     roots = {package: Path(str(find_spec(package).origin)).parents[1] for package in ("trl", "transformers")}  # type: ignore[union-attr]
     trees = [ast.parse(path.read_text()) for file in files if (path := roots[file.split("/")[0]] / file).exists()]
     return {

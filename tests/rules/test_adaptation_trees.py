@@ -153,4 +153,4 @@ def test_alignment_branch(facts, expected):
     ],
 )
 def test_stages(task, train_format, method, expected):
-    assert stages(task, train_format, method).value == expected
+    assert stages(task, train_format, None, method).value == expected

@@ -94,6 +94,7 @@ PREFIXES = (
     "DPO",
     "MODEL",
     "STRAT",
+    *dict.fromkeys(own.id.partition("-")[0] for method in METHODS.values() for own in method.own),
 )
 
 
