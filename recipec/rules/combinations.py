@@ -127,7 +127,7 @@ COMBINATIONS = (
         "BAD-014",
         "packing with a trainer that takes every example whole",
         "the trainer does not support packing and only warns about `padding_free`",
-        "TRL 1.16: of its configuration classes only SFTConfig has packing; trainer/dpo_config.py",
+        "TRL 1.16 trainer/dpo_config.py (padding_free; only SFTConfig has packing)",
         "set `train.packing = false`",
         lambda f: f.packing and f.method.packs == "never",
     ),

@@ -46,8 +46,8 @@ def _weight_of_unwanted(true_share: float | None) -> Choice:
         return Choice(1.0, _NOT_KNOWN)
     ratio = true_share / (1 - true_share)
     if ratio <= BALANCE[1]:
-        return Choice(1.0, f"{1 - true_share:.0%} of the answers are undesirable, so these are not the rarer ones")
-    because = f"only {1 - true_share:.0%} of the answers are undesirable, so each counts more"
+        return Choice(1.0, f"undesirable answers, {1 - true_share:.0%} of all, are not the rarer kind")
+    because = f"undesirable answers are rare, {1 - true_share:.0%} of all, and so weighted they balance the others"
     return Choice(float(f"{ratio / _MIDDLE:.2g}"), because, (ratio / BALANCE[1], ratio / BALANCE[0]))
 
 
@@ -58,8 +58,8 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     ratio = true_share / (1 - true_share) / undesirable_weight
     accepts = BALANCE[0] / ratio, BALANCE[1] / ratio
     if BALANCE[0] <= ratio <= BALANCE[1]:
-        return Choice(1.0, "with the weight of the undesirable answers both kinds balance", accepts)
-    because = f"{true_share:.0%} of the answers are desirable, and so weighted they balance the others"
+        return Choice(1.0, f"desirable answers, {true_share:.0%} of all, balance the weighted others", accepts)
+    because = f"so weighted, desirable answers, {true_share:.0%} of all, balance the weighted others"
     return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
 
 

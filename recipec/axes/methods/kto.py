@@ -4,7 +4,7 @@ from recipec.axes.method import Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "KTO (arXiv 2402.01306, 2024)"
-_DOCS = "TRL documentation, KTO Trainer"
+_DOCS = "huggingface.co/docs/trl/v1.12.0/kto_trainer"
 
 _POLICY = Pass(model="policy", sequences=1, gradient=True, gives="tokens")
 _REFERENCE = Pass(model="reference", sequences=1, gradient=False, gives="tokens")
@@ -56,26 +56,43 @@ KTO = Method(
     learning_rate=(
         Default(
             5e-6,
-            "adapters take a larger rate than all weights do, and the range for KTO ends with it",
-            f"{_PAPER}, appendix (5e-6); {_DOCS} (5e-7 to 5e-6)",
+            "high end of the usual range for KTO, because an adapter takes a larger rate than all weights",
+            f"{_PAPER}, appendix; {_DOCS} (learning rate recommendations)",
             (5e-7, 5e-6),
             adaptations=("lora", "qlora"),
         ),
         Default(
             1e-6,
-            "the most that suits a beta of 0.1 where all weights train",
-            f"{_DOCS}, Learning rate recommendations; TRL 1.16 KTOConfig",
+            "highest rate that suits a beta of 0.1 in full fine-tuning",
+            f"{_DOCS} (learning rate recommendations); TRL 1.16 trainer/kto_config.py",
             (5e-7, 5e-6),
         ),
     ),
-    warmup=(Default(0.1, "preferences are learned in few steps", f"{_TABLE}; TRL 1.16 scripts/kto.py", (0.05, 0.15)),),
+    warmup=(
+        Default(
+            0.1,
+            "middle of the usual range for preference methods, whose runs have few steps",
+            f"{_TABLE}; TRL 1.16 scripts/kto.py",
+            (0.05, 0.15),
+        ),
+    ),
     epochs=(
-        Default(3, "fewer than 1,000 answers", _TABLE, accepts=(1, 3), sizes=("<1K",)),
-        Default(2, "1,000 to 10,000 answers", _TABLE, accepts=(1, 3), sizes=("1K-10K",)),
-        Default(1, "10,000 answers or more", f"{_TABLE}; TRL 1.16 scripts/kto.py", accepts=(1, 3)),
+        Default(3, "fewer than 1,000 answers give few steps per pass", _TABLE, accepts=(1, 3), sizes=("<1K",)),
+        Default(2, "usual number of passes over 1,000 to 10,000 answers", _TABLE, accepts=(1, 3), sizes=("1K-10K",)),
+        Default(
+            1,
+            "10,000 answers or more give enough steps in one pass",
+            f"{_TABLE}; TRL 1.16 scripts/kto.py",
+            accepts=(1, 3),
+        ),
     ),
     global_batch=(
-        Default(32, "the batch of all experiments of the paper", f"{_PAPER}, appendix; {_DOCS} (16 to 128)", (16, 128)),
+        Default(
+            32,
+            "answers per step in the experiments of the KTO paper",
+            f"{_PAPER}, appendix; {_DOCS} (batch size recommendations)",
+            (16, 128),
+        ),
     ),
     weight_decay=(Default(0.01, "usual start for fine-tuning", _TABLE, accepts=(0.0, 0.1)),),
     adam_beta2=(
@@ -113,19 +130,21 @@ KTO = Method(
             description="How strongly the model is held near its reference.",
             formula="",
             value=0.1,
-            because="usual start; the learning rates are meant for it, and a smaller beta needs smaller ones",
-            source=f"{_PAPER}; {_DOCS}, Learning rate recommendations",
+            because="usual start; a larger beta keeps the policy closer to the reference",
+            source=f"{_PAPER}; {_DOCS} (learning rate recommendations)",
             accepts=(0.01, 0.5),
             above=0,
             closed=False,
             most=10,
             values=None,
             changes={},
-            watch="kl: stays small and level; where it keeps rising, raise alignment.beta or lower train.learning_rate",
-            page="Decides how strongly the policy is held to the reference: 0.1.\n\n"
-            "The reward of an answer is beta times the change of its log-probability, and the loss compares it with "
-            "beta times the KL to the reference. A larger beta holds the policy closer. With a smaller one the rate "
-            "of learning must be smaller too: 0.1 suits up to 1e-6 where all weights train.",
+            watch="kl, rewards/margins: kl stays small and margins rise; if kl keeps rising, raise `alignment.beta` or "
+            "lower `train.learning_rate`",
+            page="KTO beta: how strongly the model is kept close to the reference model.\n\n"
+            "It is 0.1. The reward of an answer is beta times the change of its log-probability, and the loss "
+            "compares it with beta times the KL to the reference. A larger beta keeps the policy closer. The learning "
+            "rate must go with it: TRL's documentation gives 1e-6 as the most for a beta of 0.1, and less for a "
+            "smaller one.",
         ),
         Own(
             id="KTO-002",
@@ -136,7 +155,7 @@ KTO = Method(
             description="The form of the preference loss.",
             formula="",
             value="kto",
-            because="the loss of the KTO paper, which compares each answer with the KL to the reference",
+            because="the loss of the KTO paper; without weights its curve starts at 0.5",
             source=f"{_PAPER}; APO (arXiv 2408.06266, 2024)",
             accepts=None,
             above=None,
@@ -153,13 +172,14 @@ KTO = Method(
                     "least_micro_batch_because": "",
                 },
             },
-            watch="loss, rewards/margins: loss starts at half the mean weight of the answers and falls, while margins "
+            watch="loss, rewards/margins: the loss starts at half the mean weight of the answers and falls; margins "
             "rise from 0",
-            page="Decides the loss: kto, the one of the paper.\n\n"
-            "It compares each reward with the KL to the reference, estimated from prompts with the answers of other "
-            "rows of the micro batch. The estimate takes one more pass of the policy and one of the reference, and a "
-            "micro batch of two answers or more. apo_zero_unpaired compares with zero and needs no estimate. It raises "
-            "the probability of every desirable answer, so these must be better than what the model writes.",
+            page="KTO loss: the form of the loss.\n\n"
+            "| loss | a reward is compared with | takes |\n|---|---|---|\n"
+            "| kto | the KL to the reference, estimated from prompts with the answers of other rows of the micro "
+            "batch | a pass more of policy and reference, and a micro batch of two or more |\n"
+            "| apo_zero_unpaired | zero | desirable answers that are better than the model's own |\n\n"
+            "It is kto, the loss of the paper.",
         ),
         Own(
             id="KTO-003",
@@ -171,18 +191,20 @@ KTO = Method(
             formula="weight of unwanted",
             value=1.0,
             because="",
-            source=f"{_PAPER}, section on hyperparameters; {_DOCS}, Imbalanced data; TRL 1.16 trainer/kto_trainer.py",
+            source=f"{_PAPER}; {_DOCS} (imbalanced data); TRL 1.16 trainer/kto_trainer.py",
             accepts=None,
             above=0,
             closed=False,
             most=1000,
             values=None,
             changes={},
-            watch="rewards/rejected: falls below rewards/chosen; at 0, raise alignment.undesirable_weight",
-            page="Decides how much the loss of an undesirable answer counts: more than 1 where these are rarer.\n\n"
-            "The paper keeps weight x number of the desirable answers within 1 to 4/3 times the same of the "
-            "undesirable ones, and raises the weight of the rarer kind. The share is that of the sampled labels; pairs "
-            "have as many of both. The middle of the range leaves room for the error of a sample.",
+            watch="rewards/rejected: falls below rewards/chosen; if it stays at 0, raise "
+            "`alignment.undesirable_weight`",
+            page="Weight of undesirable answers: how much the loss of one counts.\n\n"
+            "It is more than 1 where they are the rarer kind. The KTO paper keeps the weight times the number of the "
+            "desirable answers within 1 to 4/3 times the same of the undesirable ones. recipec aims at the middle of "
+            "that range, which leaves room for the error of a sampled share. Pairs have as many of both kinds, so "
+            "both weights stay 1.",
         ),
         Own(
             id="KTO-004",
@@ -194,16 +216,17 @@ KTO = Method(
             formula="weight of wanted",
             value=1.0,
             because="",
-            source=f"{_PAPER}, section on hyperparameters; {_DOCS}, Imbalanced data; TRL 1.16 trainer/kto_trainer.py",
+            source=f"{_PAPER}; {_DOCS} (imbalanced data); TRL 1.16 trainer/kto_trainer.py",
             accepts=None,
             above=0,
             closed=False,
             most=1000,
             values=None,
             changes={},
-            watch="rewards/chosen: rises above rewards/rejected; where both fall, raise alignment.desirable_weight",
-            page="Decides how much the loss of a desirable answer counts: more than 1 where these are rarer.\n\n"
-            "The range is that of KTO-003. Where the recipe sets the weight of undesirable answers, this one follows.",
+            watch="rewards/chosen: rises above rewards/rejected; if both fall, raise `alignment.desirable_weight`",
+            page="Weight of desirable answers: how much the loss of one counts.\n\n"
+            "It is more than 1 where they are the rarer kind; KTO-003 has the range. It also balances a weight of "
+            "undesirable answers that the recipe sets.",
         ),
     ),
     metrics=(

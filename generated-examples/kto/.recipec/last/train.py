@@ -64,8 +64,8 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         max_length=2048,
         beta=0.1,
         loss_type="kto",
-        undesirable_weight=2.1,  # only 29% of the answers are undesirable, so each counts more
-        desirable_weight=1.0,  # with the weight of the undesirable answers both kinds balance
+        undesirable_weight=2.1,  # undesirable answers are rare, 29% of all, and so weighted they balance the others
+        desirable_weight=1.0,  # desirable answers, 71% of all, balance the weighted others
         disable_dropout=True,
         # shuffled by prepare_data.py; an estimate of the KL needs the order to stay
         train_sampling_strategy="sequential",
