@@ -87,6 +87,9 @@ BASES: dict[str, Tables] = {
         {"gpu": "a100-80gb", "gpus_per_node": 2},
         alignment={"method": "kto"},
     ),
+    "reward": _recipe(
+        "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "pretrain": _recipe(
         "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}

@@ -334,6 +334,7 @@ def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other:
     shown = f' = "{value}"' if isinstance(value, str) else ""
     names = either((row.name for row in owners), "")
     title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"only {names} has it")
-    choices = [row.alignment for row in owners if row.alignment]
+    tasks_here = {row.task for row in methods or owners}
+    choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
     return Diagnostic("E0401", title, (label, other), (help,))

@@ -23,7 +23,11 @@ COMMON = {
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
     *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
-MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"}}
+MUST = {
+    "SFTConfig": COMMON | {"packing"},
+    "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"},
+    "RewardConfig": COMMON | {"center_rewards_coefficient", "disable_dropout"},
+}
 MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
@@ -41,6 +45,7 @@ SHAPES = {
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
+    "reward": {"tf32", "chat_template_path"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
@@ -70,7 +75,9 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "track.project": ("assistants", "project", "assistants"),
     "alignment.beta": (0.3, "beta", 0.3),
     "alignment.loss": ("ipo", "loss_type", ["ipo"]),
+    "alignment.center_rewards_coefficient": (0, "center_rewards_coefficient", 0),
 }  # fmt: skip
+CARRIED_BY = {"alignment.center_rewards_coefficient": "reward"}  # key -> the base that has it
 
 
 def arguments(text: str) -> tuple[str, dict[str, Any]]:
@@ -122,7 +129,7 @@ def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None
 @pytest.mark.parametrize("key", CARRIED)
 def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     value, argument, expected = CARRIED[key]
-    base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
+    base = BASES[CARRIED_BY.get(key, "dpo-full" if key.startswith("alignment") else "lora-single")]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 from compiling import BASES, good, texts
 from emitted_modules import load
 
@@ -44,6 +45,52 @@ def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path
         file.write("\n")
     assert evaluate.baseline(evaluate.digest()) == {}
     assert "before.json is not used" in capsys.readouterr().out
+
+
+class Judge:
+    """A reward model that likes the token 7, or long answers; it has no device to be on."""
+
+    device = "cpu"
+
+    def __init__(self, by_length: bool) -> None:
+        self.by_length = by_length
+
+    def __call__(self, input_ids: torch.Tensor) -> SimpleNamespace:
+        liked = input_ids.shape[1] if self.by_length else (input_ids == 7).sum()
+        return SimpleNamespace(logits=torch.tensor([[float(liked)]]))
+
+
+@pytest.mark.parametrize(
+    ("by_length", "expected"),
+    [
+        (False, {"accuracy": 0.75, "margin": 0.5, "mean_reward": 0.5, "longer_is_chosen": 0.25}),
+        (True, {"accuracy": 0.25, "margin": -0.5, "mean_reward": 2.25, "longer_is_chosen": 0.25}),
+    ],
+)
+def test_scores_are_compared_and_held_against_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_length: bool, expected: dict[str, float]
+) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["reward"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: (row[answer], [1] * len(row[answer])))
+    pairs = [([7], [1, 2, 3]), ([7, 1], [2, 2]), ([7, 1, 1], [2, 2]), ([1, 2], [7, 2, 2])]
+    rows = [{"chosen": chosen, "rejected": rejected} for chosen, rejected in pairs]
+    found = module.measure(Judge(by_length), None, rows)
+    related = found.pop("length_correlation")
+    assert found == pytest.approx(expected)
+    assert related == pytest.approx(1.0) if by_length else related < 0.5
+
+
+def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["reward"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: (row[answer], [1] * len(row[answer])))
+    found = module.measure(Judge(False), None, [{"chosen": [1], "rejected": [2, 3]}])
+    assert (found["length_correlation"], found["accuracy"]) == (0.0, 0.0)
 
 
 def test_without_a_baseline_nothing_is_compared(evaluate: ModuleType) -> None:

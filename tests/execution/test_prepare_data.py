@@ -52,6 +52,22 @@ def pairs(count: int) -> list[dict[str, Any]]:
     return [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(count)]
 
 
+@pytest.mark.parametrize("base", ["dpo-full", "reward"])
+def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    equal = [{"prompt": f"And {n}?", "chosen": "No idea.", "rejected": "No idea."} for n in range(7)]
+    script = emitted(tmp_path, BASES[base], monkeypatch)
+    write(tmp_path / "pairs.jsonl", [*pairs(40), *equal])
+    script.main()
+    stage = "reward" if base == "reward" else "dpo"
+    counted = json.loads((tmp_path / "data" / stage / "report.json").read_text())["train"]
+    assert (counted["read"], counted["equal"], counted["empty"]) == (47, 7, 0)
+    kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"{stage}/{part}")]
+    assert len(kept) == 40
+    assert all(row["chosen"] != row["rejected"] for row in kept)
+
+
 @pytest.mark.parametrize("sft", ["chat.jsonl", "instructions.jsonl"])
 def test_no_stage_learns_what_a_later_one_is_judged_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sft: str

@@ -106,6 +106,14 @@ def test_labeled_answers_are_counted_and_shown(tmp_path: Path, monkeypatch: pyte
     assert not rows.ends_with_stop(row | {"completion_ids": row["completion_ids"][:-1]}, words)
 
 
+def test_scored_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = rows_of(tmp_path, BASES["reward"], monkeypatch), tokenizer()
+    row = {f"{part}_ids": words(text)["input_ids"] for part, text in (("chosen", "Why? So."), ("rejected", "Why?"))}
+    assert rows.trained_tokens(Dataset.from_list([row])) == 8 + 4
+    assert rows.trained_text(row, words) == "[[chosen]] Why? So.\n[[rejected]] Why?"
+    assert rows.ends_with_stop(row, words), "nobody learns to stop"
+
+
 def test_text_has_no_turn_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(tmp_path, BASES["text"], monkeypatch)
     assert rows.ends_with_stop({"labels": [5]}, tokenizer())
