@@ -4,10 +4,10 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str) -> tuple[list[int], list[int]]:
-    """Token ids with one of the two answers, and which of them are the answer's."""
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: those after the prompt."""
     prompt = opening(row, tokenizer)
-    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
+    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
     return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
 
 

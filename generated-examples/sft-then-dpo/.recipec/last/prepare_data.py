@@ -188,7 +188,7 @@ COLUMNS = ["chosen", "messages", "prompt", "rejected"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     parts = [row[column] for column in ["chosen", "messages", "rejected"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
 
