@@ -24,7 +24,7 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
@@ -80,6 +80,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(stage.method.trainer, brought.arguments),
+        "drops": _drops(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -165,6 +166,11 @@ def _bundle_root(stage: StageJob) -> Raw:
     return Raw("parents[2]" if stage.folder else "parent")
 
 
+def _drops(stage: StageJob) -> Traced:
+    """Whether rows over max_length are lost; otherwise they are cut."""
+    return stage.because(stage.value("overflow") == "drop", "overflow")
+
+
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
     tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
     planned = {
@@ -177,6 +183,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     }
     return {
         "planned": planned,
+        "drops": _drops(stage),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
