@@ -107,7 +107,6 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
-        "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
@@ -142,6 +141,8 @@ def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
         name=stage.traced("stage"),
+        folder=Raw(stage.folder),
+        merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),

@@ -62,10 +62,10 @@ def weights_dtype(stage: StageJob) -> str:
 
 
 def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
-    """How `loader`, AutoTokenizer or AutoConfig, reads the recipe's model."""
+    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with."""
     model = stage.job.loaded.recipe.model
     args = [Arg("", source, stage.ids("model"))]
-    if model.revision:
+    if model.revision and stage.plan.stage.starts_from is None:
         args.append(Arg("revision", model.revision, stage.ids("model")))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
@@ -85,8 +85,17 @@ def has_template_file(stage: StageJob) -> bool:
 def source_part(stage: StageJob) -> Part:
     """The constants that say where the model comes from."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
-    below = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    return Part(constants=(*[root] * below, Raw(f"MODEL = {model_expression(stage)}")))
+    return Part(constants=(*[root] * reads_data_root(stage), Raw(f"MODEL = {model_expression(stage)}")))
+
+
+def reads_data_root(stage: StageJob) -> bool:
+    """Whether the stage begins with a folder of the user's."""
+    return is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
+
+
+def bundle_root(stage: StageJob) -> Raw:
+    """The bundle's folder, seen from the stage's scripts."""
+    return Raw("parents[2]" if stage.folder else "parent")
 
 
 def names_part(stage: StageJob) -> Part:

@@ -12,6 +12,7 @@ from recipec.backends.job import StageJob
 from recipec.backends.machine import output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
+    bundle_root,
     code,
     from_hub,
     has_template_file,
@@ -68,7 +69,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,
-        "bundle_root": _bundle_root(stage),
+        "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
         "plan_digest": f"{job.plan_digest}-{stage.name}",
@@ -161,11 +162,6 @@ def _stopping_part(stage: StageJob) -> Part:
     )
 
 
-def _bundle_root(stage: StageJob) -> Raw:
-    """The bundle's folder, seen from the stage's scripts."""
-    return Raw("parents[2]" if stage.folder else "parent")
-
-
 def _drops(stage: StageJob) -> Traced:
     """Whether rows over max_length are lost; otherwise they are cut."""
     return stage.because(stage.value("overflow") == "drop", "overflow")
@@ -211,6 +207,6 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
-        "bundle_root": _bundle_root(stage),
+        "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

@@ -127,13 +127,18 @@ GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
 def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
-    """Check facts, losses and files of every stage, and the evaluation."""
+    """Check facts, losses, files and evaluation of every stage."""
     for stage in sandbox.bundle.stages:
         _check_stage(sandbox.outputs / stage.name, stage, ranks, report)
-    evaluations = {when: read_json(sandbox.outputs / "evaluation" / f"{when}.json") for when in ("before", "after")}
+        _check_evaluation(sandbox.outputs / "evaluation" / stage.name, stage, report)
+
+
+def _check_evaluation(folder: Path, stage: BundleStage, report: VerifyReport) -> None:
+    """Check what evaluate.py found of a stage."""
+    evaluations = {when: read_json(folder / f"{when}.json") for when in ("before", "after")}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
-    problems = evaluation_problems(evaluations, sandbox.bundle.last.method.writes)
-    report.add("the evaluation before and after is there", problems, passed)
+    problems = evaluation_problems(evaluations, stage.method.writes)
+    report.add(f"{stage.name}: the evaluation before and after is there", problems, passed)
 
 
 def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyReport) -> None:

@@ -61,6 +61,23 @@ def test_arguments_reach_training(tmp_path: Path, base: str, arguments: list[str
     assert all(line.endswith(f"train.py {' '.join(arguments)}") for line in lines)
 
 
+@pytest.mark.parametrize("recipe", [BASES["sft-dpo"], TWO_NODES_THEN_ONE])
+def test_each_stage_is_evaluated_before_and_after_it(tmp_path: Path, recipe: Tables) -> None:
+    done = launched(tmp_path, recipe, NODE_RANK="0", MASTER_ADDR="first")
+    assert done.returncode == 0, done.stderr
+    scripts = [line.rpartition("/bundle/")[2].strip() for line in done.stdout.splitlines()]
+    assert [script for script in scripts if script.startswith("prepare")] == scripts[:1]
+    assert scripts[1:] == [
+        "stages/1-sft/evaluate.py before",
+        "stages/1-sft/train.py",
+        "stages/1-sft/evaluate.py after",
+        "stages/1-sft/merge_adapter.py",
+        "stages/2-dpo/evaluate.py before",
+        "stages/2-dpo/train.py",
+        "stages/2-dpo/evaluate.py after",
+    ]
+
+
 @pytest.mark.parametrize(("told", "processes"), [({}, ["8", "2"]), ({"NPROC_PER_NODE": "3"}, ["3", "3"])])
 def test_each_stage_starts_with_its_own_processes(tmp_path: Path, told: dict[str, str], processes: list[str]) -> None:
     lines = trained(launched(tmp_path, EIGHT_THEN_TWO, **told))

@@ -11,14 +11,16 @@ export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/evaluate.py" before
+python "$BUNDLE/stages/1-sft/evaluate.py" before
 PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
   --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/stages/1-sft/train.py" "$@"
+python "$BUNDLE/stages/1-sft/evaluate.py" after
 python "$BUNDLE/stages/1-sft/merge_adapter.py"
+python "$BUNDLE/stages/2-dpo/evaluate.py" before
 PROCESSES=$((${NPROC_PER_NODE:-2} * ${NNODES:-1}))
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines "${NNODES:-1}" --machine_rank "${NODE_RANK:-0}" --num_processes "$PROCESSES" \
   --main_process_ip "${MASTER_ADDR:-127.0.0.1}" --main_process_port "${MASTER_PORT:-29500}" "$BUNDLE/stages/2-dpo/train.py" "$@"
-python "$BUNDLE/evaluate.py" after
+python "$BUNDLE/stages/2-dpo/evaluate.py" after

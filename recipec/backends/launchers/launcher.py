@@ -66,6 +66,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
         shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
+        evaluation=Raw(f"{stage.folder}evaluate.py"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
         config=Raw(config_path(stage, stage.engine.config)),
         deepspeed=Raw(config_path(stage, stage.engine.deepspeed)),

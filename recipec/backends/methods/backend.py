@@ -15,6 +15,7 @@ class Measure:
     """How evaluate.py judges a model by the held-out rows."""
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
+    by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py

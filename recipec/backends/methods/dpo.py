@@ -27,7 +27,8 @@ BACKEND = MethodBackend(
     taught="rows/taught/pairs.py.j2",
     measure=Measure(
         template="measures/preference.py.j2",
-        metrics=("preference_accuracy", "chosen_loss"),
+        by_row=True,
+        metrics=("preference_accuracy", "chosen_loss", "reward_accuracy", "reward_margin"),
         imports=(),
         reads=("encode", "opening"),
     ),

@@ -24,6 +24,7 @@ BACKEND = MethodBackend(
     taught="rows/taught/unpaired.py.j2",
     measure=Measure(
         template="measures/unpaired.py.j2",
+        by_row=False,
         metrics=("desirable_loss", "undesirable_loss", "label_auc"),
         imports=(),
         reads=("encode", "opening"),

@@ -26,6 +26,7 @@ BACKEND = MethodBackend(
     taught="rows/taught/scored.py.j2",
     measure=Measure(
         template="measures/score.py.j2",
+        by_row=False,
         metrics=("accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
         imports=(Import("statistics", "correlation"), Import("statistics", "fmean")),
         reads=("encode",),

@@ -37,6 +37,7 @@ BACKEND = MethodBackend(
     taught="rows/taught/labels.py.j2",
     measure=Measure(
         template="measures/loss.py.j2",
+        by_row=False,
         metrics=("eval_loss", "perplexity"),
         imports=(Import("math"),),
         reads=("encode", "opening"),

@@ -129,7 +129,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
-    check_rows(trainer, DATA / "report.json")
+    check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
