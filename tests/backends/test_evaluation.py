@@ -17,10 +17,10 @@ def constant(script: str, name: str) -> str:
     return next(ast.unparse(node.value) for node in assigned if ast.unparse(node.targets[0]) == name)
 
 
-@pytest.mark.parametrize("key", [None, "train.sft.adaptation", "train.dpo.adaptation"])
-def test_a_stage_is_compared_with_the_model_that_it_began_with(tmp_path: Path, key: str | None) -> None:
+@pytest.mark.parametrize("adaptation", ["lora", "full"])
+def test_a_stage_is_compared_with_the_model_that_it_began_with(tmp_path: Path, adaptation: str) -> None:
     recipe = with_key(BASES["sft-dpo"], "model.name", "Qwen/Qwen2.5-0.5B")
-    bundle = texts(good(tmp_path, with_key(recipe, key, "full") if key else recipe))
+    bundle = texts(good(tmp_path, with_key(recipe, "train.adaptation", adaptation)))
     assert "evaluate.py" not in bundle
     for folder, stage in (("stages/1-sft", "sft"), ("stages/2-dpo", "dpo")):
         evaluation, training = bundle[f"{folder}/evaluate.py"], bundle[f"{folder}/train.py"]
