@@ -8,7 +8,7 @@ from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
 
-from recipec.backends import Job, lower
+from recipec.backends import Job, Start, lower, start_of
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
@@ -35,6 +35,7 @@ class Compilation:
     plan: Plan | None = None
     files: Sequence[Rendered] = ()
     lock: LockInputs | None = None
+    start: Start | None = None
 
     @property
     def plan_json(self) -> bytes:
@@ -64,8 +65,9 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    files = [render(artifact) for artifact in lower(Job(loaded, facts, plan, plan_digest(plan)))]
-    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded))
+    job = Job(loaded, facts, plan, plan_digest(plan))
+    files = [render(artifact) for artifact in lower(job)]
+    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
 
 
 def _lock(loaded: LoadedRecipe) -> LockInputs:

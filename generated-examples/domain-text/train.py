@@ -1,6 +1,6 @@
 """Continued pretraining of Qwen/Qwen2.5-3B for domain-text: all weights, 3,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from domain-text.toml. Edit freely: `recipec build` keeps your edits.

@@ -1,6 +1,6 @@
 """Kahneman-Tversky optimization of Qwen/Qwen3-4B-Instruct-2507 for kto: a LoRA adapter, 20,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from kto.toml. Edit freely: `recipec build` keeps your edits.

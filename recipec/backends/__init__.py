@@ -6,7 +6,7 @@ from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
 from recipec.backends.job import Job
-from recipec.backends.launchers import launch_artifacts
+from recipec.backends.launchers import Start, launch_artifacts, start_of
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
@@ -24,4 +24,4 @@ def lower(job: Job) -> list[Artifact]:
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 
 
-__all__ = ["Job", "lower"]
+__all__ = ["Job", "Start", "lower", "start_of"]

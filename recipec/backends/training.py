@@ -9,6 +9,7 @@ from recipec import __version__
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
+from recipec.backends.launchers import starts
 from recipec.backends.machine import output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
@@ -63,7 +64,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": stage.because(summary(stage), "adaptation", "quantization", "examples", "model", "stage"),
-        "launcher": "launch/local.sh",
+        "starts": starts(job, f"{stage.folder}train.py"),
         "version": __version__,
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",

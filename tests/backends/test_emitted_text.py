@@ -138,7 +138,7 @@ def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[s
     readme = texts(good(tmp_path, BASES[name]))["README.md"]
     listed = readme.split("## You need\n\n")[1].split("\n\n")[0].splitlines()
     assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
-    assert ("NPROC_PER_NODE" in readme) == bool(fewer)
+    assert ("NPROC_PER_NODE=" in readme) == bool(fewer)
     assert fewer in readme
 
 

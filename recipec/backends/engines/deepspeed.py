@@ -14,7 +14,7 @@ _ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 def _files(run: Run) -> Files:
     stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
-    accelerate = accelerate_head(run, "DEEPSPEED") | {
+    accelerate = accelerate_head(run) | {
         "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
     }
     return {_ACCELERATE: accelerate, _DEEPSPEED: _deepspeed(run, stage)}

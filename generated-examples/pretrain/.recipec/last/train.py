@@ -1,6 +1,6 @@
 """Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: all weights, 24,500,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from pretrain.toml. Edit freely: `recipec build` keeps your edits.

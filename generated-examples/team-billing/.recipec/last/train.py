@@ -1,6 +1,6 @@
 """Supervised fine-tuning of mistralai/Mistral-7B-Instruct-v0.3 for team-billing: a LoRA adapter, 900 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from team-billing.toml. Edit freely: `recipec build` keeps your edits.

@@ -1,6 +1,6 @@
 """Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: all weights, 20,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from zero3-offload.toml. Edit freely: `recipec build` keeps your edits.

@@ -1,6 +1,6 @@
 """Direct preference optimization of the result of sft for sft-then-dpo: a LoRA adapter, 8,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from sft-then-dpo.toml. Edit freely: `recipec build` keeps your edits.
