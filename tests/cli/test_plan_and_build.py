@@ -94,7 +94,7 @@ def test_build_says_what_it_made_and_what_to_do_next(run):
     ("more", "command"),
     [
         (
-            "nodes = 2\nnetwork_gbps = 100\n",
+            'nodes = 2\nnetwork_gbps = 3200\n\n[train]\nstrategy = "hsdp"\nglobal_batch_size = 512\n',
             "NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 20",
         ),
         ('\n[launch]\nwith = "none"\n', "python big/prepare_data.py"),
