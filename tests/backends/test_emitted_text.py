@@ -92,6 +92,16 @@ def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
     assert "one model that loads without PEFT" in bundle["stages/2-dpo/merge_adapter.py"]
 
 
+def test_the_registry_entry_tells_all_stages(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["sft-dpo"], "train.global_batch_size", 1), "train.sft.global_batch_size", 64)
+    entry = json.loads(texts(good(tmp_path, recipe))["registry/entry.json"])
+    assert entry["training_metadata"]["gpu_count"] == {"sft": 2, "dpo": 1}
+    assert entry["dataset"]["size"] == {"sft": 5_000, "dpo": 5_000}
+    assert entry["dataset"]["hash"] == {"sft": None, "dpo": None}
+    assert "perplexity" in entry["metrics"]["sft"] and "reward_accuracy" in entry["metrics"]["dpo"]
+    assert "reward_accuracy" not in entry["metrics"]["sft"]
+
+
 def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, BASES["full-fsdp"]))
     assert not [path for path in bundle if "merge" in path]
