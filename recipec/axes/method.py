@@ -59,6 +59,7 @@ class Own:
     source: str
     accepts: tuple[float, float] | None  # inclusive; outside it a recipe's value is warned about
     above: float | None  # the schema's bounds: above < value <= most; None for a name
+    closed: bool  # the lower bound is a value too: above <= value <= most
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
     watch: str
@@ -68,7 +69,8 @@ class Own:
         """Whether a recipe may set it to the value."""
         if self.values is not None:
             return value in self.values
-        return isinstance(value, int | float) and self.above < value <= self.most
+        low = isinstance(value, int | float) and (self.above < value or (self.closed and value == self.above))
+        return low and value <= self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

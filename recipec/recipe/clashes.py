@@ -297,7 +297,8 @@ def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other:
     for row in methods:
         for own in row.own:
             if own.key == key and own.values is None:
-                limits = f"must be more than {own.above:g} and at most {own.most:g} for {row.name}"
+                least = "at least" if own.closed else "more than"
+                limits = f"must be {least} {own.above:g} and at most {own.most:g} for {row.name}"
                 return Diagnostic("E0205", f"`alignment.{key}` is {value:g}", (Label(at, limits), other))
     owners = [row for row in METHODS.values() if row.can_set(key, value)]
     shown = f' = "{value}"' if isinstance(value, str) else ""

@@ -133,7 +133,8 @@ def _value_of(shared: list[Own]) -> Any:
     kinds = {own.values is None for own in shared}
     assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
     if kinds == {True}:
-        return Annotated[float, Field(gt=min(own.above for own in shared), le=max(own.most for own in shared))]
+        least, most = min((own.above, not own.closed) for own in shared), max(own.most for own in shared)
+        return Annotated[float, Field(**{"gt" if least[1] else "ge": least[0]}, le=most)]
     values = dict.fromkeys(value for own in shared for value in own.values)
     return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
 

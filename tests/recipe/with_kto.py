@@ -25,6 +25,7 @@ WEIGHT = Own(
     source="KTO (arXiv 2402.01306, 2024)",
     accepts=(0.5, 2.0),
     above=0,
+    closed=False,
     most=100,
     values=None,
     watch="rewards/chosen: rises",

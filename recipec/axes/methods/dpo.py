@@ -82,6 +82,7 @@ DPO = Method(
             source="docs/rule-books.md, 001, Anti-Pattern 7",
             accepts=(0.1, 0.5),
             above=0,
+            closed=False,
             most=10,
             values=None,
             watch="rewards/margins, rewards/chosen: margins rise; chosen rewards far below 0 ask for a larger beta",
@@ -100,6 +101,7 @@ DPO = Method(
             source=f"docs/rule-books.md, 001, Step 1 (DPO); {_PAPER}",
             accepts=None,
             above=None,
+            closed=False,
             most=None,
             values={
                 "sigmoid": "the loss of the DPO paper",
