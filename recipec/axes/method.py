@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
+from recipec.axes.models import POLICY, REFERENCE, TEACHER
 from recipec.axes.sections import COMMON_SECTION
 
 
@@ -32,14 +34,11 @@ class Default:
 Defaults = tuple[Default, ...]
 
 
-POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # models of a pass
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # POLICY, REFERENCE or TEACHER; for others the decision of that name says which model
+    model: str  # POLICY, REFERENCE, or a row of recipec.axes.models
     sequences: int  # per example
     gradient: bool
     gives: str  # tokens: probabilities over the policy's vocabulary | score: one number for a sequence
@@ -167,7 +166,17 @@ class Method:
     @property
     def other_models(self) -> tuple[Pass, ...]:
         """The passes of models that are neither what is trained nor its frozen start."""
-        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
+        return tuple(part for part in self.passes if part.model not in (POLICY, REFERENCE))
+
+    @property
+    def named_models(self) -> tuple[str, ...]:
+        """The models that a recipe has to name for it: rows of recipec.axes.models."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models))
+
+    @property
+    def needs_vocabulary_of(self) -> tuple[str, ...]:
+        """Those of them whose probabilities are compared with its own, token by token."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models if part.gives == "tokens"))
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
@@ -183,6 +192,11 @@ class Method:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None
 
-    def can_set(self, key: str, value: float | str) -> bool:
+    def can_set(self, key: str, value: Any) -> bool:
         """Whether [alignment] may give that key that value for it."""
-        return any(own.key == key and own.allows(value) for own in self.own)
+        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
+
+    @property
+    def is_set_in_alignment(self) -> bool:
+        """Whether [alignment] has keys for it."""
+        return bool(self.alignment or self.own or self.named_models)

@@ -53,7 +53,8 @@ def summary(stage: StageJob) -> str:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
-    return f"{row.title.capitalize()} of {start} for {stage.job.name}: {how}, {count:,} rows."
+    beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
+    return f"{row.title.capitalize()} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:

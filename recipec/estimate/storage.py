@@ -47,14 +47,14 @@ def run_storage(
     work: Work,
     keep_checkpoints: int,
     dataset_tokens: int,
-    downloaded: bool = True,
+    downloaded_params: int | None = None,
 ) -> Storage:
-    """Disk that a run needs; where models are `downloaded`, the hub cache holds their published bf16 weights."""
+    """Disk that a run needs; the hub cache holds the published bf16 weights, of all models where nothing is said."""
     export = export_bytes(architecture, layout, work)
     checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
-    data, hub = dataset_tokens * TOKEN_BYTES, 2 * published if downloaded else 0
+    data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
 
 

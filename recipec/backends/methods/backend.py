@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part
@@ -15,6 +16,7 @@ class Measure:
     """How evaluate.py judges a model by the held-out rows."""
 
     template: str  # defines measure(model, tokenizer, rows) and answer(model, tokenizer, rows)
+    names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
 
@@ -34,3 +36,8 @@ class MethodBackend:
 def nothing(stage: StageJob) -> Part:
     """The part of a method that needs nothing but its trainer."""
     return Part()
+
+
+def no_names(stage: StageJob) -> Mapping[str, Any]:
+    """What a template reads that is the same for every stage."""
+    return {}

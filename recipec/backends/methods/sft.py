@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
 from recipec.backends.models import has_template_file
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
@@ -35,5 +35,7 @@ BACKEND = MethodBackend(
     takes_template=True,
     part=nothing,
     taught="rows/taught/labels.py.j2",
-    measure=Measure(template="measures/loss.py.j2", imports=(Import("math"),), reads=("encode", "opening")),
+    measure=Measure(
+        template="measures/loss.py.j2", names=no_names, imports=(Import("math"),), reads=("encode", "opening")
+    ),
 )

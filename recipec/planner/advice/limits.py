@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
@@ -48,13 +51,21 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
-        found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
-        _broken(loaded, ("model", "name"), found, "licences", report)
+    for path, its, found in ((("model", "name"), "its licence", licence), *_licences_beside(plan)):
+        if policy.licences is not None and (found or "").casefold() not in map(str.casefold, policy.licences):
+            broken = f"{its} is {found}" if found else f"{its} is not known to the catalog"
+            _broken(loaded, path, broken, "licences", report)
     if policy.max_usd is not None and plan.cost_usd is None:
         _broken(loaded, ("hardware",), "what it costs is unknown, see budget.price_per_gpu_hour", "max_usd", report)
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
         _broken(loaded, ("hardware",), f"the plan costs ${plan.cost_usd:,.2f}", "max_usd", report)
+
+
+def _licences_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | None]]:
+    """Where the recipe names the models that run beside the trained one, and their licences."""
+    for stage in plan.stages:
+        for role in METHODS[stage.stage.name].named_models:
+            yield ("alignment", role), f"the licence of the {role}", stage.decisions[f"{role}_licence"].value
 
 
 def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
