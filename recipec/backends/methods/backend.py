@@ -22,10 +22,21 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTrainer:
+    """A trainer that a bundle brings itself, built on that of its row: a file beside train.py."""
+
+    module: str  # the file without its ending
+    template: str
+    name: str  # of the class
+    functions: tuple[str, ...]  # of the file, which train.py calls too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MethodBackend:
     """One training method in emitted code."""
 
     skeleton: str  # the template of its train.py
+    trainer: OwnTrainer | None  # in place of the library's; None: the library's
     arguments: Callable[[StageJob], Iterator[Arg]]  # of its configuration class, which no other method has
     takes_template: bool  # its configuration class reads a chat template from a file
     part: Callable[[StageJob], Part]  # what only it brings to train.py
