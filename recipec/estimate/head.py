@@ -14,6 +14,7 @@ from recipec.estimate.work import Work
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
+TRL_TILE = 32768  # VOCAB_CHUNK_SIZE in trl/kernels/chunked_divergence.py; its TOKEN_CHUNK_SIZE is as above
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
@@ -38,7 +39,7 @@ class LossCode:
 
     name: str  # Method.head, or Work.head
     to_vocabulary: bool  # multiplies by the vocabulary's matrix; else every token gets one number
-    repeats: bool  # the backward pass makes that product again
+    repeats: int  # how often that product is made again: in the backward pass, for another result
     needs: Needs
     source: str
 
@@ -64,6 +65,26 @@ def _chunked(tokens: int, architecture: Architecture, trains: int, path: CodePat
     forward = tile + 2 * saved
     backward = tile + saved + sums + cast_back
     return Head(forward, backward, forward, saved, 0, 2 * backward)
+
+
+def _divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """Behind the labels' log-probabilities, whose copy of the states is then freed, tiles of both logits in fp32.
+
+    The gradient of a tile is cast while that of the tile before it is still there. The teacher's states are no part of
+    this: they wait from its pass on.
+    """
+    labels, hidden, vocabulary = _chunked(tokens, architecture, trains, path), architecture.hidden_size, TRL_TILE
+    rows, columns = min(tokens, TRL_TOKEN_CHUNK), min(architecture.vocab_size, vocabulary)
+    another = min(columns, architecture.vocab_size - columns) or (columns if tokens > rows else 0)
+    cast_states = path.compute * hidden * rows * (path.residual > path.compute)
+    weight = _weight_bytes(trains, path)
+    cast_weight = path.compute * hidden * columns * (weight > path.compute)
+    gradient, before = path.compute * rows * columns, path.compute * rows * another
+    tiles, saved, sums = 2 * 4 * rows * vocabulary, path.residual * hidden * tokens, 4 * (hidden * tokens + trains)
+    cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
+    forward = tiles + cast_states + cast_weight + 3 * saved
+    backward = tiles + saved + sums + max(gradient + cast_states + max(before, cast_weight), cast_back)
+    return Head(max(labels.forward, forward), backward, max(labels.evaluation, forward), saved, 0, 3 * backward)
 
 
 def _weight_bytes(trains: int, path: CodePath) -> int:
@@ -101,14 +122,15 @@ def _liger_rows(tokens: int, hidden: int, vocabulary: int) -> int:
     return 1 << (rows - 1).bit_length()
 
 
-def _code(name: str, needs: Needs, source: str, *, to_vocabulary: bool = True, repeats: bool = False) -> LossCode:
+def _code(name: str, needs: Needs, source: str, *, to_vocabulary: bool = True, repeats: int = 0) -> LossCode:
     return LossCode(name=name, to_vocabulary=to_vocabulary, repeats=repeats, needs=needs, source=source)
 
 
 CODES = {
     row.name: row
     for row in (
-        _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=True),
+        _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=1),
+        _code("divergence", _divergence, "the same, and TRL 1.16 ChunkedDivergenceFunction by tiles", repeats=2),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
         _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),
         _code("inplace", _per_logit(6, 8), "a fused cross-entropy on fp32 logits, whose gradient is written over them"),
