@@ -42,8 +42,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,  # the largest that fits: 35.4 of 79.1 GiB
-        gradient_accumulation_steps=1,  # 64 sequences = 8 x 1 x 8 (micro batch, accumulation, data-parallel ranks)
+        # the rank's share of the global batch fits at once; predicted peak 35.4 of 79.1 GiB GPU memory
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=8,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
@@ -63,7 +64,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         assistant_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        # rows of similar length leave little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
         train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end

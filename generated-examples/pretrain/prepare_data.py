@@ -41,7 +41,7 @@ STAGES = [
             {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train"},
             {"hub": "HuggingFaceFW/fineweb", "subset": "sample-10BT", "split": "train"},
         ],
-        max_length=4096,  # text is packed into full blocks
+        max_length=4096,  # documents are packed into full blocks of this length
         eval_fraction=0.001,
         test_fraction=0.001,
     ),
@@ -134,7 +134,7 @@ COLUMNS = ["text"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     return [row["text"]]
 
 

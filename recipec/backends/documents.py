@@ -19,11 +19,11 @@ from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.words import waiting
-from recipec.units import counted, number
+from recipec.units import GIB, counted, duration, number, value_text
 
-GIB = 2**30
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
@@ -107,6 +107,9 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),
         "result": job.last.because(job.last.adapts.result, "adaptation"),
+        "writes": job.last.because(job.last.method.writes, "stage"),
+        "auto_class": Raw(job.last.method.auto_class),
+        "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
@@ -115,6 +118,11 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _whole(stage: StageJob) -> str:
+    """The folder whose result loads without PEFT."""
+    return f"outputs/{stage.name}" + "/merged" * stage.adapts.merges
 
 
 def _selection(job: Job) -> Traced | None:
@@ -145,7 +153,7 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
-        time=stage.because(f"{counted(plan.steps, 'step')}, about {_duration(plan.seconds)}", "prediction"),
+        time=stage.because(f"{counted(plan.steps, 'step')}, about {duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
@@ -183,28 +191,22 @@ def _shown_decisions(stage: StageJob) -> list[str]:
 
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
-    value = stage.adapts.title if id == "adaptation" else _shown(decision.value)
+    value = stage.adapts.title if id == "adaptation" else value_text(decision.value)
     ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
         id=id,
         value=stage.because(value, *ids),
-        because=decision.because,
+        because=_reason(decision),
         watch=decision.watch,
     )
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(part) for part in value)
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+def _reason(decision: Decision) -> str:
+    """Why, and what a recipe may set instead without a warning."""
+    if decision.accepts is None:
+        return decision.because
+    low, high = map(number, decision.accepts)
+    return f"{decision.because}; accepted: {low} to {high}"
 
 
 def _checks(job: Job) -> list[Any]:

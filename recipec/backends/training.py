@@ -16,6 +16,7 @@ from recipec.backends.models import (
     code,
     from_hub,
     has_template_file,
+    head_options,
     names_part,
     random_weights_part,
     source_part,
@@ -25,8 +26,8 @@ from recipec.backends.parts import Import, Part, import_blocks, import_lines, jo
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
+from recipec.units import GIB
 
-GIB = 2**30
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
 _PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume")
 _ALWAYS = (
@@ -58,7 +59,7 @@ def summary(stage: StageJob) -> str:
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
-    return f"{row.title.capitalize()} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
+    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -179,7 +180,7 @@ def _bundle_root(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = stage.value("sampling") == "random" and not stage.value("packing")
+    tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),
@@ -203,13 +204,20 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
 def _merge_artifact(stage: StageJob) -> Artifact:
     """merge_adapter.py: the next stage needs it, and whoever wants one model that loads without PEFT."""
     path = f"{stage.folder}merge_adapter.py"
+    dtype = code(stage, weights_dtype(stage), "precision")
+    folder = [Arg("", Raw("OUTPUT"))]
+    if stage.job.loaded.recipe.model.trust_remote_code:
+        folder.append(Arg("trust_remote_code", True, stage.ids("model")))
+    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
     names = {
         "stage": stage.traced("stage"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
-        "dtype": code(stage, weights_dtype(stage), "precision"),
-        "remote_code": stage.because(bool(stage.job.loaded.recipe.model.trust_remote_code), "model"),
+        "dtype": dtype,
+        "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
+        "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
+        "writes": stage.because(stage.method.writes, "stage"),
         "bundle_root": _bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.activations import final_norm
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
 TRL_TILE = 32768  # VOCAB_CHUNK_SIZE in trl/kernels/chunked_divergence.py; its TOKEN_CHUNK_SIZE is as above
+NORM_FORWARD, NORM_BACKWARD = 14, 24  # bytes per feature at the peak of a norm in fp32, with what it keeps
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
@@ -37,14 +39,14 @@ Needs = Callable[[int, Architecture, int, CodePath], Head]  # of tokens, and ele
 class LossCode:
     """One code that gets from the last hidden states to the loss."""
 
-    name: str  # Method.head, or Work.head
+    name: str  # Method.head, or Workload.head
     to_vocabulary: bool  # multiplies by the vocabulary's matrix; else every token gets one number
     repeats: int  # how often that product is made again: in the backward pass, for another result
     needs: Needs
     source: str
 
 
-def loss_code(work: Work) -> LossCode:
+def loss_code(work: Workload) -> LossCode:
     """The row of the code that computes the loss; raises KeyError where there is none."""
     return CODES[work.code]
 
@@ -105,6 +107,17 @@ def _per_logit(forward_bytes: int, backward_bytes: int, fp32_chunk_tokens: int =
     return needs
 
 
+def _scalar(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """One score per token, of which the last of each sequence counts: what is large is the final norm's own work.
+
+    Beside what the norm keeps for its backward pass, simulated in every code path.
+    """
+    kept, hidden = final_norm(architecture, bool(trains), path), architecture.hidden_size
+    forward, backward = (tokens * (each * hidden - kept) for each in (NORM_FORWARD, NORM_BACKWARD))
+    evaluation = tokens * hidden * (8 + 2 * path.residual)
+    return Head(forward, backward, evaluation, path.compute * hidden * tokens, 0, 2 * backward)
+
+
 def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
     """Chunks of tokens against the whole vocabulary, with the gradients made in the forward."""
     hidden, vocabulary = architecture.hidden_size, architecture.vocab_size
@@ -131,6 +144,7 @@ CODES = {
     for row in (
         _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=1),
         _code("divergence", _divergence, "the same, and TRL 1.16 ChunkedDivergenceFunction by tiles", repeats=2),
+        _code("scalar", _scalar, "transformers 5.23 GenericForSequenceClassification", to_vocabulary=False),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
         _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),
         _code("inplace", _per_logit(6, 8), "a fused cross-entropy on fp32 logits, whose gradient is written over them"),

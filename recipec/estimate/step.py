@@ -17,7 +17,7 @@ from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
 from recipec.estimate.teacher import Teacher, teacher_of
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Mesh
 
 
@@ -95,7 +95,7 @@ class Step:
     depth: Depth
 
 
-def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
+def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     """Resolve everything that the moments of a step need."""
     choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
@@ -124,7 +124,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
 
 
 def _batch(
-    architecture: Architecture, layout: Layout, work: Work, path: CodePath, each: Activations, sequences: int
+    architecture: Architecture, layout: Layout, work: Workload, path: CodePath, each: Activations, sequences: int
 ) -> Batch:
     """So many sequences of every example."""
     sequences, context = layout.micro_batch * sequences, layout.mesh.context
@@ -157,7 +157,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
     )
 
 
-def _by_teacher(part: Pass, before: bool, layout: Layout, work: Work, fixed: Fixed) -> Scoring:
+def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed: Fixed) -> Scoring:
     """Of its last hidden states those of the learned tokens are copied and kept."""
     teacher = fixed.teacher
     assert teacher is not None
@@ -184,7 +184,7 @@ def _depth(layout: Layout, layers: int) -> Depth:
 
 
 @lru_cache(maxsize=8192)
-def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
+def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
     adaptation, precision, strategy, offload = choices
     layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
     path, code, method = code_path(layout, work), loss_code(work), work.method

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -36,7 +36,7 @@ class Rejected:
 class NextBetter:
     """A better option that does not fit, and what each way to it would take."""
 
-    what: str  # "full fine-tuning", or "nothing in CPU memory" where the same would be trained
+    what: str  # "full fine-tuning", or "nothing in host memory" where the same would be trained
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
@@ -46,7 +46,7 @@ class NextBetter:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a stage asks of the machine around its GPUs; CPU memory and cores are those of one node."""
+    """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
     storage: Storage
     host: HostMemory
@@ -60,7 +60,7 @@ class StagePlan:
 
     stage: Stage
     layout: Layout
-    work: Work  # one step of it, as the estimates and the simulation see it
+    work: Workload  # one step of it, as the estimates and the simulation see it
     decisions: Mapping[str, Decision]
     memory: MemoryEstimate
     usable_bytes: int
@@ -71,7 +71,7 @@ class StagePlan:
     cost_usd: float | None
     cost_because: str
     needs: Needs
-    shorter_waits: tuple[str, ...]  # what to change where most of a step waits for the network: "nodes = 1 takes …"
+    shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None

@@ -6,14 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from recipec.axes import METHODS
-from recipec.diagnostics.model import Report
+from recipec.axes import COMMON_SECTION, METHODS
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import DataFacts
+from recipec.facts.data import DataFacts, read_by
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
-from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
+from recipec.planner.advice.rejected import (
+    activations_kept,
+    does_not_fit,
+    known_to_fail,
+    preferred_but_passed_over,
+    rejected,
+    ruled_out,
+)
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
@@ -50,8 +57,9 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
     task, held = facts.decisions["task"], train_format(facts.data)
-    method = ledger.decide(goal.alignment_method, task, ledger.record(_preference_format(facts.data)))
-    names = ledger.decide(goal.stages, task, held, method).value
+    preferred = ledger.record(_preference_format(facts.data))
+    method = ledger.decide(goal.alignment_method, task, preferred)
+    names = ledger.decide(goal.stages, task, held, preferred, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
@@ -64,11 +72,12 @@ def train_format(data: Mapping[str, DataFacts]) -> Decision:
 
 
 def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of the rows that an alignment method can learn from: its own section's, or data.train's."""
-    for section in dict.fromkeys(name for row in METHODS.values() if row.alignment for name in (row.section, "train")):
+    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
+    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
+    for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
         if section in data:
             held = data[section].decisions["data_format"]
-            if any(row.alignment and held.value in row.formats for row in METHODS.values()):
+            if any(held.value in row.formats for row in rows):
                 return replace(held, id="preference_format")
     return Decision("preference_format", None, "no such rows", origin="recipe")
 
@@ -76,11 +85,14 @@ def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
-    wishes = loaded.wishes(stage.name, last=stage is stages[-1])
-    return Context(stage, goals, facts, facts.data[METHODS[stage.name].rows_in(facts.data)], wishes)
+    wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+    if (too_small := _too_small(context, loaded)) is not None:
+        report.add(too_small)
+        return None
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
@@ -95,10 +107,29 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     return plan
 
 
+def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
+    """A method that compares the examples of a micro batch cannot learn from a smaller one (E0401)."""
+    stage, wishes = context.stage.name, context.wishes
+    asked = {own.name: wishes[key].value for own in METHODS[stage].own if (key := f"alignment.{own.key}") in wishes}
+    row = METHODS[stage].under(asked)
+    for key in ("micro_batch_size", "global_batch_size"):
+        wish = wishes.get(f"train.{key}")
+        if wish is not None and wish.value < row.least_micro_batch:
+            table = ("train", stage) if loaded.is_set("train", stage, key) else ("train",)
+            labels = (
+                Label(loaded.place(*table, key), f"{stage} needs {row.least_micro_batch} or more"),
+                Label(loaded.place("data", row.rows_in(context.facts.data)), row.least_micro_batch_because),
+            )
+            help = (f"use {key} = {row.least_micro_batch} or more",)
+            return Diagnostic("E0401", f"`{'.'.join((*table, key))}` is too small for {row.title}", labels, help)
+    return None
+
+
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
+    _explain_adaptation(ledger, found, facts)
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
@@ -133,6 +164,15 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
+
+
+def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
+    """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
+    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
+        if why and decision.origin == "planner":
+            ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

@@ -230,7 +230,6 @@ def _formats_of_tasks() -> Iterator[Clash]:
 
 
 _KEYED = [task for task in tasks() if any(row.is_set_in_alignment for row in methods_of(task))]
-_CHOOSING = [task for task in _KEYED if any(row.alignment for row in methods_of(task))]
 
 
 def _alignment_of_tasks() -> Clash:
@@ -239,18 +238,39 @@ def _alignment_of_tasks() -> Clash:
     return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
 
 
-def _method_of_tasks() -> Clash:
-    help = f"use task = {either(_CHOOSING)}, or remove method"
-    others = tuple(task for task in _KEYED if task not in _CHOOSING)
-    return Clash(METHOD, ANY, TASK, others, "this task has no preference stage", help)
-
-
 def _models_of_tasks() -> Iterator[Clash]:
     """A model cannot be chosen by its size alone where another one must share its vocabulary."""
     for task in tasks():
         if needed := [name for row in methods_of(task) for name in row.needs_vocabulary_of]:
             why = f"it must have the vocabulary of the {needed[0]}"
             yield Clash(("model", "name"), (AUTO,), TASK, (task,), why, "name the model")
+
+
+def _answers_of_tasks() -> Iterator[Clash]:
+    """The length of generated answers, for a task whose result writes none."""
+    for task in tasks():
+        if not any(row.writes for row in methods_of(task)):
+            why = "its result scores and writes nothing"
+            yield Clash(("evaluate", "max_new_tokens"), ANY, TASK, (task,), why, "remove max_new_tokens")
+
+
+def _methods_of_tasks() -> Iterator[Clash]:
+    """A task whose method has keys of its own, and is the only one."""
+    named = ("none", *(row.alignment for row in METHODS.values() if row.alignment))
+    for task in tasks():
+        if any(row.own for row in methods_of(task)) and not any(row.alignment for row in methods_of(task)):
+            yield Clash(METHOD, named, TASK, (task,), "this task has one method", "remove method")
+
+
+def _overflows_of_methods() -> Iterator[Clash]:
+    """A trainer that leaves long rows out cannot be asked to cut them."""
+
+    def values(task: str, named: str | None) -> list[str]:
+        return ["truncate" for row in _last(task, named) if row.truncates]
+
+    for choice, value in _barred(["truncate"], values):
+        why = f"{_last(choice.task, choice.method)[0].trainer} leaves longer rows out"
+        yield Clash(OVERFLOW, (value,), choice.path, choice.values, why, 'use overflow = "drop"')
 
 
 def _formats_to_split() -> Clash:
@@ -292,8 +312,10 @@ CLASHES: tuple[Clash, ...] = (
     ),
     *_sections_of_tasks(),
     _alignment_of_tasks(),
-    _method_of_tasks(),
+    *_methods_of_tasks(),
     *_models_of_tasks(),
+    *_overflows_of_methods(),
+    *_answers_of_tasks(),
     *_stages_of_tasks(),
     *_formats_of_tasks(),
     _formats_to_split(),
@@ -336,6 +358,7 @@ def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other:
     shown = f' = "{value}"' if isinstance(value, str) else ""
     names = either((row.name for row in owners), "")
     title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"only {names} has it")
-    choices = [row.alignment for row in owners if row.alignment]
+    tasks_here = {row.task for row in methods or owners}
+    choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
     return Diagnostic("E0401", title, (label, other), (help,))

@@ -9,22 +9,61 @@ from recipec.rules.core import Choice, Rule, rule
 @rule(
     "DPO-003",
     decides="reference",
-    watch="rewards/margins, logps/chosen: margins are 0 at step 1; anything else means a wrong reference",
-    source="rule book 001, Anti-Pattern 7 (reference model for KL regularization), PPO (SFT first)",
+    watch="rewards/margins, logps/chosen: margins start at 0; another start means a wrong reference",
+    source="docs/rule-books/001.md, Anti-pattern 7; DPO (arXiv 2305.18290, 2023); TRL 1.16 trainer/dpo_trainer.py",
 )
 def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
-    """Decides what the policy is compared with: itself at the start of the stage.
+    """DPO reference model: the model as it was at the start of the stage.
 
-    After supervised fine-tuning that is the fine-tuned policy, never the base model. A fresh adapter needs no second
-    model, since switching it off gives the start ("base"). An adapter of an earlier stage is merged into the base
-    first, so that switching the fresh one off gives the fine-tuned policy and not the model before it ("merged").
-    Full fine-tuning loads a second copy of the starting weights ("copy").
+    Rule book 001 uses a reference model against overfitting of DPO. After supervised fine-tuning the reference is the
+    fine-tuned model, never the base model.
+
+    | stage | reference |
+    |---|---|
+    | LoRA, first stage | the model without the new adapter ("base"); no second model is needed |
+    | LoRA, after a stage with an adapter | the earlier adapter is merged first, then the same ("merged") |
+    | full fine-tuning | a second copy of the starting weights ("copy") |
     """
     if ADAPTATIONS[adaptation].reference == "model":
-        return Choice("copy", "all weights move, so a frozen copy of the start is held beside the policy")
+        return Choice(
+            "copy", "full fine-tuning changes the weights, so a frozen copy of the start is loaded beside them"
+        )
     if starts_from_adapter:
-        return Choice("merged", "the earlier adapter is merged, so the fresh one switched off is the fine-tuned policy")
-    return Choice("base", "the fresh adapter switched off is the starting model, so no second one is needed")
+        return Choice("merged", "the earlier adapter is merged, so the model without the new adapter is the reference")
+    return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
+
+
+BALANCE = (1.0, 4 / 3)  # wanted over unwanted answers, weight times rows: arXiv 2402.01306, TRL 1.16 kto_trainer.py
+_MIDDLE = sum(BALANCE) / 2  # leaves room on both sides for the error of a sampled share
+_NOT_KNOWN = (
+    "how many answers are desirable is not known; where they are few or many, the trainer logs the range to use"
+)
+
+
+def _weight_of_unwanted(true_share: float | None) -> Choice:
+    """More than 1 where the unwanted answers are the rarer ones."""
+    if true_share is None:
+        return Choice(1.0, _NOT_KNOWN)
+    ratio = true_share / (1 - true_share)
+    if ratio <= BALANCE[1]:
+        return Choice(1.0, f"undesirable answers, {1 - true_share:.0%} of all, are not the rarer kind")
+    because = f"undesirable answers are rare, {1 - true_share:.0%} of all, and so weighted they balance the others"
+    return Choice(float(f"{ratio / _MIDDLE:.2g}"), because, (ratio / BALANCE[1], ratio / BALANCE[0]))
+
+
+def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Choice:
+    """What balances the two, given the weight of the unwanted ones."""
+    if true_share is None:
+        return Choice(1.0, _NOT_KNOWN)
+    ratio = true_share / (1 - true_share) / undesirable_weight
+    accepts = BALANCE[0] / ratio, BALANCE[1] / ratio
+    if BALANCE[0] <= ratio <= BALANCE[1]:
+        return Choice(1.0, f"desirable answers, {true_share:.0%} of all, balance the weighted others", accepts)
+    because = f"so weighted, desirable answers, {true_share:.0%} of all, balance the weighted others"
+    return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
+
+
+FORMULAS = {"weight of unwanted": _weight_of_unwanted, "weight of wanted": _weight_of_wanted}  # Own.formula
 
 
 def own_rules(stage: str) -> list[Rule]:
@@ -33,11 +72,12 @@ def own_rules(stage: str) -> list[Rule]:
 
 
 def _own_rule(own: Own) -> Rule:
-    """A rule whose answer and page are a row's."""
+    """A rule whose answer, or the formula behind it, and whose page are a row's."""
 
-    def answer() -> Choice:
+    def default() -> Choice:
         return Choice(own.value, own.because, own.accepts)
 
+    answer = FORMULAS[own.formula] if own.formula else default
     answer.__doc__ = own.page
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 

@@ -6,15 +6,11 @@ from dataclasses import fields
 
 from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-_EMITTED = Work()  # its knobs are what an emitted train.py does
-_FOLLOWED = {"objective", "seq_len_tokens", "lora", "teacher", "padded", "compiled", "decays", "double_quant"}
-_FOLLOWED |= {"sync_each_batch"}
 
-
-def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | None:
+def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str | None:
     """Why this run cannot be simulated; None when it can."""
     if layout.spreads.engine == DEEPSPEED:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
@@ -26,14 +22,32 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
     if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
+    if not work.method.keeps_recomputation and (layout.recompute_interval > 1 or layout.activation_offload):
+        return f"{work.method.title} recomputes every layer, from its input on the device, after its first pass"
     if work.compiled:
         return "train.compile: what a compiled step keeps is not simulated"
-    names = (field.name for field in fields(Work) if field.name not in _FOLLOWED)
-    foreign = [name for name in names if getattr(work, name) != getattr(_EMITTED, name)]
+    foreign = _foreign(work)
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
 
 
-def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
+def _foreign(work: Workload) -> list[str]:
+    """Where the code path is another than that of an emitted train.py, whose knobs are a Workload's defaults."""
+    emitted = Workload(
+        objective=work.objective,
+        own=work.own,
+        seq_len_tokens=work.seq_len_tokens,
+        lora=work.lora,
+        teacher=work.teacher,
+        padded=work.padded,
+        compiled=work.compiled,
+        decays=work.decays,
+        double_quant=work.double_quant,
+        sync_each_batch=work.sync_each_batch,
+    )
+    return [field.name for field in fields(Workload) if getattr(work, field.name) != getattr(emitted, field.name)]
+
+
+def notes_of(layout: Layout, work: Workload) -> tuple[str, ...]:
     """The assumptions behind the numbers of a run, one sentence each."""
     notes = ["every position counts in the loss, and every batch has the full length: an upper bound"]
     if work.padded and layout.micro_batch * work.method.sequences_per_example > 1:

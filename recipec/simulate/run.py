@@ -38,18 +38,18 @@ class Run:
 
     def taught(self, inputs: Inputs) -> torch.Tensor:
         """What the teacher's forward leaves for the loss."""
-        before = self.sites.stage
+        before = self.sites.moment
         if before == "forward":
             self.sites.enter(TEACHER)
         states = self.distiller.teach(inputs)
         self.sites.enter(before)
         return states
 
-    def scored(self, stage: str, model: nn.Module, inputs: Inputs) -> Any:
-        """A forward without a gradient, at a stage of its own."""
-        before = self.sites.stage
+    def scored(self, moment: str, model: nn.Module, inputs: Inputs) -> Any:
+        """A forward without a gradient, at a moment of its own."""
+        before = self.sites.moment
         if before == "forward":
-            self.sites.enter(stage)
+            self.sites.enter(moment)
         with torch.no_grad():
             outputs = self._forward(model, inputs, router=False)
         self.sites.enter(before)

@@ -27,7 +27,7 @@ _CHECK = "check_tokenizers"
 
 def _part(stage: StageJob) -> Part:
     """The teacher, and the check that it knows the student's tokens."""
-    own, named = (stage.arg(own.name, own.name) for own in stage.method.own), stage.ids(TEACHER)
+    own, named = (stage.arg(own.argument, own.name) for own in stage.method.own), stage.ids(TEACHER)
     student = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     check = Call(_CHECK, [Arg("", student), Arg("", other_from_hub(stage, TEACHER, "AutoTokenizer"))])
     return Part(
@@ -58,8 +58,8 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
     ]
     return {
         "load_teacher": replace(load, args=[*load.args, *placed]),
-        "beta": stage.traced("beta"),
-        "temperature": stage.traced("temperature"),
+        "beta": stage.traced("kd_beta"),
+        "temperature": stage.traced("kd_temperature"),
     }
 
 
@@ -78,6 +78,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/teacher.py.j2",
         names=_names,
+        metrics=("divergence", "eval_loss", "perplexity"),
         imports=(Import("math"),),
         reads=("encode", "opening"),
     ),

@@ -26,5 +26,11 @@ BACKEND = MethodBackend(
     takes_template=False,
     part=nothing,
     taught="rows/taught/pairs.py.j2",
-    measure=Measure(template="measures/preference.py.j2", names=no_names, imports=(), reads=("encode", "opening")),
+    measure=Measure(
+        template="measures/preference.py.j2",
+        names=no_names,
+        metrics=("preference_accuracy", "chosen_loss"),
+        imports=(),
+        reads=("encode", "opening"),
+    ),
 )

@@ -37,6 +37,10 @@ BACKEND = MethodBackend(
     part=nothing,
     taught="rows/taught/labels.py.j2",
     measure=Measure(
-        template="measures/loss.py.j2", names=no_names, imports=(Import("math"),), reads=("encode", "opening")
+        template="measures/loss.py.j2",
+        names=no_names,
+        metrics=("eval_loss", "perplexity"),
+        imports=(Import("math"),),
+        reads=("encode", "opening"),
     ),
 )

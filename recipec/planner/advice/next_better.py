@@ -7,6 +7,7 @@ from itertools import chain
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
 from recipec.planner.plan import NextBetter
@@ -37,7 +38,7 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
-    what = "nothing in CPU memory" if same else name
+    what = "nothing in host memory" if same else name
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):
@@ -73,15 +74,18 @@ def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] 
     dense = [layout for layout in plain if layout.recompute_every == every]
     allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]
     batch = ledger.decisions["global_batch_size"].value
-    split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]
+    split = [
+        with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, work, layout, batch)
+    ]
     found = [(layout, step_memory(shape, layout, work)) for layout in split]
     return min(found, key=lambda pair: pair[1].peak_allocated_bytes, default=None)
 
 
-def _micro_batches(context: Context, layout: Layout, global_batch: int) -> tuple[int, ...]:
-    """One sequence at a time, or all at once, which keeps no gradients between micro steps."""
+def _micro_batches(context: Context, work: Workload, layout: Layout, global_batch: int) -> tuple[int, ...]:
+    """As few sequences as the method can learn from, or all at once, which keeps no gradients between micro steps."""
     fixed = context.wishes.get("train.micro_batch_size")
-    return (fixed.value,) if fixed else (1, max(1, global_batch // layout.mesh.data_parallel))
+    least = work.method.least_micro_batch
+    return (fixed.value,) if fixed else (least, max(least, global_batch // layout.mesh.data_parallel))
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:

@@ -13,7 +13,7 @@ from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.search.context import Context, work_of
@@ -32,11 +32,16 @@ class Bounds:
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
-    host_bytes: int | None  # CPU memory of a node; None: not stated, checked against what common nodes have
+    host_bytes: int | None  # host memory of a node; None: not stated, checked against what common nodes have
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
-    typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
+    typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
+
+    @property
+    def least_micro_batch(self) -> int:
+        """The smallest micro batch that the method can learn from."""
+        return self.typical.method.least_micro_batch
 
 
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
@@ -59,7 +64,7 @@ def _link(facts: Facts, kind: str) -> Link:
     return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
 
 
-def _typical(work: Work, value: Mapping[str, Decision]) -> Work:
+def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
         return work
@@ -75,9 +80,9 @@ class Candidate:
     memory: MemoryEstimate
     time: TimeEstimate | None
     over_bytes: int
-    host_bytes: int  # CPU memory of a node
+    host_bytes: int  # host memory of a node
     obstacle: str = ""  # why it cannot run although the device memory would do
-    crowds_host: bool = False  # it may need more CPU memory than the recipe says that a node has
+    crowds_host: bool = False  # it may need more host memory than the recipe says that a node has
 
     @property
     def fits(self) -> bool:
@@ -95,7 +100,7 @@ class Candidate:
     def title(self) -> str:
         """The family, and whether its activations wait on the host."""
         joined = "and" if self.layout.offload != "none" else "with"
-        return self.family + f" {joined} activations in CPU memory" * self.layout.activation_offload
+        return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
 
 
 def family_of(stage: str, layout: Layout) -> str:
@@ -131,12 +136,14 @@ def card_gib(allocated_bytes: int, world_size: int) -> float:
     return (reserved + device_overhead_bytes(world_size)) / GIB
 
 
-def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
+def candidates(
+    layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
+) -> list[Candidate]:
     """Each layout with the largest micro batch that fits and divides the global batch."""
     return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
 
 
-def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
     room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
@@ -152,10 +159,10 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     return _timed(found, shape, work, gpu, bounds) if found.fits else found
 
 
-def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
-    """With its time; one row at a time needs no mask between rows, and is taken where that is faster."""
+def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
+    """With its time; one row at a time needs no mask between rows, and is taken where it can be and is faster."""
     several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
-    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None:
+    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None or bounds.least_micro_batch > 1:
         return several
     layout = with_batch(candidate.layout, 1, bounds.global_batch)
     alone = replace(several, layout=layout, time=step_time(shape, layout, bounds.typical, gpu, bounds.link))
@@ -167,15 +174,17 @@ def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, boun
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
-    """Why the CPU memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
+    """Why the host memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
     if needed_bytes <= (MOST_HOST_BYTES if host_bytes is None else host_bytes):
         return ""
-    needed = f"needs {needed_bytes / GIB:,.0f} GiB of CPU memory per node"
-    return f"{needed}, it has {host_bytes / GIB:,.0f}" if host_bytes is not None else f"{needed}: state host_memory_gib"
+    needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node"
+    if host_bytes is None:
+        return f"{needed}; state `hardware.host_memory_gib`"
+    return f"{needed}, and a node has {host_bytes / GIB:,.0f} GiB"
 
 
 def _with_largest_batch(
-    layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
+    layout: Layout, shape: Architecture, work: Workload, bounds: Bounds, room_bytes: int
 ) -> tuple[Layout, MemoryEstimate]:
     """The layout with the largest micro batch that fits, or else with the smallest, and its memory.
 
@@ -192,11 +201,12 @@ def _with_largest_batch(
 
 
 def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else the divisors of a rank's share of the global batch."""
+    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from."""
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    return [size for size in range(1, share + 1) if share % size == 0]
+    least = bounds.least_micro_batch
+    return [size for size in range(least, share + 1) if share % size == 0] or [least]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
@@ -206,7 +216,7 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the node's CPU memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the node's host memory if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
     feasible = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     if not feasible:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from recipec.axes import ADAPTATIONS, METHODS, Adaptation
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.models import TEACHER
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
@@ -51,7 +51,7 @@ class Context:
         for fact in (*self.facts.decisions.values(), *chain(*others), *self.data.decisions.values(), *self.goals):
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
-        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}"
+        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         return ledger
@@ -67,7 +67,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger)
     for rule in preference.own_rules(context.stage.name):
-        ledger.decide(rule)
+        ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if METHODS[context.stage.name].has_reference:
         _reference(ledger, context)
     return ledger
@@ -119,7 +119,7 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.overflow, stage)
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
-    ledger.decide(data.loss_on, given["data_format"], template, given["template_has_mask"])
+    ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
     ledger.decide(evaluation.eval_fraction, given["has_eval_file"], stage, given["examples"])
@@ -162,10 +162,11 @@ def _lora(ledger: Ledger) -> None:
 
 
 def _reference(ledger: Ledger, context: Context) -> None:
+    start = context.stage.starts_from
     from_stage = Decision(
         "starts_from_adapter",
-        context.stage.starts_from is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
-        f"starts from {context.stage.starts_from or 'the model'}",
+        start is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
+        f"the stage starts from {f'the result of {start}' if start else 'the model of the recipe'}",
         inputs=("stages", "adaptation"),
         origin="planner",
     )
@@ -186,14 +187,14 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
         Decision(
             "max_steps",
             wish.value if wish else -1,
-            f"set in {wish.where}" if wish else "the epochs decide",
+            f"set in {wish.where}" if wish else "the number of epochs decides",
             origin="recipe" if wish else "planner",
-            watch="epoch: reaches the planned number",
+            watch="epoch: reaches `train.epochs`, unless training stops early",
             key="train.max_steps",
             where=wish.where if wish else "",
         )
     )
-    reason = f"{total_steps:,} optimizer steps"
+    reason = "`train.max_steps` is set" if wish else "the training rows of all epochs, divided by the global batch"
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)
@@ -204,15 +205,21 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
     ledger.decide(tracking.logging_steps, steps)
 
 
-def work_of(ledger: Ledger, facts: Facts) -> Work:
+def method_of(decisions: Mapping[str, Decision]) -> Method:
+    """The row of a settled stage, as its own hyperparameters have it."""
+    return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
+
+
+def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
     if not adaptation.trains_all:
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
-    return Work(
+    return Workload(
         objective=value["stage"],
+        own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
         teacher=facts.others[TEACHER].model.architecture if METHODS[value["stage"]].has_teacher else None,

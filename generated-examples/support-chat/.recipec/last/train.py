@@ -44,8 +44,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=17,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=4,  # the largest that fits: 17.9 of 23.64 GiB
-        gradient_accumulation_steps=8,  # 32 sequences = 4 x 8 x 1 (micro batch, accumulation, data-parallel ranks)
+        # the largest that fits and divides the rank's share of the global batch; predicted peak 17.9 of 23.6 GiB GPU
+        # memory
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=4,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
@@ -63,7 +65,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        # rows of similar length leave little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
         train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end

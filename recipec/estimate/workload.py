@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from recipec.axes import METHODS, Method
 from recipec.axes.methods.sft import SFT
@@ -17,11 +17,11 @@ class LoraShape:
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
-    dropout: bool = False  # lora_dropout > 0 keeps a mask and a dropped copy of each adapted input
+    dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """One training step, apart from the layout that runs it.
 
     The defaults are what an emitted train.py does (TRL 1.16, transformers 5.23, PEFT 0.21, accelerate 1.15). The
@@ -29,6 +29,7 @@ class Work:
     """
 
     objective: str = SFT.name  # a row of recipec.axes.METHODS
+    own: tuple[tuple[str, float | str], ...] = ()  # values of its own hyperparameters that change the row
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
@@ -53,17 +54,15 @@ class Work:
     fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype
 
     def __post_init__(self) -> None:
-        """A teacher goes with the methods that have one; a trainer that drops dropout drops that of adapters too."""
+        """A teacher goes with the methods that have one, and with no other."""
         if self.method.has_teacher != (self.teacher is not None):
             missing = "needs a teacher's architecture" if self.method.has_teacher else "has no teacher"
             raise ValueError(f"{self.objective} {missing}")
-        if self.lora and self.lora.dropout and self.method.drops_dropout:
-            object.__setattr__(self, "lora", replace(self.lora, dropout=False))
 
     @property
     def method(self) -> Method:
-        """The row of its objective."""
-        return METHODS[self.objective]
+        """The row of its objective, as its own hyperparameters have it."""
+        return METHODS[self.objective].under(dict(self.own))
 
     @property
     def code(self) -> str:
