@@ -10,8 +10,9 @@ from itertools import product
 from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES, NO_REFERENCE, REFERENCES, Adaptation
-from recipec.axes.method import MODELS, PACKINGS, SAMPLINGS, SCORES, SIZES, Default, Method, Own
+from recipec.axes.method import PACKINGS, SAMPLINGS, SCORES, SIZES, Default, Method, Own
 from recipec.axes.methods import METHODS
+from recipec.axes.models import MODELS, POLICY
 from recipec.axes.row_formats import KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.sections import SECTIONS
 from recipec.axes.strategies import ENGINES, OFFLOADS, SHARDED, STRATEGIES, Strategy
@@ -91,8 +92,8 @@ def _of_passes(row: str, method: Method) -> Iterator[str]:
     yield from _unknown(row, "passes", [part.model for part in method.passes], MODELS, "the models of a pass")
     yield from _unknown(row, "passes", [part.gives for part in method.passes], SCORES, "what a pass gives")
     learned = [part.model for part in method.passes if part.gradient]
-    if learned != [MODELS[0]]:
-        yield f"{row} learns from the passes of {learned}, and recipec from exactly one, of the `{MODELS[0]}`"
+    if learned != [POLICY]:
+        yield f"{row} learns from the passes of {learned}, and recipec from exactly one, of the `{POLICY}`"
 
 
 def _of_pair(method: Method, adaptation: Adaptation) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from recipec.axes.models import POLICY, REFERENCE, TEACHER
 from recipec.axes.sections import COMMON_SECTION
 
 # Training rows, by the table of rule book 001, "Decision tree: data size for instruction tuning".
@@ -44,7 +45,6 @@ class Default:
 Defaults = tuple[Default, ...]
 
 
-MODELS = POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # of a pass
 SCORES = "tokens", "score"  # what a pass gives
 PACKINGS = "blocks", "examples", "never"
 SAMPLINGS = "random", "group_by_length", "sequential"
@@ -54,7 +54,7 @@ SAMPLINGS = "random", "group_by_length", "sequential"
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # of MODELS
+    model: str  # of recipec.axes.models.MODELS
     sequences: int  # per example
     gradient: bool
     gives: str  # of SCORES: probabilities over the policy's vocabulary, or one number for a sequence
@@ -196,7 +196,17 @@ class Method:
     @property
     def other_models(self) -> tuple[Pass, ...]:
         """The passes of models that are neither what is trained nor its frozen start."""
-        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
+        return tuple(part for part in self.passes if part.model not in (POLICY, REFERENCE))
+
+    @property
+    def named_models(self) -> tuple[str, ...]:
+        """The models that a recipe has to name for it: rows of recipec.axes.models."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models))
+
+    @property
+    def needs_vocabulary_of(self) -> tuple[str, ...]:
+        """Those of them whose probabilities are compared with its own, token by token."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models if part.gives == "tokens"))
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
@@ -212,6 +222,11 @@ class Method:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None
 
-    def can_set(self, key: str, value: float | str) -> bool:
+    def can_set(self, key: str, value: Any) -> bool:
         """Whether [alignment] may give that key that value for it."""
-        return any(own.key == key and own.allows(value) for own in self.own)
+        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
+
+    @property
+    def is_set_in_alignment(self) -> bool:
+        """Whether [alignment] has keys for it."""
+        return bool(self.alignment or self.own or self.named_models)
