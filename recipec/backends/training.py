@@ -25,7 +25,7 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
