@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from recipec.axes import COMMON_SECTION, METHODS
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import DataFacts, read_by
+from recipec.facts.data import preference_format, read_by, train_format
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
@@ -57,29 +56,10 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
     task, held = facts.decisions["task"], train_format(facts.data)
-    preferred = ledger.record(_preference_format(facts.data))
+    preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred)
     names = ledger.decide(goal.stages, task, held, preferred, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
-
-
-def train_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of data.train; None where there is no data.train."""
-    train = data.get("train")
-    if train is None:
-        return Decision("data_format", None, "no data.train", origin="recipe")
-    return train.decisions["data_format"]
-
-
-def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
-    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
-    for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
-        if section in data:
-            held = data[section].decisions["data_format"]
-            if any(held.value in row.formats for row in rows):
-                return replace(held, id="preference_format")
-    return Decision("preference_format", None, "no such rows", origin="recipe")
 
 
 def _context(

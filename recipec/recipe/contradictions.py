@@ -16,7 +16,7 @@ from recipec.recipe.check_data import (
     nothing_to_run,
     pointless_split,
 )
-from recipec.recipe.clashes import clashes, foreign_keys
+from recipec.recipe.clashes import clashes, either, foreign_keys
 from recipec.recipe.document import Written
 from recipec.recipe.locate import dotted
 from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
@@ -92,15 +92,13 @@ def idle_model_keys(written: Written) -> Iterator[Diagnostic]:
 
 
 def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
-    """A global batch is a whole number of micro batches on every GPU."""
-    gpus = (written.get(*GPUS) or 1) * (written.get("hardware", "nodes") or 1)
+    """A global batch is a whole number of micro batches; on how many GPUs they run is the planner's to find."""
     for table in (("train",), *(("train", stage) for stage in METHODS)):
         total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
         if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):
             continue
-        size, part = written.get(*total), written.get(*micro)
-        if size % (part * gpus):
-            yield _indivisible(written, total, micro, gpus)
+        if written.get(*total) % written.get(*micro):
+            yield _indivisible(written, total, micro)
 
 
 def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
@@ -108,16 +106,13 @@ def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ..
     return next((path for path in ((*table, key), ("train", key)) if written.get(*path) is not None), None)
 
 
-def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...], gpus: int) -> Diagnostic:
+def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...]) -> Diagnostic:
     size, part = written.get(*total), written.get(*micro)
-    labels = [written.label(total, "the whole"), written.label(micro, "does not divide it")]
-    if written.has(*GPUS):
-        labels.append(written.label(GPUS, f"on each of {gpus}"))
-    step = part * gpus
-    near = sorted({max(step, size // step * step), size // step * step + step})
-    title = f"a global batch of {size} is not a multiple of micro batch x GPUs = {part} x {gpus}"
-    help = f"use global_batch_size = {' or '.join(str(value) for value in near)}"
-    return Diagnostic("E0401", title, tuple(labels), (help,))
+    labels = (written.label(total, f"not a multiple of {part}"), written.label(micro, "micro batch"))
+    below = size // part * part
+    near = either((str(value) for value in (below, below + part) if value), "")
+    title = f"a global batch of {size} is not a whole number of micro batches of {part}"
+    return Diagnostic("E0401", title, labels, (f"use global_batch_size = {near}",))
 
 
 def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
