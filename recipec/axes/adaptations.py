@@ -37,6 +37,13 @@ class Adaptation:
         return self.reference == "model"
 
     @property
+    def why_base(self) -> str:
+        """Why its base is stored as it is."""
+        if self.trains_all:
+            return f"{self.title} changes every weight, which a quantized model does not allow"
+        return f"{self.title} trains an adapter on {'a quantized' if self.quantized else 'the unquantized'} base model"
+
+    @property
     def quantized(self) -> bool:
         """Whether its base is stored in fewer bits than it computes in."""
         return self.base != "none"

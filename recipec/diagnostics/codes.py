@@ -2,7 +2,7 @@
 
 The first two digits say what kind of thing is wrong: 00 reading files, 01 TOML syntax, 02 the recipe language, 03 facts
 we do not have, 04 contradictions and impossible wishes, 05 risks, 07 the output folder.
-E is an error, W a warning that `[recipe] allow` can silence. A code is never reused.
+E is an error, W a warning that `[recipe] allow` can silence. A code is never reused (W0507 was one).
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ CODES: dict[str, str] = {
     "W0504": "combination advised against",
     "W0505": "too little CPU memory",
     "W0506": "few tokens to pretrain on",
-    "W0507": "alignment without preference pairs",
     "W0508": "very few optimizer steps",
     "W0509": "size of the data assumed",
     "W0510": "global batch not met",

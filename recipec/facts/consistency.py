@@ -146,6 +146,26 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
     return Diagnostic("E0401", title, labels, help)
 
 
+def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A task that only methods with rows of their own fulfil, where no section holds such rows."""
+    task, running = loaded.recipe.goal.task, _stages_that_run(loaded, data)
+    able = [row for row in methods_of(task, loaded.recipe.alignment.method) if row.alignment]
+    if not able or not running or set(running) & {row.name for row in able}:
+        return
+    section, formats = able[0].section, formats_of(able)
+    held = next(iter(data))
+    labels = (
+        Label(loaded.place(*TASK), f"only {' and '.join(METHODS[name].title for name in running)} would run"),
+        Label(loaded.place("data", held), f"holds {data[held].shape.format} rows"),
+    )
+    alone = METHODS[running[-1]].task
+    help = (
+        f"add data.{section} with {either(formats, '')} rows",
+        f'set `goal.task = "{alone}"`, or `alignment.method = "{goal.NO_ALIGNMENT}"`',
+    )
+    yield Diagnostic("E0401", f"task `{task}` without {either(formats, '')} rows", labels, help)
+
+
 def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """The rows decide which stages of a task run; a table of another one would say nothing."""
     running = _stages_that_run(loaded, data)
@@ -223,6 +243,7 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _keys_of_method,
     _columns_not_handed_on,
     _columns_of_other_formats,
+    _nothing_to_align,
     _tables_of_idle_stages,
     _text_to_split,
     _column_to_split_by,

@@ -28,6 +28,7 @@ from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.words import device
@@ -76,13 +77,15 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
-        fails = does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, found.bad)
+        fails = (
+            does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, context, found.bad)
+        )
         report.add(fails)
         return None
     plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
-        report.add(known_to_fail(loaded, [bad]))
+        report.add(known_to_fail(loaded, context, [bad]))
         return None
     return plan
 
@@ -128,7 +131,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     return StagePlan(
         stage=context.stage,
         layout=chosen.layout,
-        decisions=dict(ledger.decisions),
+        decisions=_named_for_stage(ledger, context.stage.name),
         memory=chosen.memory,
         usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
@@ -145,13 +148,24 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     )
 
 
+def _named_for_stage(ledger: Ledger, stage: str) -> dict[str, Decision]:
+    """The decisions; where several stages run, with the keys that hold for this one alone."""
+    if len(ledger.decisions["stages"].value) == 1:
+        return dict(ledger.decisions)
+    named = ("key", "because", "watch", "dissent")
+    return {
+        id: replace(decision, **{name: of_stage(getattr(decision, name), stage) for name in named})
+        for id, decision in ledger.decisions.items()
+    }
+
+
 def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
     noun = device(facts.decisions["gpu_is_cpu"].value)
     why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
-    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
-        if why and decision.origin == "planner":
-            ledger.decisions[decision.id] = replace(decision, because=why)
+    decision = ledger.decisions["adaptation"]
+    if why and decision.origin == "planner":
+        ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

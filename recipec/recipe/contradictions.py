@@ -52,23 +52,26 @@ def _no_hardware(written: Written) -> Iterator[Diagnostic]:
 
 def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
     """One GPU takes one process; several take a strategy that uses them."""
-    row = STRATEGIES.get(written.get(*STRATEGY))
+    row, on_cpu = STRATEGIES.get(written.get(*STRATEGY)), written.get(*GPU) == "cpu"
     gpus, nodes = written.get(*GPUS), written.get(*NODES)
-    if row is None:
+    if row is None or (on_cpu and not row.on_cpu):  # that it does not run on a CPU is another finding
         return
+    noun, nouns = ("process", "processes") if on_cpu else ("GPU", "GPUs")
     if row.one_rank and gpus and gpus > 1:
-        why, help = f"{gpus} GPUs are stated here", f'use strategy = "{_first(distributed=True)}", or gpus_per_node = 1'
+        why = f"{gpus} {nouns} are stated here"
+        help = f'use strategy = "{_first(distributed=True)}", or gpus_per_node = 1'
     elif nodes is not None and nodes > 1:
         return
     elif row.distributed and gpus in (None, 1) and not (gpus is None and written.has(*GPUS)):
-        why = "one GPU is stated here"
+        why = f"one {noun} is stated here"
         help = f'use strategy = "{_first(distributed=False)}", or state gpus_per_node'
     else:
         return
     place = GPUS if gpus else (GPU if written.has(*GPU) else ("hardware", "vram_gib"))
-    takes = "needs two GPUs or more" if row.distributed else "runs on one GPU"
+    takes = f"needs two {nouns} or more" if row.distributed else f"runs on one {noun}"
     labels = (written.label(STRATEGY, takes), written.label(place, why))
-    yield Diagnostic("E0401", f"`train.strategy = {row.name}` does not suit the number of GPUs", labels, (help,))
+    title = f"`train.strategy = {row.name}` does not suit the number of {nouns}"
+    yield Diagnostic("E0401", title, labels, (help,))
 
 
 def _first(*, distributed: bool) -> str:
@@ -109,8 +112,8 @@ def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ..
 def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...]) -> Diagnostic:
     size, part = written.get(*total), written.get(*micro)
     labels = (written.label(total, f"not a multiple of {part}"), written.label(micro, "micro batch"))
-    below = size // part * part
-    near = either((str(value) for value in (below, below + part) if value), "")
+    step = part * (written.get(*GPUS) or 1) * (written.get(*NODES) or 1)  # so that every GPU trains
+    near = either((str(value) for value in (size // step * step, size // step * step + step) if value), "")
     title = f"a global batch of {size} is not a whole number of micro batches of {part}"
     return Diagnostic("E0401", title, labels, (f"use global_batch_size = {near}",))
 

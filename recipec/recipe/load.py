@@ -57,6 +57,12 @@ class LoadedRecipe:
         place = self.place(*path)
         return f"{self.names[place.file]}:{place.span.line}"
 
+    def written_for(self, stage: str, key: str) -> tuple[str, ...]:
+        """Return the path of the line that sets a key for a stage: in [train.STAGE], else in its general table."""
+        section, *rest = (part for part in key.split(".") if part != stage)
+        own = (section, stage, *rest)
+        return own if self.is_set(*own) else (section, *rest)
+
     def wishes(self, stage: str, last: bool) -> dict[str, Wish]:
         """Return the values that the recipe sets for a stage, by recipe key ("train.lora.rank").
 
