@@ -43,7 +43,7 @@ class Adaptation:
     def why_base(self) -> str:
         """Why its base is stored as it is."""
         if self.trains_all:
-            return f"{self.title} changes every weight, which a quantized model does not allow"
+            return "every weight is trained, which a quantized model does not allow"
         return f"{self.title} trains an adapter on {'a quantized' if self.quantized else 'the unquantized'} base model"
 
     @property

@@ -10,6 +10,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import preference_format, read_by, train_format
+from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
@@ -113,12 +114,12 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
-    record_layout(ledger, chosen, facts)
+    bounds = bounds_of(context, ledger, loaded)
+    record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
-    bounds = bounds_of(context, ledger, loaded)
     others = [
         *rejected(chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),

@@ -88,11 +88,12 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     if wish is None or wish.value == layout.global_batch:
         return
     place = loaded.place(*loaded.written_for(stage.stage.name, "train.global_batch_size"))
-    ranks, sequences = counted(layout.mesh.data_parallel, "rank"), counted(layout.micro_batch, "sequence")
+    ranks = counted(layout.mesh.data_parallel, "rank")
+    examples = counted(layout.micro_batch, METHODS[stage.stage.name].example)
     title = f"stage {stage.stage.name} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * layout.micro_batch
     help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
-    report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {sequences}"),), help))
+    report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
