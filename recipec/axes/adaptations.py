@@ -85,7 +85,7 @@ QLORA = Adaptation(
     name="qlora",
     title="QLoRA",
     base="nf4",
-    means="lora on a base quantised to nf4",
+    means="LoRA on a base model in 4 bits (NF4)",
     summary="a LoRA adapter on a 4-bit base",
     packages=("peft", "bitsandbytes"),
     above="lora",
@@ -151,7 +151,7 @@ def adaptation_of(family: str, base: str) -> Adaptation:
 
 
 def families() -> dict[str, str]:
-    """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
+    """The values of train.adaptation and what each means: families, and the names of rows on a quantized base."""
     named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
     return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
 
