@@ -57,7 +57,8 @@ def summary(stage: StageJob) -> Traced:
     before, model, row = stage.plan.stage.starts_from, stage.job.facts.model.name, stage.method
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
-    how, count = stage.adapts.summary, stage.value("examples")
+    how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
+    count = stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
     ids = ("adaptation", "quantization", "examples", "model", "stage")
