@@ -9,6 +9,7 @@ from recipec import __version__
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import needs
+from recipec.backends.methods import BACKENDS
 from recipec.backends.models import starting_point
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
@@ -54,6 +55,7 @@ SHOWN_LATER = (  # behind the numbers that only the stage's method has
     "eval_every",
     "save_every",
     "early_stopping_patience",
+    "network_gbps",  # between nodes, where there are several; often assumed
 )
 
 
@@ -61,9 +63,15 @@ def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt and ruff.toml."""
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2"),
+        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": _modules(job)}),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
+
+
+def _modules(job: Job) -> list[str]:
+    """The bundle's own modules that others of its files import."""
+    own = (BACKENDS[stage.name].trainer for stage in job.stages)
+    return sorted({"preflight", "rows", *(trainer.module for trainer in own if trainer)})
 
 
 def _requirements(job: Job) -> list[Raw]:
@@ -146,7 +154,7 @@ def _stage(stage: StageJob) -> Any:
         name=stage.traced("stage"),
         folder=Raw(stage.folder),
         merges=stage.because(stage.merges, "adaptation", "stage"),
-        summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
+        summary=summary(stage),
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
@@ -188,7 +196,7 @@ def _shown_decisions(stage: StageJob) -> list[str]:
 
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
-    value = stage.adapts.title if id == "adaptation" else value_text(decision.value)
+    value = stage.method.called(stage.adapts) if id == "adaptation" else value_text(decision.value)
     ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
         id=id,

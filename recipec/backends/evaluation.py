@@ -14,6 +14,7 @@ from recipec.backends.models import (
     has_template_file,
     head_options,
     model_expression,
+    other_models,
     random_model,
     reads_data_root,
     torch_dtype,
@@ -61,9 +62,10 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "standard_imports": standard,
         "installed_imports": installed,
         "rows_functions": code(stage, ", ".join(measure.reads), "stage"),
-        "local_model": reads_data_root(stage),
-        "base_folder": stage.because(_starts_from_folder(stage), "model", "stage"),
+        "reads_data_root": reads_data_root(stage),
+        "model_folders": _model_folders(stage),
         "base": model_expression(stage),
+        "other_models": other_models(stage),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "asked_with": _asked_with(stage),
@@ -84,8 +86,16 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
         "by_row": stage.because(measure.by_row, "stage"),
-        "measure": snippet(measure.template, {}, stage.ids("stage")),
+        "measure": snippet(measure.template, measure.names(stage), stage.ids("stage")),
     }
+
+
+def _model_folders(stage: StageJob) -> list[Raw]:
+    """The constants that name folders of models, whose files may change under the same name."""
+    models = {role.upper(): stage.value(role) for role in stage.method.named_models}
+    found = [Raw(constant) for constant, name in models.items() if is_path(name)]
+    own = is_path(stage.job.facts.model.name) or stage.plan.stage.starts_from is not None
+    return [code(stage, "BASE", "model", "stage")] * own + found
 
 
 def _imports(stage: StageJob) -> list[Import]:
@@ -104,11 +114,6 @@ def _imports(stage: StageJob) -> list[Import]:
     if method.random_weights:
         found += [Import(*source, stage.ids("stage")) for source in _RANDOM]
     return found
-
-
-def _starts_from_folder(stage: StageJob) -> bool:
-    """Whether the model that the stage begins with is a folder, whose files may change under the same name."""
-    return is_path(stage.job.facts.model.name) or stage.plan.stage.starts_from is not None
 
 
 def _asked_with(stage: StageJob) -> Raw:

@@ -1,8 +1,9 @@
-"""What a stage needs of the machine around its devices: disk and CPU memory."""
+"""What a stage needs of the machine around its devices: disk and host memory."""
 
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
+from recipec.backends.models import gated
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
 from recipec.units import GIB
@@ -32,29 +33,29 @@ def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
     ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
     lines = [*_memory(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
-    if job.facts.model.gated:
-        lines.append(f"a hub token in HF_TOKEN: {job.facts.model.name} is gated")
+    lines += [f"a hub token in HF_TOKEN: {name} is gated" for name in gated(job)]
     return [Traced(line, ",".join(ids)) for line in lines]
 
 
 def _memory(job: Job) -> list[str]:
     needed = max(stage.plan.needs.host.needed_bytes for stage in job.stages) / GIB
     if job.last.on_cpu:
-        return [f"CPU memory: {needed:.1f} GiB (predicted); no GPU"]
+        return [f"Memory: {needed:.1f} GiB (predicted); no GPU"]
     gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
     peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
         f"GPUs: {count} x {gpu.name}; {peak:.1f} GiB of the device's {gpu.memory_gib:g} (predicted)",
-        f"CPU memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
+        f"Host memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
     ]
 
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = found[0].hub_cache_bytes / GIB
+    model = max(disk.hub_cache_bytes for disk in found) / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
     parts = f"prepared data {rows:.1f}, checkpoints and results {outputs:.1f}"
-    parts = f"model {model:.1f}, {parts}" if model else parts
+    noun = "models" if job.facts.others else "model"
+    parts = f"{noun} {model:.1f}, {parts}" if model else parts
     return f"Disk: {model + rows + outputs:.1f} GiB (predicted: {parts})"

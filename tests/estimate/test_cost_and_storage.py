@@ -18,13 +18,13 @@ FULL, LORA = Workload(), Workload(lora=LoraShape(16))
 def test_a_run_costs_its_gpu_hours():
     cost = run_cost(7200, 4, 1.5, "set in recipe.toml:3")
     assert cost.usd == pytest.approx(12)
-    assert cost.because == "8.0 GPU hours at $1.5 (set in recipe.toml:3)"
+    assert cost.because == "8.0 GPU hours of training steps at $1.5 an hour (set in recipe.toml:3)"
 
 
 def test_no_price_is_said_and_not_guessed():
     cost = run_cost(3600, 2, None, "no price is known")
     assert cost.usd is None
-    assert cost.because == "2.0 GPU hours; no price is known"
+    assert cost.because == "2.0 GPU hours of training steps; no price is known"
 
 
 def test_an_adapter_checkpoint_is_small_and_a_full_one_is_not():
@@ -41,7 +41,7 @@ def test_disk_holds_the_kept_checkpoints_and_the_one_being_written():
 
 
 def test_what_is_not_downloaded_takes_no_disk():
-    disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded=False)
+    disk = run_storage(LLAMA_8B, layout("full"), FULL, 3, 10**6, downloaded_params=0)
     assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 9 * 10**6)
 
 

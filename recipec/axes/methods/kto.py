@@ -17,6 +17,7 @@ KTO = Method(
     learns="from single answers: to give desirable ones more often and undesirable ones less often, close to the model "
     "it starts from",
     full_name="full fine-tuning",
+    example="answer",
     source=f"{_PAPER}; TRL 1.16 trainer/kto_trainer.py",
     task="align",
     alignment="kto",
@@ -36,7 +37,6 @@ KTO = Method(
     head="chunked",
     loss="unpaired",
     loss_outputs=("log_probs", "entropy", "mean_logits"),
-    generates=False,
     block_tokens=None,
     packs="never",
     packs_because="KTOTrainer takes every answer whole",
@@ -48,7 +48,6 @@ KTO = Method(
     sampling_because="shuffled by prepare_data.py; an estimate of the KL needs the order to stay",
     drops_dropout=True,
     keeps_recomputation=False,
-    accumulates_by_tokens=False,
     adaptations=("lora", "qlora", "full"),
     adaptations_because="",
     preferred=("lora", "qlora", "full"),
@@ -66,6 +65,7 @@ KTO = Method(
             "highest rate that suits a beta of 0.1 in full fine-tuning",
             f"{_DOCS} (learning rate recommendations); TRL 1.16 trainer/kto_config.py",
             (5e-7, 5e-6),
+            adaptations=("full",),
         ),
     ),
     warmup=(

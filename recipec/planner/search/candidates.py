@@ -54,7 +54,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, hardware.gpu_link or "auto"),
-        typical=_typical(work_of(ledger), value),
+        typical=_typical(work_of(ledger, facts), value),
     )
 
 
@@ -111,8 +111,7 @@ def family_of(stage: str, layout: Layout) -> str:
 
 def adaptation_name(stage: str, layout: Layout) -> str:
     """What is trained, for people: "QLoRA"."""
-    row = layout.adapts
-    return METHODS[stage].full_name if row.trains_all else row.title
+    return METHODS[stage].called(layout.adapts)
 
 
 def _within_layers(mesh: Mesh) -> str:
