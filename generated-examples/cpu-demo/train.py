@@ -43,7 +43,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 2.2 of 16.0 GiB memory
         per_device_train_batch_size=32,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,

@@ -42,8 +42,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # more than one sequence at a time does not fit or is not faster; 2 needs 73.5 GiB of 70.3 GiB usable; predicted
-        # peak 67.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=1,
         gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
         per_device_eval_batch_size=1,

@@ -42,7 +42,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 22.0 of 23.6 GiB GPU memory
         per_device_train_batch_size=16,
         gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 4 data-parallel ranks
         per_device_eval_batch_size=16,

@@ -218,6 +218,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
     options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
     names = {
         "stage": stage.traced("stage"),
+        "quantized": stage.because(stage.adapts.quantized, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),

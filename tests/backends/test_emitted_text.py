@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good, texts, with_key
 
-from recipec.compiler import compile_recipe
+from recipec.compiler import Compilation, compile_recipe
 from recipec.rules.metrics import METRICS
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -157,6 +158,32 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
     before, after = readme.split("Before the run:")[1].split("After the run:")
     assert "known only" not in before
     assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
+
+
+@pytest.mark.parametrize(("name", "quantized"), [("qlora", True), ("lora-single", False)])
+def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, quantized: bool) -> None:
+    bundle = texts(good(tmp_path, BASES[name]))
+    assert ("unquantized base" in bundle["merge_adapter.py"]) is quantized
+    assert re.search(r"/merged`, which takes \d+\.\d GiB more of the disk", bundle["README.md"])
+
+
+def test_one_predicted_peak_stands_in_train_py(tmp_path: Path) -> None:
+    text = texts(good(tmp_path, BASES["lora-single"]))["train.py"]
+    assert len(re.findall("(?i)predicted[_ ]peak", text.replace("{PREDICTED_PEAK_GIB}", ""))) == 1
+
+
+def behind(found: Compilation, file: str, part: str) -> set[str]:
+    """The decisions behind the line of a file that holds `part`."""
+    number = next(n for n, line in enumerate(texts(found)[file].splitlines(), 1) if part in line)
+    return set(found.source_map[file][number])
+
+
+def test_what_an_engine_adds_is_traced_to_it(tmp_path: Path) -> None:
+    sharded = good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", True))
+    assert "sft.strategy" in behind(sharded, "train.py", "inside FSDP2's hooks")
+    zero = good(tmp_path, BASES["zero3-offload"])
+    for size in ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold"):
+        assert "sft.model" in behind(zero, "configs/deepspeed.json", size)
 
 
 LOADERS = ("AutoTokenizer.from_pretrained", "loader.from_pretrained", "LoraConfig")
