@@ -4,10 +4,10 @@ from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those after the prompt."""
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str) -> tuple[list[int], list[int]]:
+    """Token ids with one of the two answers, and which of them are the answer's."""
     prompt = opening(row, tokenizer)
-    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
+    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
     return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
 
 
@@ -25,8 +25,3 @@ def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
     """Both conversations as they are scored."""
     chosen, rejected = (tokenizer.decode(row[f"{part}_ids"]) for part in ("chosen", "rejected"))
     return f"[[chosen]] {chosen}\n[[rejected]] {rejected}"
-
-
-def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Always: the model scores answers and writes none."""
-    return True
