@@ -13,10 +13,6 @@ from recipec.rules.loader import dataloader_workers
 _STORAGE = "docs/rule-books/001.md, Storage requirements"
 _NETWORKING = "docs/rule-books/001.md, Networking"
 _HOST = "docs/rule-books/001.md, CPU/RAM guidelines"
-    "docs/rule-books/001.md, Storage requirements",
-    "docs/rule-books/001.md, Networking",
-    "docs/rule-books/001.md, CPU/RAM guidelines",
-)
 _DISK = "computes the disk of the plan: checkpoints kept, result, base model, tokenized data"
 _WAITS = "computes what a step waits for communication on the links at hand, and times every strategy"
 _NEEDS = "computes the host memory of the plan, and warns with W0505 where a node has less"

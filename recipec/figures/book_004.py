@@ -19,10 +19,6 @@ from recipec.figures.trainings import (
 _RULES = "docs/rule-books/004.md, Golden rules"
 _ZERO = "docs/rule-books/004.md, Zero redundancy"
 _SIZES = "docs/rule-books/004.md, Memory requirements"
-    "docs/rule-books/004.md, Golden rules",
-    "docs/rule-books/004.md, Zero redundancy",
-    "docs/rule-books/004.md, Memory requirements",
-)
 _COMPUTES = "computes the memory of the model, strategy and GPUs at hand, and shows it term by term"
 _RECOMPUTES = "recomputes where rule PREC-004 or the memory asks for it, and times both ways"
 
