@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from recipec.axes import NAMED_MODELS
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.advice.comparison import Compared
@@ -26,12 +27,13 @@ WATCH = {
     "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
 }
 
+SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
 MEMORY_INPUTS = (
-    *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
+    *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
-STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example", "network_gbps")
+STRATEGY_INPUTS = ("gpus", "gpu", *SIZES, "adaptation", "tokens_per_example", "network_gbps")
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
     "activation_offload": "train.activation_offload",
@@ -81,7 +83,7 @@ def _placement(
     noun = device(facts.decisions["gpu_is_cpu"].value)
     yield rules.strategy, rules.strategy(layout.strategy, peak, against.strategy), STRATEGY_INPUTS
     answer = rules.offload(layout.offload, peak, hosted_gib, against.offload)
-    yield rules.offload, answer, ("strategy", "gpu", "params")
+    yield rules.offload, answer, ("strategy", "gpu", *SIZES)
     example = method_of(ledger.decisions).example
     answer = rules.world_size(world, facts.machines.gpus, target // least, noun, example, against.world_size)
     yield rules.world_size, answer, ("gpus", "global_batch_size")
