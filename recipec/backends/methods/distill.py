@@ -78,6 +78,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/teacher.py.j2",
         names=_names,
+        by_row=False,
         metrics=("divergence", "eval_loss", "perplexity"),
         imports=(Import("math"),),
         reads=("encode", "opening"),
