@@ -14,10 +14,13 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "code-assistant": [("sft", "lora", "none", "single", "none")],
     "cpu-demo": [("sft", "full", "none", "single", "none")],
+    "distill": [("distill", "full", "none", "single", "none")],
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
+    "kto": [("kto", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
+    "reward": [("reward", "full", "none", "ddp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
     "support-chat": [("sft", "lora", "nf4", "single", "none")],
     "team-billing": [("sft", "lora", "none", "single", "none")],
