@@ -94,7 +94,7 @@ BASES: dict[str, Tables] = {
         "distill",
         "Qwen/Qwen2.5-0.5B-Instruct",
         {"train": "chat.jsonl"} | _KNOWN,
-        {"gpu": "a100-80gb"},
+        {"gpu": "h100"},
         alignment={"teacher": "Qwen/Qwen2.5-7B-Instruct"},
     ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),

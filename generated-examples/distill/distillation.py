@@ -35,19 +35,19 @@ class SupervisedDistillationTrainer(SFTTrainer):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.beta, self.temperature, self.label_weight = beta, temperature, label_weight
-        self.teacher, self.teacher_head = self.load_teacher(teacher, teacher_options)
+        self.load_teacher(teacher, teacher_options)
         student = self.model.get_base_model() if is_peft_model(self.model) else self.model
-        if self.teacher.config.vocab_size < student.config.vocab_size:
+        if self.teacher_config.vocab_size < student.config.vocab_size:
             raise SystemExit(f"{teacher} has no probabilities for all tokens of the student: choose another teacher")
         self.replace_loss(student)
 
-    def load_teacher(self, teacher: str, options: dict[str, Any]) -> tuple[PreTrainedModel, nn.Linear]:
-        """Its decoder and its output head, whole on every rank, read straight onto the device; ZeRO-3 shards them."""
+    def load_teacher(self, teacher: str, options: dict[str, Any]) -> None:
+        """Read its decoder and its output head: whole, straight onto the device of every rank; ZeRO-3 shards them."""
         zero3 = self.is_deepspeed_enabled and self.accelerator.state.deepspeed_plugin.zero_stage == 3
         place = {} if zero3 else {"device_map": {"": self.accelerator.device}}
         model = AutoModelForCausalLM.from_pretrained(teacher, **options, **place).eval().requires_grad_(False)
-        decoder = prepare_deepspeed(model.base_model, self.accelerator) if zero3 else model.base_model
-        return decoder, model.get_output_embeddings()
+        self.teacher = prepare_deepspeed(model.base_model, self.accelerator) if zero3 else model.base_model
+        self.teacher_head, self.teacher_config = model.get_output_embeddings(), model.config
 
     def replace_loss(self, student: PreTrainedModel) -> None:
         """SFTTrainer sums the labels' log-probabilities that the student's forward returns: return -losses instead.
@@ -99,7 +99,7 @@ class SupervisedDistillationTrainer(SFTTrainer):
             self.beta,
             self.temperature,
             *scale_and_cap(student.config),
-            *scale_and_cap(self.teacher.config),
+            *scale_and_cap(self.teacher_config),
         )
         losses = torch.zeros_like(outputs.log_probs).masked_scatter(trained, self.temperature**2 * divergence)
         if not self.label_weight:

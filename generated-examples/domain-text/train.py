@@ -1,4 +1,4 @@
-"""Continued pretraining of Qwen/Qwen2.5-3B for domain-text: all weights, 3,000 rows.
+"""Continued pretraining of Qwen/Qwen2.5-3B for domain-text: full fine-tuning, 3,000 rows.
 
     bash launch/local.sh                  data, baseline, training and evaluation, in order
     bash launch/local.sh --max-steps 20   the same with a short training
@@ -42,7 +42,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # more than one sequence at a time does not fit or is not faster; predicted peak 67.4 of 79.1 GiB GPU memory
+        # more than one sequence at a time does not fit or is not faster; 2 needs 73.5 GiB of 70.3 GiB usable; predicted
+        # peak 67.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=1,
         gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
         per_device_eval_batch_size=1,

@@ -45,7 +45,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         # the rank's share of the global batch fits at once; predicted peak 40.0 of 44.4 GiB GPU memory
         per_device_train_batch_size=8,
-        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 4 data-parallel ranks
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 pairs on 4 data-parallel ranks
         per_device_eval_batch_size=8,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",

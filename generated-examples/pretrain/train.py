@@ -1,4 +1,4 @@
-"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: all weights, 24,500,000 rows.
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,500,000 rows.
 
     bash launch/local.sh                  data, baseline, training and evaluation, in order
     bash launch/local.sh --max-steps 20   the same with a short training
@@ -49,8 +49,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; predicted peak 69.2 of 79.1 GiB GPU
-        # memory
+        # the largest that fits and divides the rank's share of the global batch; 4 needs 85.7 GiB of 66.1 GiB usable;
+        # predicted peak 69.2 of 79.1 GiB GPU memory
         per_device_train_batch_size=2,
         gradient_accumulation_steps=16,  # reaches the global batch of 256 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=2,

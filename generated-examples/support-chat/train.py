@@ -44,8 +44,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=17,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; predicted peak 17.9 of 23.6 GiB GPU
-        # memory
+        # the largest that fits and divides the rank's share of the global batch; 8 needs 22.9 GiB of 20.6 GiB usable;
+        # predicted peak 17.9 of 23.6 GiB GPU memory
         per_device_train_batch_size=4,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=4,

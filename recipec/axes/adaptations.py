@@ -40,6 +40,13 @@ class Adaptation:
         return self.reference == MODEL_COPY
 
     @property
+    def why_base(self) -> str:
+        """Why its base is stored as it is."""
+        if self.trains_all:
+            return "every weight is trained, which a quantized model does not allow"
+        return f"{self.title} trains an adapter on {'a quantized' if self.quantized else 'the unquantized'} base model"
+
+    @property
     def quantized(self) -> bool:
         """Whether its base is stored in fewer bits than it computes in."""
         return self.base != "none"
@@ -78,7 +85,7 @@ QLORA = Adaptation(
     name="qlora",
     title="QLoRA",
     base="nf4",
-    means="lora on a base quantised to nf4",
+    means="LoRA on a base model in 4 bits (NF4)",
     summary="a LoRA adapter on a 4-bit base",
     packages=("peft", "bitsandbytes"),
     above="lora",
@@ -144,7 +151,7 @@ def adaptation_of(family: str, base: str) -> Adaptation:
 
 
 def families() -> dict[str, str]:
-    """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
+    """The values of train.adaptation and what each means: families, and the names of rows on a quantized base."""
     named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
     return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
 

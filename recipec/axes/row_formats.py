@@ -101,6 +101,7 @@ class RowFormat:
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     answers: int  # in every row; 0 where rows differ
     roles: tuple[Role, ...]
+    forbidden: tuple[str, ...]  # columns that turn such a row into one of another format, which reads them
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
     turns: bool  # rows are rendered with a chat template
@@ -136,6 +137,7 @@ PREFERENCE = RowFormat(
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
         Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -161,6 +163,7 @@ UNPAIRED_PREFERENCE = RowFormat(
         ),
         Role(name="label", aliases=("label",), required=True, holds=("flags",), becomes="label"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -184,6 +187,7 @@ CHAT = RowFormat(
             becomes="messages",
         ),
     ),
+    forbidden=(),
     splits=False,
     loss_on="assistant",
     turns=True,
@@ -203,6 +207,7 @@ INSTRUCTION = RowFormat(
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
         Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -227,6 +232,7 @@ PROMPT_COMPLETION = RowFormat(
             becomes="completion",
         ),
     ),
+    forbidden=("label",),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -242,6 +248,7 @@ TEXT = RowFormat(
     unrolled="",
     answers=1,
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
+    forbidden=(),
     splits=True,
     loss_on="all",
     turns=False,

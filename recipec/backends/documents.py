@@ -55,6 +55,7 @@ SHOWN_LATER = (  # behind the numbers that only the stage's method has
     "eval_every",
     "save_every",
     "early_stopping_patience",
+    "network_gbps",  # between nodes, where there are several; often assumed
 )
 
 
@@ -149,7 +150,7 @@ def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
         name=stage.traced("stage"),
-        summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
+        summary=summary(stage),
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
@@ -191,7 +192,7 @@ def _shown_decisions(stage: StageJob) -> list[str]:
 
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
-    value = stage.adapts.title if id == "adaptation" else value_text(decision.value)
+    value = stage.method.called(stage.adapts) if id == "adaptation" else value_text(decision.value)
     ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
         id=id,

@@ -1,4 +1,4 @@
-"""What a stage needs of the machine around its devices: disk and CPU memory."""
+"""What a stage needs of the machine around its devices: disk and host memory."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def needs(job: Job) -> list[Traced]:
 def _memory(job: Job) -> list[str]:
     needed = max(stage.plan.needs.host.needed_bytes for stage in job.stages) / GIB
     if job.last.on_cpu:
-        return [f"CPU memory: {needed:.1f} GiB (predicted); no GPU"]
+        return [f"Memory: {needed:.1f} GiB (predicted); no GPU"]
     gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
     peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
         f"GPUs: {count} x {gpu.name}; {peak:.1f} GiB of the device's {gpu.memory_gib:g} (predicted)",
-        f"CPU memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
+        f"Host memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
     ]
 
 

@@ -14,6 +14,9 @@ from recipec.rules.core import Decision
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
 
 
+_ASSUMED_NETWORK = f"assumed: one adapter of {ASSUMED_NETWORK_GBPS:g} Gbit/s in each node; set `hardware.network_gbps`"
+
+
 def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
     """The device; None with a diagnostic when it is not known."""
     hardware = loaded.recipe.hardware
@@ -75,5 +78,5 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
 def _network(loaded: LoadedRecipe) -> Decision:
     """What a machine sends to the others; the plan depends on it, so it is said where it is assumed."""
     value = loaded.recipe.hardware.network_gbps or ASSUMED_NETWORK_GBPS
-    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent="assumed: one adapter per node")
+    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent=_ASSUMED_NETWORK)
     return replace(fact, inputs=("nodes",))

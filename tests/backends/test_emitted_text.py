@@ -120,10 +120,10 @@ def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "needs", "fewer"),
     [
-        ("lora-single", ["GPUs: 1 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),
-        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "CPU memory:", "Disk:", "Python 3.11"], ""),  # 1 would not be ddp
-        ("full-fsdp", ["GPUs: 8 x h100;", "CPU memory:", "Disk:", "Python 3.11", "a hub token"], "NPROC_PER_NODE=4"),
-        ("cpu", ["CPU memory:", "Disk:", "Python 3.11"], ""),
+        ("lora-single", ["GPUs: 1 x a100-80gb;", "Host memory:", "Disk:", "Python 3.11"], ""),
+        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "Host memory:", "Disk:", "Python 3.11"], ""),  # 1 would not be ddp
+        ("full-fsdp", ["GPUs: 8 x h100;", "Host memory:", "Disk:", "Python 3.11", "a hub token"], "NPROC_PER_NODE=4"),
+        ("cpu", ["Memory:", "Disk:", "Python 3.11"], ""),
     ],
 )
 def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[str], fewer: str) -> None:

@@ -109,7 +109,7 @@ FIELDS: dict[str, Put] = {
     "model.revision": _at("model.revision"),
     "model.family[]": _in_list("model.family", BASES["auto"]),
     "model.licences[]": _in_list("model.licences", BASES["auto"]),
-    **{f"alignment.teacher{part}": _at("alignment.teacher", BASES["distill"]) for part in ("", *_TEACHERS)},
+    **{f"alignment.teacher{part}": _at("alignment.teacher", BASES["distill"]) for part in _TEACHERS},
     "data.split.stratify": _at("data.split", data__eval_fraction=0.1),
     "data.split.group": _at("data.split", data__eval_fraction=0.1),
     "data.split.time": _at("data.split", data__eval_fraction=0.1),

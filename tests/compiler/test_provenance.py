@@ -23,6 +23,9 @@ from recipec.rules.core import Decision
 # Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
 FLIPS: dict[str, tuple[Any, ...]] = {
     "alignment.beta": (0.3,),
+    "alignment.center_rewards_coefficient": (0.05,),
+    "alignment.desirable_weight": (1.2,),
+    "alignment.label_weight": (0.3,),
     "alignment.loss": ("ipo",),
     "alignment.method": ("none",),
     "data.eval_fraction": (0.2,),
@@ -42,6 +45,9 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "hardware.nodes": (2, 4),
     "model.licences": (["Qwen licence"],),
     "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
+    "alignment.teacher": ("Qwen/Qwen2.5-3B-Instruct",),
+    "alignment.temperature": (2.0,),
+    "alignment.undesirable_weight": (1.2,),
     "budget.price_per_gpu_hour": (2.5,),
     "recipe.seed": (7,),
     "track.to": ("wandb",),
@@ -156,9 +162,12 @@ def _found(compilation: Compilation) -> Found:
 
 
 def _changed(old: Found, new: Found) -> set[str]:
-    """The decisions with another value or reason, or that only one side has."""
-    pairs = {id: (old.get(id), new.get(id)) for id in old.keys() | new.keys()}
-    return {id for id, (a, b) in pairs.items() if not a or not b or (a.value, a.because) != (b.value, b.because)}
+    """The decisions with another value, reason or range, or that only one side has."""
+    return {id for id in old.keys() | new.keys() if _told(old.get(id)) != _told(new.get(id))}
+
+
+def _told(decision: Decision | None) -> tuple[Any, ...] | None:
+    return decision and (decision.value, decision.because, decision.accepts)
 
 
 def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:

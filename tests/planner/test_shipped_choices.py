@@ -20,7 +20,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
-    "reward": [("reward", "full", "none", "ddp", "none")],
+    "reward": [("reward", "lora", "none", "ddp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
     "support-chat": [("sft", "lora", "nf4", "single", "none")],
     "team-billing": [("sft", "lora", "none", "single", "none")],

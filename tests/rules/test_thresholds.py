@@ -96,9 +96,11 @@ def test_lora_rank_by_difficulty():
     assert lora_rank_for("dpo", False, 5_000) == 16
 
 
-def test_lora_alpha_is_twice_the_rank_within_the_range():
-    assert over(lora.lora_alpha, 1, (4, 8, 16, 64, 128), "sft") == [16, 16, 32, 128, 128]
-    assert over(lora.lora_alpha, 1, (8, 32, 64), "dpo") == [16, 64, 64]
+def test_lora_alpha_and_its_range_follow_the_rank():
+    assert over(lora.lora_alpha, 1, (4, 8, 16, 64, 128), "sft") == [8, 16, 32, 128, 256]
+    assert over(lora.lora_alpha, 1, (8, 32, 64), "dpo") == [16, 64, 128]
+    ranges = [lora.lora_alpha("dpo", rank).accepts for rank in (4, 8, 32, 64)]
+    assert ranges == [(8, 64), (16, 64), (16, 64), (16, 128)]
 
 
 def test_lora_dropout():

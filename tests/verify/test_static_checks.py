@@ -50,6 +50,7 @@ DEFECTS = [
     ("consistency", "sft-lora", "train.py", "seed=42,", "seed=43,", "seed is 43"),
     ("consistency", "full-ddp", "configs/accelerate.yaml", "num_processes: 4", "num_processes: 8", "is 8"),
     ("consistency", "fsdp", "configs/fsdp.yaml", "Qwen2DecoderLayer", "LlamaDecoderLayer", "layers are Qwen2Dec"),
+    ("consistency", "fsdp", "configs/fsdp.yaml", "fsdp_config:", "fsdp_config: [", "it is not YAML"),
     ("consistency", "fsdp", "configs/fsdp.yaml", ": FSDP", ": MULTI_GPU", "distributed_type is MULTI_GPU"),
     ("consistency", "zero3", "configs/deepspeed.json", '_gpu": 8', '_gpu": 4', "the plan says 8"),
     ("consistency", "zero3", "configs/deepspeed.json", '"steps_per', '"train_batch_size": 64, "steps_per', "pins the"),

@@ -15,6 +15,7 @@ DISTILL = Method(
     title="supervised distillation",
     learns="the teacher's probabilities of every token of the answers, not of the questions",
     full_name="full fine-tuning",
+    example="sequence",
     source=f"{_GKD}, supervised KD; TRL 1.16 trainer/sft_trainer.py and kernels/chunked_divergence.py",
     task="distill",
     alignment="",

@@ -10,6 +10,7 @@ DPO = Method(
     title="direct preference optimization",
     learns="to prefer the chosen answer over the rejected one, close to the model it starts from",
     full_name="full fine-tuning",
+    example="pair",
     source=f"{_PAPER}; TRL 1.16 trainer/dpo_trainer.py",
     task="align",
     alignment="dpo",

@@ -12,6 +12,7 @@ REWARD = Method(
     title="reward modeling",
     learns="to score the chosen answer above the rejected one",
     full_name="full fine-tuning",
+    example="pair",
     source=f"{_INSTRUCT}; {_LLAMA2}; TRL 1.16 trainer/reward_trainer.py",
     task="reward",
     alignment="",

@@ -10,6 +10,7 @@ SFT = Method(
     title="supervised fine-tuning",
     learns="the answers, not the questions",
     full_name="full fine-tuning",
+    example="sequence",
     source="TRL 1.16 trainer/sft_trainer.py",
     task="instruct",
     alignment="",

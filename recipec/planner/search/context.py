@@ -76,14 +76,18 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
 def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
     given = ledger.decisions
     basis = ("stage", "priority", "examples", "total_vram_gib", "new_domain", "first_time", "gpu_is_cpu")
-    for id, value in (("adaptation", row.name), ("quantization", row.base)):
+    reasons = (
+        ("adaptation", row.name, because, basis),
+        ("quantization", row.base, row.why_base, ("adaptation", *basis)),
+    )
+    for id, value, why, inputs in reasons:
         wish = ledger.wishes.get(f"train.{id}")
         ledger.record(
             Decision(
                 id,
                 value,
-                f"set in {wish.where}" if wish else because,
-                inputs=basis,
+                f"set in {wish.where}" if wish else why,
+                inputs=inputs,
                 origin="recipe" if wish else "planner",
                 rule=adaptations.adaptation_preferences.id,
                 watch=adaptations.adaptation_preferences.watch,

@@ -43,8 +43,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; predicted peak 63.0 of 79.1 GiB GPU
-        # memory
+        # the largest that fits and divides the rank's share of the global batch; 16 needs 89.1 GiB of 70.4 GiB usable;
+        # predicted peak 63.0 of 79.1 GiB GPU memory
         per_device_train_batch_size=8,
         gradient_accumulation_steps=4,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=8,

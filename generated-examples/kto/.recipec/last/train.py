@@ -43,10 +43,10 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; predicted peak 16.5 of 23.6 GiB GPU
-        # memory
+        # the largest that fits and divides the rank's share of the global batch; 16 needs 22.0 GiB of 20.6 GiB usable;
+        # predicted peak 16.5 of 23.6 GiB GPU memory
         per_device_train_batch_size=8,
-        gradient_accumulation_steps=4,  # reaches the global batch of 32 sequences on 1 data-parallel rank
+        gradient_accumulation_steps=4,  # reaches the global batch of 32 answers on 1 data-parallel rank
         per_device_eval_batch_size=8,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",
