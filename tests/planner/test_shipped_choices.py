@@ -16,6 +16,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "code-assistant": [("sft", "lora", "none", "single", "none")],
     "cpu-demo": [("sft", "full", "none", "single", "none")],
+    "distill": [("distill", "full", "none", "single", "none")],
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
