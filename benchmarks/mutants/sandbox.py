@@ -1,0 +1,140 @@
+"""A copy of the repository in which mutants live, and the tests that are run on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.mutants.operators import Mutant
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("recipec", "templates", "recipes", "docs", "tests", "benchmarks", "generated-examples")
+FILES = ("pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md")
+SLOW_SECONDS = 8.0  # a test that takes longer is left out
+LIMIT_SECONDS = 60.0  # for the tests of one mutant, and 20 times what they take without it: what takes longer hangs
+_FAILED = ("FAILED ", "ERROR ")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The tests of some folders, as they pass without a mutant."""
+
+    tests: dict[str, dict[str, Any]]  # by id: seconds and reaches
+    imported: frozenset[str]  # functions that are called before the first test
+    left_out: tuple[str, ...]  # those that fail, are skipped or are slow without a mutant
+
+    def for_mutant(self, mutant: Mutant) -> list[str]:
+        """The tests that can notice it, the fastest first: for what a module holds, those that reach it or a user."""
+        statement = f"{mutant.path}:{mutant.statement}"
+        if mutant.statement and statement not in self.imported:
+            return self._by_seconds(id for id, test in self.tests.items() if statement in test["reaches"])
+        files = {mutant.path, *_importers(mutant.path)}
+        near = [id for id, test in self.tests.items() if files & {name.partition(":")[0] for name in test["reaches"]}]
+        return self._by_seconds(near or self.tests)
+
+    def _by_seconds(self, ids: Iterable[str]) -> list[str]:
+        return sorted(ids, key=lambda id: (self.tests[id]["seconds"], id))
+
+    def limit(self, tests: Iterable[str]) -> float:
+        """Seconds after which a mutant counts as one that never ends."""
+        return LIMIT_SECONDS + 20 * sum(self.tests[id]["seconds"] for id in tests)
+
+
+def _importers(path: str) -> set[str]:
+    """The files of recipec that import from that file."""
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    line = re.compile(rf"^from {re.escape(module)} import|^\s*import {re.escape(module)}$", re.MULTILINE)
+    every = (ROOT / "recipec").rglob("*.py")
+    return {file.relative_to(ROOT).as_posix() for file in every if line.search(file.read_text(encoding="utf-8"))}
+
+
+class Sandbox:
+    """The copy: one mutant at a time is written into it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="mutants-"))
+        for name in COPIED:
+            shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in FILES:
+            shutil.copy2(ROOT / name, self.folder / name)
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder)
+
+    def suite(self, folders: Sequence[str]) -> Suite:
+        """Run the tests of the folders without a mutant; the answer is kept for as long as no file changes."""
+        kept = Path(tempfile.gettempdir()) / f"mutants-suite-{self._digest(folders)}.json"
+        if not kept.exists():
+            asked = ["-p", "benchmarks.mutants.reach", "-m", "not executes", *(f"tests/{name}" for name in folders)]
+            found = {"MUTANTS_ROOT": str(self.folder), "MUTANTS_REACH": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
+            self._pytest(asked, 3600, **found)
+        found = json.loads(kept.read_text(encoding="utf-8"))
+        good = {id for id, test in found["tests"].items() if test["passed"] and test["seconds"] < SLOW_SECONDS}
+        tests = {id: test for id, test in found["tests"].items() if id in good}
+        return Suite(tests, frozenset(found["imported"]), tuple(sorted(found["tests"].keys() - good)))
+
+    def _digest(self, folders: Sequence[str]) -> str:
+        found = hashlib.sha256(" ".join(folders).encode())
+        for path in sorted(path for name in COPIED for path in (self.folder / name).rglob("*") if path.is_file()):
+            if "__pycache__" not in path.parts:
+                found.update(str(path.relative_to(self.folder)).encode() + path.read_bytes())
+        return found.hexdigest()[:16]
+
+    def killer(self, path: str, text: bytes, tests: Sequence[str], limit: float) -> tuple[str, float]:
+        """The test that fails when the file holds the text ("" when none does), and the seconds that took."""
+        began, changed = time.perf_counter(), self.folder / path
+        whole = changed.read_bytes()
+        changed.write_bytes(text)
+        try:
+            killed_by = self._first_failure(tests, limit) if tests else ""
+        finally:
+            changed.write_bytes(whole)
+            shutil.copystat(ROOT / path, changed)  # so that its bytecode stays valid
+        return killed_by, time.perf_counter() - began
+
+    def _first_failure(self, tests: Sequence[str], limit: float) -> str:
+        listed = self.folder / "tests-of-mutant.txt"
+        listed.write_text("\n".join(tests), encoding="utf-8")
+        status, output = self._pytest(["-x", f"@{listed}"], limit)
+        if status is None:
+            return "time limit"
+        failed = [line for line in output.splitlines() if line.startswith(_FAILED)]
+        if status == 0:
+            return ""
+        return failed[0].split(" ", 1)[1].split(" - ")[0] if failed else "import"
+
+    def _pytest(self, arguments: Sequence[str], limit: float, **environment: str) -> tuple[int | None, str]:
+        """The exit status, None past the limit, and what was printed. Ends the processes that tests started."""
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", *arguments]
+        more = {"PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"} | environment
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=os.environ | more,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=limit)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, ""
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
