@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
 
+from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
@@ -37,6 +38,18 @@ ATTENTIONS = (  # what the cases above do not have: masks in packed rows, and at
     ("meta-llama/Llama-3.1-8B", "sft", True, "sdpa"),
     *((name, "sft", False, "eager") for name in ("google/gemma-2-2b", "openai/gpt-oss-20b")),
 )
+PREFERENCES = ("kto", "reward")  # of models whose heads and layers differ most
+PREFERENCE_MODELS = (
+    *("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "mistralai/Mistral-7B-v0.3"),
+    *("google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B"),
+)
+TEACHERS = (  # student, teacher: of one vocabulary
+    ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B"),
+    ("meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.1-8B"),
+    ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"),
+    ("Qwen/Qwen3-8B", "Qwen/Qwen3-32B"),
+    ("mistralai/Mistral-7B-v0.1", "mistralai/Mixtral-8x7B-v0.1"),
+)
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
@@ -61,6 +74,7 @@ class Case:
     optimizer: str = "adamw"
     recompute_every: int = 1
     activation_offload: bool = False
+    teacher: str = ""
     attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
 
     @property
@@ -74,7 +88,8 @@ class Case:
         optimizer = f" {self.optimizer}" if self.optimizer != "adamw" else ""
         batch = f"{self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
         attention = f" {self.attention}" if self.attention else ""
-        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}"
+        teacher = f" from {self.teacher}" if self.teacher else ""
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}"
 
     @property
     def layout(self) -> Layout:
@@ -103,15 +118,14 @@ class Case:
             objective=self.trainer,
             seq_len_tokens=self.length,
             lora=None if full else LoraShape(16, targets, self.dropout),
+            teacher=_architecture(self.teacher) if self.teacher else None,
             padded=not self.packed,
             sync_each_batch=True,
         )
 
     @property
-    def architecture(self):
-        found = model(self.model)
-        assert found is not None
-        return found.architecture
+    def architecture(self) -> Architecture:
+        return _architecture(self.model)
 
     @property
     def formula(self) -> MemoryEstimate:
@@ -126,6 +140,10 @@ def cases() -> list[Case]:
     rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
     kinds = product(ATTENTIONS, ("full", "lora"), (("single", 1), ("fsdp", 8)))
     rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
+    ways = (("full", RANKS[0]), ("full", RANKS[1]), ("full", RANKS[2]), ("qlora", RANKS[0]))
+    ways += (("lora", RANKS[0]), ("lora", RANKS[1]), ("lora", RANKS[2]))
+    rows += [_comparing(name, *way, trainer) for name, way, trainer in product(PREFERENCE_MODELS, ways, PREFERENCES)]
+    rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, ways)]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -135,6 +153,12 @@ def _case(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
     packed = trainer == "sft" and number % 3 == 0
     dropout = trainer == "sft" and method != "full" and number % 11 > 3
     return Case(name, method, *ranks, trainer, number % 5 > 1, length, rows, packed, 1 if number % 4 else 4, dropout)
+
+
+def _comparing(name: str, method: str, ranks: tuple[str, int], trainer: str) -> Case:
+    """At least two rows, between which KTO mixes prompts and completions."""
+    case = _case(name, method, ranks, trainer)
+    return replace(case, rows=max(2, case.rows))
 
 
 def _attending(name: str, trainer: str, packed: bool, attention: str, method: str, ranks: tuple[str, int]) -> Case:
@@ -147,6 +171,12 @@ def _attending(name: str, trainer: str, packed: bool, attention: str, method: st
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:
     case = _case(name, method, (strategy, 1 if strategy == "single" else 8), "sft")
     return replace(case, checkpointing=True, recompute_every=every, activation_offload=on_host)
+
+
+def _architecture(name: str) -> Architecture:
+    found = model(name)
+    assert found is not None
+    return found.architecture
 
 
 def _number(text: str) -> int:

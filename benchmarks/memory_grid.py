@@ -12,17 +12,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from statistics import median
 
+from benchmarks.coming_methods import known as known_methods
 from benchmarks.grid_cases import Case, cases
 from benchmarks.published import RESULTS
 
 GIB = 1 << 30
 TABLE, SUMMARY = RESULTS / "memory_grid.csv", RESULTS / "memory_grid.md"
-STAGES = ("forward", "forward_end", "reference", "loss", "layer_backward", "end_of_backward", "optimizer_step")
-COLUMNS = ("case", "peak_bytes", "peak_stage", *STAGES, "evaluation", "seconds", "found_by")
+STAGES = ("policy", "forward", "forward_end", "reference", "teacher", "loss", "layer_backward", "end_of_backward")
+STAGES += ("optimizer_step", "evaluation")
+COLUMNS = ("case", "peak_bytes", "peak_stage", *STAGES, "seconds", "found_by")
 
 
 def main(arguments: list[str]) -> int:
     """Continue the table and score the formula."""
+    with known_methods():
+        return _continue(arguments)
+
+
+def _continue(arguments: list[str]) -> int:
     known = read()
     missing = [case for case in cases() if case.id not in known]
     for case in missing[: int(arguments[0]) if arguments else None]:
@@ -48,7 +55,7 @@ def _simulated(case: Case) -> Mapping[str, str]:
 
     found = simulate(case.architecture, case.layout, case.work)
     row = {"case": case.id, "peak_bytes": found.peak_allocated_bytes, "peak_stage": found.peak_stage}
-    row |= {name: found.stages.get(name, "") for name in (*STAGES, "evaluation")}
+    row |= {name: found.stages.get(name, "") for name in STAGES}
     row |= {"seconds": f"{found.seconds:.1f}", "found_by": found.notes[0]}
     return {name: str(value) for name, value in row.items()}
 

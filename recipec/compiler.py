@@ -52,8 +52,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     report = Report()
     loaded = load_recipe(path, report)
     given = gather(loaded, report) if loaded else None
-    facts = choose_model(loaded, given, report) if loaded and given else None
-    plan = plan_recipe(loaded, facts, report) if loaded and facts else None
+    facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
+    plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
     if plan and facts and loaded:
         check_limits(loaded, facts.model.licence, plan, report)
         warn(loaded, facts.model, plan, report)

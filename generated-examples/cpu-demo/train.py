@@ -24,7 +24,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "f5afebd9696bf1f4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c42af471516946d8-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 1.5
 
@@ -43,8 +43,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=32,  # 32 needs 2.2 GiB of the device's 16
-        gradient_accumulation_steps=1,  # 32 sequences = 32 x 1 x 1
+        # the rank's share of the global batch fits at once; predicted peak 2.2 of 16.0 GiB memory
+        per_device_train_batch_size=32,
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,
         learning_rate=0.001,
         lr_scheduler_type="cosine",
@@ -62,7 +63,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         completion_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

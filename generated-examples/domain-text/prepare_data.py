@@ -40,7 +40,7 @@ STAGES = [
         name="continue-pretrain",
         format="text",  # 1 of 1 sampled rows have `text`
         train=[{"path": "data/manual_*.txt"}],
-        max_length=2048,  # text is packed into full blocks of 2,048 tokens
+        max_length=2048,  # documents are packed into full blocks of this length
         eval_fraction=0.1,
         test_fraction=0.1,
     ),

@@ -41,7 +41,7 @@ STAGES = [
             {"hub": "HuggingFaceFW/fineweb-edu", "subset": "sample-10BT", "split": "train"},
             {"hub": "HuggingFaceFW/fineweb", "subset": "sample-10BT", "split": "train"},
         ],
-        max_length=4096,  # text is packed into full blocks of 4,096 tokens
+        max_length=4096,  # documents are packed into full blocks of this length
         eval_fraction=0.001,
         test_fraction=0.001,
     ),

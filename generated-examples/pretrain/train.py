@@ -30,7 +30,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "86faca733c649493-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d9f2a8089397aeff-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -49,8 +49,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=2,  # 2 needs 69.2 GiB of the device's 79.14
-        gradient_accumulation_steps=16,  # 256 sequences = 2 x 16 x 8
+        # the largest that fits and divides the rank's share of the global batch; predicted peak 69.2 of 79.1 GiB GPU
+        # memory
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=16,  # reaches the global batch of 256 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=2,
         learning_rate=3e-4,
         lr_scheduler_type="warmup_stable_decay",
@@ -67,10 +69,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         tf32=True,
         activation_checkpointing=False,
         ddp_find_unused_parameters=False,
-        max_length=4096,  # text is packed into full blocks of 4,096 tokens
+        max_length=4096,  # documents are packed into full blocks of this length
         packing=True,
         packing_strategy="wrapped",
-        train_sampling_strategy="random",  # packed sequences all have 1 length
+        train_sampling_strategy="random",  # packed sequences all have the same length
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "aeb0a622901793a2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "968da628e260dda9-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 
@@ -43,8 +43,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=5,
         max_steps=args.max_steps,
-        per_device_train_batch_size=32,  # 32 needs 62.1 GiB of the device's 79.14
-        gradient_accumulation_steps=1,  # 32 sequences = 32 x 1 x 1
+        # the rank's share of the global batch fits at once; predicted peak 62.1 of 79.1 GiB GPU memory
+        per_device_train_batch_size=32,
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,
         learning_rate=3e-4,
         lr_scheduler_type="cosine",
@@ -62,7 +63,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         completion_only_loss=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -66,8 +66,9 @@ LORA = Adaptation(
     packages=("peft",),
     above="full",
     asked_by='train.quantization = "none"',
-    because="LoRA on an unquantised base: about 1 % of the parameters, exact merge, the default of 001 and 003",
-    source="LoRA (arXiv 2106.09685, 2021)",
+    because="LoRA trains a small share of the parameters, and its adapter merges exactly into the unquantized base "
+    "model",
+    source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; LoRA (arXiv 2106.09685, 2021)",
 )
 QLORA = Adaptation(
     **_LORA,
@@ -79,9 +80,9 @@ QLORA = Adaptation(
     packages=("peft", "bitsandbytes"),
     above="lora",
     asked_by='train.adaptation = "qlora"',
-    because="LoRA on a 4-bit NF4 base: a quarter of the base's bf16 size, slower steps, and a merged model that "
-    "differs slightly from what was trained (peft #1043)",
-    source="QLoRA (arXiv 2305.14314, 2023)",
+    because="QLoRA stores the base model in a quarter of its bf16 size; the merged model differs slightly from the "
+    "trained one (PEFT #1043)",
+    source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; QLoRA (arXiv 2305.14314, 2023)",
 )
 FULL = Adaptation(
     name="full",
@@ -103,8 +104,8 @@ FULL = Adaptation(
     unasked=True,
     above="",
     asked_by='train.adaptation = "full"',
-    because="full fine-tuning: the largest shift, 16 bytes per parameter with AdamW; for over 100K rows, new knowledge",
-    source="Llama 2 (arXiv 2307.09288, 2023), section 3.1",
+    because="full fine-tuning changes the model most; it is for large data sets and new knowledge",
+    source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
 ADAPTATIONS = {row.name: row for row in (LORA, QLORA, FULL)}

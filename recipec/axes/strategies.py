@@ -62,7 +62,9 @@ class Strategy:
         return not self.one_rank
 
 
-_RULES = "rule book 004, Golden Rules; 003, Distributed training"
+_TABLE = "docs/rule-books/000.md, Strategy table"
+_CHOICE = "docs/rule-books/003.md, Distributed training"
+_ZERO_STAGES = "docs/rule-books/004.md, Zero redundancy; ZeRO (arXiv 1910.02054, 2019)"
 _FSDP = {
     "engine": TORCH_FSDP,
     "distributed_type": "FSDP",
@@ -96,10 +98,10 @@ SINGLE = Strategy(
     on_cpu=True,
     shares_layers=False,
     searched_from_nodes=1,
-    because="one device: nothing to distribute",
-    pros="nothing to configure, nothing to wait for",
-    cons="one device's memory and speed",
-    source=_RULES,
+    because="one device trains, so nothing is distributed",
+    pros="nothing to configure and no communication",
+    cons="memory and speed of one device",
+    source=_CHOICE,
 )
 DDP = Strategy(
     name="ddp",
@@ -114,10 +116,10 @@ DDP = Strategy(
     on_cpu=True,
     shares_layers=False,
     searched_from_nodes=1,
-    because="the model fits on every device, so only gradients are exchanged",
+    because="the model fits on every device, so the devices exchange only gradients",
     pros="the least communication: one all-reduce of the gradients, hidden behind the backward pass",
-    cons="every rank holds weights, gradients, buckets and optimizer states whole",
-    source=f"{_RULES}; torch 2.13 nn/parallel/distributed.py",
+    cons="every rank holds all weights, gradients and optimizer states",
+    source=f"{_TABLE}; {_CHOICE}; docs/rule-books/004.md, Golden rules; torch 2.13 nn/parallel/distributed.py",
 )
 FSDP = Strategy(
     **_FSDP,
@@ -127,10 +129,11 @@ FSDP = Strategy(
     groups=False,
     searched_from_nodes=1,
     because="parameters, gradients and optimizer states are sharded over all ranks",
-    pros="everything is sharded; part of PyTorch, so no further package; sharded checkpoints resume on any number of "
-    "ranks",
-    cons="weights are gathered for every layer, forward and backward; no optimizer of bitsandbytes, no 4-bit base",
-    source=f"{_RULES}; torch 2.13 distributed/fsdp/_fully_shard",
+    pros="weights, gradients and optimizer states are sharded; part of PyTorch, so no further package",
+    cons="weights are gathered for every layer, forward and backward; no optimizer of bitsandbytes and no 4-bit base "
+    "model",
+    source=f"{_TABLE}; {_CHOICE}; docs/rule-books/004.md, FSDP and DeepSpeed compared; "
+    "torch 2.13 distributed/fsdp/_fully_shard",
 )
 HSDP = Strategy(
     **_FSDP,
@@ -139,10 +142,10 @@ HSDP = Strategy(
     means="the same with shards within groups of GPUs and copies between them",
     groups=True,
     searched_from_nodes=2,
-    because="parameters, gradients and optimizer states are sharded within groups, which copy each other",
-    pros="layers are gathered over the fast links of a node; only gradients cross the network",
-    cons="each group holds the whole model, and reduced gradients wait for the end of the backward pass",
-    source=f"{_RULES}; PyTorch FSDP (arXiv 2304.11277, 2023), section 3.2.2",
+    because="parameters, gradients and optimizer states are sharded within groups, and each group is a replica",
+    pros="weights are gathered over the fast links of a node; only gradients cross the network",
+    cons="each sharding group holds the whole model, and replicas exchange gradients after the backward pass",
+    source="PyTorch FSDP (arXiv 2304.11277, 2023, section 3.2.2)",
 )
 ZERO1 = Strategy(
     **_ZERO,
@@ -151,9 +154,9 @@ ZERO1 = Strategy(
     means="DeepSpeed: optimizer states sharded",
     shards=frozenset({OPTIMIZER}),
     because="optimizer states are sharded over all ranks",
-    pros="no more communication than DDP; runs every optimizer; states can wait in host memory",
-    cons="weights and gradients are whole on every rank; a further package that compiles operators",
-    source=f"{_RULES}; ZeRO (arXiv 1910.02054, 2019)",
+    pros="no more communication than DDP; optimizer states can be offloaded to host memory",
+    cons="every rank holds all weights and gradients; DeepSpeed is a further package that compiles operators",
+    source=_ZERO_STAGES,
 )
 ZERO2 = Strategy(
     **_ZERO,
@@ -162,9 +165,10 @@ ZERO2 = Strategy(
     means="DeepSpeed: gradients and optimizer states sharded",
     shards=frozenset({OPTIMIZER, GRADIENTS}),
     because="gradients and optimizer states are sharded over all ranks",
-    pros="shards what adapters do not need sharded and full fine-tuning does; runs a 4-bit base",
-    cons="gradients are reduced in every micro step; weights are whole on every rank",
-    source=f"{_RULES}; ZeRO (arXiv 1910.02054, 2019)",
+    pros="shards the largest part of the memory of full fine-tuning; runs a 4-bit base model and optimizers of "
+    "bitsandbytes",
+    cons="gradients are reduced in every micro step; every rank holds all weights",
+    source=f"{_TABLE}; {_CHOICE}; {_ZERO_STAGES}",
 )
 ZERO3 = Strategy(
     **_ZERO,
@@ -173,9 +177,9 @@ ZERO3 = Strategy(
     means="DeepSpeed: weights sharded as well",
     shards=frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     because="parameters, gradients and optimizer states are sharded over all ranks",
-    pros="everything is sharded, and states can wait in host memory",
+    pros="weights, gradients and optimizer states are sharded, and states can be offloaded to host memory",
     cons="the most communication; no torch.compile; experts must be named as leaf modules",
-    source=f"{_RULES}; ZeRO (arXiv 1910.02054, 2019)",
+    source=f"{_TABLE}; docs/rule-books/001.md, Step 6; {_CHOICE}; {_ZERO_STAGES}",
 )
 
 STRATEGIES = {row.name: row for row in (SINGLE, DDP, FSDP, HSDP, ZERO1, ZERO2, ZERO3)}

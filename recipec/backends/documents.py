@@ -18,12 +18,11 @@ from recipec.planner.plan import StagePlan
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
+from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.words import waiting
-from recipec.units import counted, number
+from recipec.units import GIB, counted, duration, number, value_text
 
-GIB = 2**30
-OWN = ""  # the place of the numbers that only this method has
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
     "strategy",
@@ -45,7 +44,8 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "lora_alpha",
     "lora_dropout",
     "lora_targets",
-    OWN,
+)
+SHOWN_LATER = (  # behind the numbers that only the stage's method has
     "max_length",
     "overflow",
     "packing",
@@ -138,7 +138,7 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
-        time=stage.because(f"{counted(plan.steps, 'step')}, about {_duration(plan.seconds)}", "prediction"),
+        time=stage.because(f"{counted(plan.steps, 'step')}, about {duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
@@ -170,35 +170,28 @@ def _waits(plan: StagePlan) -> str:
 
 
 def _shown_decisions(stage: StageJob) -> list[str]:
-    own = [own.name for own in stage.method.own if own.values is None]
-    ids = [id for shown in SHOWN for id in (own if shown == OWN else [shown])]
-    return [id for id in ids if id in stage.plan.decisions]
+    own = (own.name for own in stage.method.own if own.values is None)
+    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions]
 
 
 def _row(stage: StageJob, id: str) -> Any:
     decision = stage.plan.decisions[id]
-    value = stage.adapts.title if id == "adaptation" else _shown(decision.value)
+    value = stage.adapts.title if id == "adaptation" else value_text(decision.value)
     ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
         id=id,
         value=stage.because(value, *ids),
-        because=decision.because,
+        because=_reason(decision),
         watch=decision.watch,
     )
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(part) for part in value)
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+def _reason(decision: Decision) -> str:
+    """Why, and what a recipe may set instead without a warning."""
+    if decision.accepts is None:
+        return decision.because
+    low, high = map(number, decision.accepts)
+    return f"{decision.because}; accepted: {low} to {high}"
 
 
 def _checks(job: Job) -> list[Any]:
@@ -208,7 +201,7 @@ def _checks(job: Job) -> list[Any]:
         "adaptation_justified": True,
         "data_prepared": True,
         "decisions_documented": True,
-        "launch_configured": job.loaded.recipe.launch.with_ != "none",
+        "launch_configured": launcher_of(job) is not None,
         "baseline_evaluation": True,
         "anti_patterns_checked": True,
         "tracking": all(_trackers(stage) for stage in stages),
@@ -222,6 +215,6 @@ def _checks(job: Job) -> list[Any]:
 
 
 def _check(job: Job, row: Checked) -> Any:
-    ids = ",".join(id for stage in job.stages for id in stage.ids("gpu_price", "global_batch_size", "tracker"))
-    mark = fragment("x" if row.met else " ", ids.split(","))
-    return SimpleNamespace(text=row.text, how=Traced(row.how, ids), mark=mark, after=row.after)
+    ids = ("gpu_price", "global_batch_size", "tracker")
+    mark = fragment("x" if row.met else " ", job.ids(*ids))
+    return SimpleNamespace(text=row.text, how=job.because(row.how, *ids), mark=mark, after=row.after)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
+from recipec.units import GIB
 
-GIB = 2**30
 _PEAK_OF_PROCESS = """\
 peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(f"peak memory of the process: {peak_gib:.2f} GiB (predicted for the step: {PREDICTED_PEAK_GIB} GiB)")"""

@@ -32,7 +32,7 @@ def _template_artifact(job: Job) -> Artifact:
     if template in ("plain", "chatml"):
         return Artifact("chat_template.jinja", stage.ids("template"), f"chat/{template}.jinja.j2")
     assert job.facts.template_text is not None, "facts read the template that the recipe names"
-    names = {"text": Raw(job.facts.template_text)}
+    names = {"given": Raw(job.facts.template_text)}
     return Artifact("chat_template.jinja", stage.ids("template"), "chat/own.jinja.j2", names)
 
 

@@ -24,8 +24,8 @@ from recipec.backends.parts import Import, Part, import_blocks, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
+from recipec.units import GIB
 
-GIB = 2**30
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
 _ALWAYS = (
     Import("argparse"),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
-from recipec.bundle.build import write_bundle
-from recipec.bundle.changes import OnConflict
-from recipec.cli.build_view import build_document, build_text, was_written
-from recipec.cli.bundles import plan_if_any
+from recipec.bundle.build import FINE, UNUSABLE, WriteResult, write_bundle
+from recipec.bundle.changes import Action, Change, OnConflict
 from recipec.cli.compiling import compiled, tell
-from recipec.cli.output import formats, print_json
-from recipec.cli.paths import AnyPath, RecipePath
+from recipec.cli.inputs import AnyPath, RecipePath, plan_if_any
+from recipec.cli.output import dim, formats, print_json, strong, tone
+from recipec.cli.provenance import changed_decisions
+from recipec.diagnostics.printable import printable
+from recipec.units import counted, value_text
 
 
 @click.command("build")
@@ -52,3 +57,121 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         click.echo(build_text(document, brief=format == "concise"), nl=False)
     tell(result.diagnostics, format)
     return result.exit_code
+
+
+SCHEMA_VERSION = 1
+_MARKS = {
+    Action.CREATE: "+",
+    Action.OVERWRITE: "~",
+    Action.MERGE: "~",
+    Action.DELETE: "-",
+    Action.CONFLICT: "!",
+    Action.REFUSE: "!",
+}
+_COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
+_COUNTED = {"+": "to create", "~": "to update", "-": "to delete", "=": "unchanged"}
+_WORDS = {
+    Action.MERGE: "your edits are merged with the new build",
+    Action.KEEP_EDIT: "your edits are kept",
+    Action.STAYS_DELETED: "stays deleted",
+}
+
+Document = dict[str, Any]
+
+
+def was_written(result: WriteResult, conflict: str) -> bool:
+    """Whether a build that may write did: not when nothing changed, or when conflicts hold everything up."""
+    conflicts = [change for change in result.changes if change.action is Action.CONFLICT]
+    held_up = conflicts and (conflict == OnConflict.FAIL or any(change.unresolved for change in conflicts))
+    return result.stale and result.exit_code != UNUSABLE and not held_up
+
+
+def build_document(
+    recipe: Path, out: Path, plan_json: bytes, before: Document | None, result: WriteResult, *, written: bool
+) -> Document:
+    """The JSON model: each file with its action, the decisions that changed since the last build, what to do next."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "recipe": str(recipe),
+        "out": str(out),
+        "written": written,
+        "stale": result.stale,
+        "changes": [_change(change) for change in result.changes],
+        "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
+        "next": _next(recipe, out, result) if result.exit_code == FINE and (written or not result.stale) else [],
+    }
+
+
+def _change(change: Change) -> Document:
+    mark = _MARKS.get(change.action, "=")
+    note = change.note or _WORDS.get(change.action, "")
+    return {"mark": mark, "path": change.path, "action": change.action.value, "note": note}
+
+
+def _next(recipe: Path, out: Path, result: WriteResult) -> list[str]:
+    """The two commands that most people want now; data paths count from the recipe's folder."""
+    root = printable(str(recipe.parent))
+    here = "" if root == "." else f"DATA_ROOT={_quoted(root)} "
+    there = {change.path for change in result.changes if change.action is not Action.DELETE}
+    launch, shown = "launch/local.sh", printable(str(out))
+    first = f"{here}bash {_quoted(f'{shown}/{launch}')} --max-steps 20" if launch in there else ""
+    return [f"recipec verify {_quoted(shown)}", first or f"{here}python {_quoted(f'{shown}/prepare_data.py')}"]
+
+
+def _quoted(path: str) -> str:
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
+def build_text(document: Document, *, brief: bool = False) -> str:
+    """The changes with their marks, a summary line, and unless `brief` where to go from here."""
+    heading = f"{strong(printable(document['recipe']))} -> {strong(printable(document['out']))}"
+    lines = [heading, "", *_changes(document), *_decisions(document), "", _summary(document)]
+    return "\n".join(lines if brief else [*lines, *_ending(document)]) + "\n"
+
+
+def _changes(document: Document) -> list[str]:
+    rows = [change for change in document["changes"] if change["mark"] != "=" or change["note"]]
+    wide = max((len(change["path"]) for change in rows), default=0)
+    unchanged = len(document["changes"]) - len(rows)
+    rest = [dim(f"  = {unchanged} unchanged")] if unchanged else []
+    return [_line(change, wide) for change in rows] + rest
+
+
+def _line(change: Document, wide: int) -> str:
+    mark = change["mark"]
+    shown = tone(mark, _COLOURS[mark]) if mark in _COLOURS else mark
+    return f"  {shown} {printable(change['path']):<{wide}}  {printable(change['note'])}".rstrip()
+
+
+def _decisions(document: Document) -> list[str]:
+    """Why the files change, where a decision is the reason."""
+    rows = [f"  {row['id']}: {_side(row['a'])} -> {_side(row['b'])}{_because(row)}" for row in document["decisions"]]
+    return ["", "because these decisions changed:", *rows] if rows else []
+
+
+def _side(decision: Document | None) -> str:
+    return "absent" if decision is None else printable(value_text(decision["value"]))
+
+
+def _because(row: Document) -> str:
+    return f"  ({printable(row['b']['because'])})" if row["b"] else ""
+
+
+def _summary(document: Document) -> str:
+    marks = Counter(change["mark"] for change in document["changes"])
+    parts = [f"{marks[mark]} {words}" for mark, words in _COUNTED.items() if marks[mark]]
+    if marks["!"]:
+        parts.append(counted(marks["!"], "conflict"))
+    return f"Plan: {', '.join(parts)}."
+
+
+def _ending(document: Document) -> list[str]:
+    out = printable(document["out"])
+    if document["next"]:
+        state = f"The bundle is in {out}." if document["written"] else f"The bundle in {out} was up to date."
+        return [state, "", "Next:", *(f"  {command}" for command in document["next"])]
+    if document["written"]:
+        return [f"The bundle is in {out}."]
+    record = document["stale"] and not any(change["mark"] in _COUNTED.keys() - {"="} for change in document["changes"])
+    noted = ["Only what recipec remembers of the folder is out of date: a build notes it."] if record else []
+    return [*noted, "Nothing was written."]

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from recipec.cli.compiling import exit_code, tell
+from recipec.cli.inputs import RecipePath
 from recipec.cli.output import formats, print_json
-from recipec.cli.paths import RecipePath
 from recipec.compiler import Compilation, compile_recipe
 from recipec.diagnostics.machine import SCHEMA_VERSION, document
 from recipec.diagnostics.printable import printable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from recipec.cli.exit_codes import FINE, FOUND, UNUSABLE
+from recipec.cli.output import FINE, FOUND, UNUSABLE
 from recipec.compiler import Compilation, compile_recipe
 from recipec.diagnostics.model import Diagnostic, Severity
 
@@ -48,4 +48,4 @@ def _rendered(diagnostics: Sequence[Diagnostic], format: str) -> str:
         return concise(diagnostics)
     from recipec.diagnostics.human import human
 
-    return human(diagnostics, color=True)  # click.echo takes the colours out where they are not wanted
+    return human(diagnostics, color=True)  # click.echo takes the colors out where they are not wanted

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from recipec.cli.exit_codes import UNUSABLE
-from recipec.cli.output import Failure, formats, print_json
+from recipec.cli.output import UNUSABLE, Failure, formats, print_json
 from recipec.diagnostics.codes import CODES, explain
 
 

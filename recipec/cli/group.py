@@ -12,8 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from recipec import __version__
-from recipec.cli.color import color_option
-from recipec.cli.exit_codes import FINE, INTERRUPTED, PIPE_CLOSED, UNUSABLE
+from recipec.cli.output import FINE, INTERRUPTED, PIPE_CLOSED, UNUSABLE, color_option
 
 # Command -> what `recipec --help` says of it; the command itself is in the file of that name.
 COMMANDS = {

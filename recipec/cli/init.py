@@ -12,10 +12,9 @@ from pathlib import Path
 import click
 
 from recipec.axes import Method, families, meant_by, methods_of, stages_of, tasks
-from recipec.cli.exit_codes import UNUSABLE
 from recipec.cli.init_questions import Answers, Proposal, ask, look, missing_flags, propose_all
-from recipec.cli.output import Failure
-from recipec.cli.paths import AnyPath
+from recipec.cli.inputs import AnyPath
+from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"

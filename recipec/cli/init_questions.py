@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from recipec.axes import METHODS, ROW_FORMATS, tasks
-from recipec.cli.exit_codes import UNUSABLE
-from recipec.cli.output import Failure
+from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")  # one folder per GPU while the NVIDIA driver is loaded

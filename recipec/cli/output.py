@@ -1,8 +1,9 @@
-"""How commands speak: results on stdout, all else on stderr, JSON as UTF-8 whatever the terminal."""
+"""How commands speak: results on stdout, all else on stderr, in color where wanted, and an exit code at the end."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -10,8 +11,57 @@ from typing import Any
 
 import click
 
-from recipec.cli.color import tone
 from recipec.diagnostics.printable import printable, width
+
+# What an exit code says.
+FINE = 0
+FOUND = 1  # the recipe or what it names is wrong, or a comparison or a check found something
+UNUSABLE = 2  # wrong usage, no such recipe, output not writable, or a bug of recipec
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+_CHOICES: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
+
+
+def _settle(context: click.Context, _: click.Parameter, asked: str | None) -> None:
+    """Set `context.color`, which `click.echo` obeys; None lets it look at the stream."""
+    if asked is None and context.parent is not None:
+        return  # the group has settled it
+    context.color = _from_environment() if asked in (None, "auto") else _CHOICES[asked]
+
+
+def _from_environment() -> bool | None:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR") else None
+
+
+def color_option(command: Any) -> Any:
+    """Add --color to a command or group."""
+    option = click.option(
+        "--color",
+        type=click.Choice(list(_CHOICES)),
+        expose_value=False,
+        is_eager=True,
+        callback=_settle,
+        help="When to color the output.  [env: NO_COLOR, FORCE_COLOR]",
+    )
+    return option(command)
+
+
+def strong(text: str) -> str:
+    """Headings and the names of decisions."""
+    return click.style(text, bold=True)
+
+
+def dim(text: str) -> str:
+    """What may be skipped at first reading."""
+    return click.style(text, dim=True)
+
+
+def tone(text: str, color: str) -> str:
+    """A word whose meaning the color repeats, never carries alone."""
+    return click.style(text, fg=color, bold=True)
 
 
 class Failure(click.ClickException):
@@ -70,3 +120,11 @@ def _cells(row: Sequence[str], widths: Sequence[int], numbers: Sequence[int]) ->
 def stdout_is_unicode() -> bool:
     """Whether stdout can show more than ASCII."""
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+
+
+def missing_package(command: str, error: ModuleNotFoundError) -> Exception:
+    """The message for a package of the extra that is not installed; a module of our own is a bug."""
+    if (error.name or "recipec").startswith("recipec"):
+        return error
+    message = f"{command} needs the package `{error.name}`, which is not installed"
+    return Failure(message, "pip install recipec[verify]", exit_code=UNUSABLE)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from recipec.axes import METHODS, STRATEGIES
 from recipec.cli.compiling import compiled
-from recipec.cli.extras import missing_package
-from recipec.cli.output import formats
-from recipec.cli.paths import RecipePath
-from recipec.cli.plan_view import plan_text
+from recipec.cli.inputs import RecipePath
+from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
+from recipec.rules.words import device, waiting
 from recipec.simulate.view import exact_text
+from recipec.units import counted, duration, gib, usd, value_text
 
 if TYPE_CHECKING:
     from recipec.compiler import Compilation
@@ -50,3 +52,219 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
         return plan_exact(compilation.plan, compilation.facts.model.architecture)
     except ModuleNotFoundError as error:
         raise missing_package("plan --exact", error) from error
+
+
+_BAR_COLUMNS = 40  # stand for the usable memory
+_LABEL = 9  # columns of "memory" and its like
+
+Document = dict[str, Any]
+
+
+def plan_text(plan: Document) -> str:
+    """The whole plan: a block for each stage, and the total where there are several."""
+    blocks = [_selection(plan["model_selection"])] if "model_selection" in plan else []
+    blocks += [stage_text(stage) for stage in plan["stages"]]
+    if len(plan["stages"]) > 1:
+        total = plan["total"]
+        blocks.append(f"{strong('all stages')}  {duration(total['seconds'])}, {usd(total['usd'])}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _selection(selection: Document) -> str:
+    """How the model was chosen, and the models that come next."""
+    rows = [(row["model"], _billion(row), row["reason"]) for row in selection["runners_up"]]
+    head = f"{strong('model')}  {selection['model']}, {_billion(selection)}"
+    lines = [head, f"  {selection['because']}", *(["", _row("not taken", "")] if rows else [])]
+    return "\n".join([*lines, *(f"    {line}" for line in table(rows, numbers=[1]))])
+
+
+def _billion(row: Document) -> str:
+    return f"{row['params_billion']:.2f}B"
+
+
+def stage_text(stage: Document) -> str:
+    """One stage: the plan in five lines, memory by term, time, cost and machine, and the alternatives."""
+    values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
+    origins = {decision["id"]: decision["origin"] for decision in stage["decisions"]}
+    values["network_assumed"] = origins.get("network_gbps") == "default"
+    title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
+    noun = device(values["gpu_is_cpu"])
+    figures = [_memory(stage["memory"]), [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
+    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
+    return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
+
+
+def _chosen(choice: Document, values: Document) -> list[str]:
+    machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
+    return [
+        _row("trains", _trained(choice, values)),
+        _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
+        _row(
+            "batch", f"{counted(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"
+        ),
+        _row("learns", _learning(values)),
+        _row("step", _kernels(choice)),
+        *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
+    ]
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL}}{text}"
+
+
+def _trained(choice: Document, values: Document) -> str:
+    if choice["adaptation"] == "full":
+        what = "all weights"
+    else:
+        name = "QLoRA, 4-bit base" if choice["quantization"] == "nf4" else "LoRA"
+        what = f"{name}, rank {value_text(values.get('lora_rank'))} on {value_text(values.get('lora_targets'))}"
+    return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+
+
+def _nodes(choice: Document, values: Document) -> str:
+    nodes = -(-choice["world_size"] // values["gpus_per_node"])
+    if nodes == 1:
+        return ""
+    assumed = " (assumed)" * values["network_assumed"]
+    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them{assumed}"
+
+
+def _mesh(mesh: Document) -> str:
+    """The groups of ranks, where there is more than one kind."""
+    words = {"replicate": "copies", "shard": "shards", "tensor": "tensor", "context": "context", "expert": "expert"}
+    groups = [f"{mesh[name]} {word}" for name, word in words.items() if mesh[name] > 1]
+    return f" ({' x '.join(groups)})" if len(groups) > 1 else ""
+
+
+def _offload(choice: Document) -> str:
+    moved = ["states"] if choice["offload"] != "none" else []
+    moved += ["activations"] if choice["activation_offload"] else []
+    if moved:
+        return f"{' and '.join(moved)} in CPU memory"
+    paged = choice["optimizer"].startswith("paged")
+    return "optimizer states paged to CPU memory where they find no room" if paged else "nothing offloaded"
+
+
+def _split(choice: Document) -> str:
+    data_parallel = choice["mesh"]["replicate"] * choice["mesh"]["shard"]
+    ranks = counted(data_parallel, "rank")
+    return f"{choice['micro_batch_size']} x {choice['gradient_accumulation']} accumulated x {ranks}"
+
+
+def _length(values: Document) -> str:
+    return f"{value_text(values.get('max_length'))} tokens each"
+
+
+def _learning(values: Document) -> str:
+    capped = (values.get("max_steps") or -1) > 0
+    epochs = value_text(values.get("epochs"))
+    length = counted(values["max_steps"], "step") if capped else f"{epochs} epoch{'s' * (epochs != '1')}"
+    rate, schedule = value_text(values.get("learning_rate")), value_text(values.get("schedule"))
+    return f"{length} over {_examples(values)} examples, learning rate {rate}, {schedule}"
+
+
+def _examples(values: Document) -> str:
+    """How many are learned of how many there are."""
+    held_out = values["eval_fraction"] + values["test_fraction"]
+    learned = round(values["examples"] * (1 - held_out))
+    return f"{learned:,} of {values['examples']:,}" if held_out else f"{values['examples']:,}"
+
+
+def _kernels(choice: Document) -> str:
+    return f"{choice['attention']} attention, {_activations(choice)}, {'packed' if choice['packing'] else 'not packed'}"
+
+
+def _activations(choice: Document) -> str:
+    if not choice["checkpointing"]:
+        return "activations kept"
+    layers = f" in one of {choice['recompute_every']} layers" if choice["recompute_every"] > 1 else ""
+    return f"activations recomputed{layers}"
+
+
+def _memory(memory: Document) -> list[str]:
+    """The three totals: allocated by tensors, reserved by the allocator, and of the device with what is outside it."""
+    peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
+    stage = memory["peak_stage"].replace("_", " ")
+    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per device"
+    named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
+    rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
+    lines = [f"    {line}" for line in table(rows, numbers=[1])]
+    lines[-1] = dim(lines[-1])
+    device = f"{gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])}"
+    totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {device} with its driver's"
+    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, totals]
+
+
+def _bar(size: int, usable: int) -> str:
+    return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
+
+
+def _band(low: float, high: float) -> str:
+    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
+
+
+def _time_and_cost(stage: Document, noun: str) -> list[str]:
+    time, cost = stage["time"], stage["cost"]
+    steps = f"{counted(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
+    rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
+    return [
+        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
+        _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
+        *_assumed(stage),
+    ]
+
+
+def _assumed(stage: Document) -> list[str]:
+    """What the speed of a card that only its memory names is taken from."""
+    source = next(decision["source"] for decision in stage["decisions"] if decision["id"] == "vram_gib")
+    kind, _, what = source.partition("assumption: ")
+    return [_row("assumes", what)] if what and not kind else []
+
+
+def _machine(stage: Document, noun: str) -> list[str]:
+    """What the plan asks of the machine around the GPUs, and where they wait for each other."""
+    disk, host = stage["storage"], stage["host"]
+    parts = {
+        "checkpoints": disk["checkpoints_bytes"],
+        "the result": disk["export_bytes"],
+        "the base model": disk["hub_cache_bytes"],
+        "tokenised data": disk["dataset_cache_bytes"],
+    }
+    cores = counted(host["loader_cores_per_gpu"], "core")
+    named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
+    lines = [
+        _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
+        _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per {noun} for the data loader"),
+    ]
+    return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
+
+
+def _links(time: Document) -> list[str]:
+    return [_row("links", waiting(time["waiting_share"], time["shorter_waits"]))]
+
+
+def _rejected(stage: Document) -> list[str]:
+    rows = [("", "of the device", "time", "")] + [_alternative(row) for row in stage["rejected"]]
+    return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
+
+
+def _next(stage: Document) -> list[str]:
+    """What the next better option would take."""
+    better = stage["next_better"]
+    if better is None:
+        return []
+    ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
+    if better["change"] is not None:
+        ways.append(better["change"])
+    asked = f"; {better['asks']} asks for it" if better["asks"] else ""
+    return [_row("better", f"{better['what']} needs {', or '.join(ways)}{asked}")]
+
+
+def _alternative(row: Document) -> tuple[str, str, str, str]:
+    peak, seconds = row["peak_device_bytes"], row["seconds"]
+    memory, time = "-" if peak is None else gib(peak), "-" if seconds is None else duration(seconds)
+    return row["family"], memory, time, row["reason"]
+
+
+def _aligned(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return table(list(rows), numbers=[1, 2])

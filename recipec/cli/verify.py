@@ -6,11 +6,8 @@ from pathlib import Path
 
 import click
 
-from recipec.cli.bundles import open_bundle
-from recipec.cli.exit_codes import FINE, FOUND
-from recipec.cli.extras import missing_package
-from recipec.cli.output import formats, print_json
-from recipec.cli.paths import AnyPath
+from recipec.cli.inputs import AnyPath, open_bundle
+from recipec.cli.output import FINE, FOUND, formats, missing_package, print_json
 
 
 @click.command("verify")

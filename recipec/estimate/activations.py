@@ -48,9 +48,14 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
         product=backward - path.compute * architecture.intermediate_size,
         attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
-        tail=(4 if lora is not None else 4 + _normalised(architecture, path)) * hidden,
+        tail=final_norm(architecture, lora is None, path),
         earlier=max(0, path.saves_frozen_inputs - 1) * _product_inputs(architecture, path),
     )
+
+
+def final_norm(architecture: Architecture, trains: bool, path: CodePath) -> int:
+    """Bytes per token that the norm behind the layers keeps: its fp32 input, and for its weight the normalised one."""
+    return architecture.hidden_size * (4 + (_normalised(architecture, path) if trains else 0))
 
 
 def _product_inputs(architecture: Architecture, path: CodePath) -> int:

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.activations import final_norm
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.work import Work
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
+DIVERGENCE_MOVES = 108  # reads and writes of a mixture's value, forward and backward: counted on the operations
+NORM_FORWARD, NORM_BACKWARD = 14, 24  # bytes per feature at the peak of a norm in fp32, with what it keeps
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
@@ -84,6 +87,37 @@ def _per_logit(forward_bytes: int, backward_bytes: int, fp32_chunk_tokens: int =
     return needs
 
 
+def _scalar(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """One score per token, of which the last of each sequence counts: what is large is the final norm's own work.
+
+    Beside what the norm keeps for its backward pass, simulated in every code path.
+    """
+    kept, hidden = final_norm(architecture, bool(trains), path), architecture.hidden_size
+    forward, backward = (tokens * (each * hidden - kept) for each in (NORM_FORWARD, NORM_BACKWARD))
+    evaluation = tokens * hidden * (8 + 2 * path.residual)
+    return Head(forward, backward, evaluation, path.compute * hidden * tokens, 0, 2 * backward)
+
+
+def _divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """Generalised Jensen-Shannon divergence over all logits of student and teacher, for a beta between 0 and 1.
+
+    Line by line: of each model its logits, those over the temperature, log-softmax and its exponential; of the mixture
+    two stacked inputs, their log-sum, both divergences and one difference, three terms of their weighted sum.
+    """
+    logits, student, teacher = architecture.vocab_size * tokens, path.handed_over, path.handed_over_by_teacher
+    mixture = max(student, teacher)
+    hidden = path.compute * architecture.hidden_size * tokens if trains else 0
+    made = path.compute + student if student > path.compute else student
+    return Head(
+        forward=made * logits + hidden,
+        backward=(4 * student + 4 * teacher + 9 * mixture) * logits + hidden,
+        evaluation=(3 * student + 3 * teacher + 6 * mixture) * logits,
+        saved=student * logits + hidden,
+        held_weight=trains,
+        moved=DIVERGENCE_MOVES * mixture * logits,
+    )
+
+
 def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
     """Chunks of tokens against the whole vocabulary, with the gradients made in the forward."""
     hidden, vocabulary = architecture.hidden_size, architecture.vocab_size
@@ -109,6 +143,8 @@ CODES = {
     row.name: row
     for row in (
         _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=True),
+        _code("scalar", _scalar, "transformers 5.23 GenericForSequenceClassification", to_vocabulary=False),
+        _code("divergence", _divergence, "TRL 1.16 GKDTrainer.generalized_jsd_loss"),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
         _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),
         _code("inplace", _per_logit(6, 8), "a fused cross-entropy on fp32 logits, whose gradient is written over them"),

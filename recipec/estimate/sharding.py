@@ -97,28 +97,29 @@ def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """
     layer, vocabulary = _gathered(work, sizes, path, layout), path.compute * sizes.embedding
     held = vocabulary if sizes.tied else 0
+    matrix = held or path.compute * sizes.head  # of the output
     first = max(2 * vocabulary, vocabulary + held + 2 * layer, 3 * layer)
-    forward = Gathered(first, 2 * layer + held, vocabulary + layer)
+    forward = Gathered(first, 2 * layer + held, matrix + layer)
     if not layout.adapts.trains_all:
-        saved = vocabulary - held  # the policy's gathered head, which waits for its backward
+        saved = matrix - held  # the policy's gathered head, which waits for its backward
         return Buffers(
             forward=forward,
             reference=Gathered(forward.first + saved - held, forward.layers + saved, forward.head + saved),
-            loss=vocabulary + layer,
+            loss=matrix + layer,
             backward=2 * layer + held,
             last=layer + vocabulary,
             end=held,
-            held=vocabulary,
+            held=matrix,
         )
     whole = 2 * path.compute * sizes.params + held
     return Buffers(
         forward=forward,
         reference=Gathered(whole, whole, whole),
-        loss=vocabulary + layer,
-        backward=max(3 * layer + vocabulary, 4 * layer) + (vocabulary + layer if held else 0),
+        loss=matrix + layer,
+        backward=max(3 * layer + matrix, 4 * layer) + (vocabulary + layer if held else 0),
         last=3 * layer + vocabulary + held,
         end=2 * vocabulary + layer + 2 * held,
-        held=vocabulary,
+        held=matrix,
     )
 
 

@@ -156,7 +156,6 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
 
 
 def _by_teacher(part: Pass, layout: Layout, work: Work, fixed: Fixed) -> Scoring:
-    """Its logits are made in the compute type and handed over in fp32."""
     teacher, held = fixed.teacher, fixed.buffers.held
     assert teacher is not None
     batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.layers, part.sequences)
@@ -165,7 +164,7 @@ def _by_teacher(part: Pass, layout: Layout, work: Work, fixed: Fixed) -> Scoring
         tokens=batch.tokens,
         before=False,
         layer=batch.layer,
-        head=(teacher.path.compute + 4) * teacher.architecture.vocab_size * batch.tokens,
+        head=teacher.logit_bytes * teacher.architecture.vocab_size * batch.tokens,
         masks=batch.scores.masks,
         gathered=teacher.buffers.beside(held),
         in_evaluation=teacher.buffers.beside(held),

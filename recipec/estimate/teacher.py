@@ -28,6 +28,7 @@ class Teacher:
     resident: float  # bytes of its weights on a rank
     gathered_params: int  # by every pass over it; 0 where it is whole
     buffers: Gathered
+    logit_bytes: int  # while a logit is made in the compute type and handed over
 
 
 def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath) -> Teacher | None:
@@ -36,7 +37,7 @@ def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath
         return None
     frozen = replace(path, residual=path.compute, quantized=0.0, adapter_copy=0, saves_frozen_inputs=0)
     sharded = layout.spreads.engine == DEEPSPEED and layout.spreads.shards_weights
-    live = 0.0
+    live, given = 0.0, path.handed_over_by_teacher
     if sharded:
         count = sizes(architecture, None, to_vocabulary=True)
         live = gathered_by_zero3(architecture.hidden_size, path.compute * count.layer, count, path)
@@ -47,4 +48,5 @@ def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath
         resident=path.compute * architecture.params / (path.weight_shards if sharded else 1),
         gathered_params=architecture.params if sharded else 0,
         buffers=Gathered(live, live, live),
+        logit_bytes=path.compute + (given if given > path.compute else 0),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from recipec.axes import METHODS, Method
 from recipec.axes.methods.sft import SFT
@@ -17,7 +17,7 @@ class LoraShape:
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
-    dropout: bool = False  # lora_dropout > 0 keeps a mask and a dropped copy of each adapted input
+    dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,10 @@ class Work:
     fsdp: int = 2  # FSDP generation: 1 keeps the root unit gathered and reduces in the compute dtype
 
     def __post_init__(self) -> None:
-        """A teacher goes with the methods that have one; a trainer that drops dropout drops that of adapters too."""
+        """A teacher goes with the methods that have one, and with no other."""
         if self.method.has_teacher != (self.teacher is not None):
             missing = "needs a teacher's architecture" if self.method.has_teacher else "has no teacher"
             raise ValueError(f"{self.objective} {missing}")
-        if self.lora and self.lora.dropout and self.method.drops_dropout:
-            object.__setattr__(self, "lora", replace(self.lora, dropout=False))
 
     @property
     def method(self) -> Method:

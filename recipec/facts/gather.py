@@ -17,7 +17,6 @@ from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.price import own_prices, price_fact
-from recipec.facts.selection import Selection
 from recipec.facts.template import template_text
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
@@ -48,7 +47,6 @@ class Facts:
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # section of [data] -> what its sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
-    selection: Selection | None = None  # how the model was chosen; None where the recipe names it
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:

@@ -13,15 +13,15 @@ from recipec.planner.search.candidates import Candidate
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule
 from recipec.rules.words import device
-from recipec.units import GIB
+from recipec.units import GIB, counted
 
 WATCH = {
-    "recompute_every": "tokens_per_second, peak_memory_gib: fewer recomputed layers are faster and need more memory",
-    "activation_offload": "tokens_per_second: every copy to and from the host lengthens the step",
-    "shards": "tokens_per_second: near the prediction; larger groups of shards save memory and cost network",
-    "tensor_parallel": "tokens_per_second: with more than one, every layer waits for its all-reduces",
-    "context_parallel": "tokens_per_second: with more than one, every attention waits for the other keys and values",
-    "expert_parallel": "tokens_per_second: with more than one, every token waits for its way to its experts and back",
+    "recompute_every": "tokens_per_second, peak_memory_gib: near the plan; fewer recomputed layers need more memory",
+    "activation_offload": "tokens_per_second: near the plan; every copy to and from host memory lengthens the step",
+    "shards": "tokens_per_second: near the plan; larger sharding groups save memory and need more communication",
+    "tensor_parallel": "tokens_per_second: near the plan; between several ranks every layer waits for all-reduces",
+    "context_parallel": "tokens_per_second: near the plan; between several ranks attention waits for keys and values",
+    "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
 }
 
 MEMORY_INPUTS = (
@@ -46,12 +46,13 @@ Ruled = tuple[Rule, Choice, tuple[str, ...]]  # a rule, its answer, the decision
 
 def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
-    peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:g} GiB"
+    memory = "memory" if facts.decisions["gpu_is_cpu"].value else "GPU memory"
+    peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
     _run_batch(ledger, chosen.layout)
-    for ruled in [*_placement(ledger, chosen, facts, peak, target), *_recomputation(chosen.layout)]:
+    for ruled in [*_placement(ledger, chosen, facts, peak, target), *_recomputation(ledger, chosen.layout)]:
         ledger.record(_ruled(ledger, *ruled))
-    for row in _recomputed(chosen.layout, peak):
+    for row in _recomputed(chosen.layout):
         ledger.record(_decision(ledger, *row))
     for ruled in _batch(chosen.layout, peak):
         ledger.record(_ruled(ledger, *ruled))
@@ -63,7 +64,7 @@ def _run_batch(ledger: Ledger, layout: Layout) -> None:
     """The global batch that the layout makes, where that is not the one that was decided."""
     decided, made = ledger.decisions["global_batch_size"], layout.global_batch
     if made != decided.value:
-        nearest = f"{made}, the nearest to {decided.value} that {layout.mesh.data_parallel} ranks make"
+        nearest = f"the nearest to {decided.value} that {counted(layout.mesh.data_parallel, 'rank')} can make"
         ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 
@@ -78,47 +79,53 @@ def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, targe
     yield rules.world_size, answer, ("gpus", "global_batch_size")
 
 
-def _recomputation(layout: Layout) -> Iterator[Ruled]:
-    answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload)
+def _recomputation(ledger: Ledger, layout: Layout) -> Iterator[Ruled]:
+    required = ledger.decisions["checkpointing_required"]
+    why = required.because if required.value else ""
+    answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why)
     yield rules.checkpointing, answer, ("checkpointing_required", "gpu")
 
 
-def _recomputed(layout: Layout, peak: str) -> list[Row]:
-    """In which layers, and where their inputs wait."""
+def _recomputed(layout: Layout) -> list[Row]:
+    """Which layers are recomputed, and where their inputs wait."""
     every, hosted = layout.recompute_interval, layout.activation_offload
     some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
-    place = "inputs of recomputed layers wait in host memory" if hosted else "no activation leaves the device"
+    place = (
+        "inputs of recomputed layers wait in host memory" if hosted else "activations stay in the memory of the device"
+    )
     return [
         ("recompute_every", every, f"{some} is recomputed", ("checkpointing", "priority", "strategy")),
-        ("activation_offload", hosted, f"{place}: {peak}", ("checkpointing", "strategy", "gpu")),
+        ("activation_offload", hosted, place, ("checkpointing", "strategy", "gpu")),
     ]
 
 
 def _batch(layout: Layout, peak: str) -> Iterator[Ruled]:
     needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
     split = ("global_batch_size", "micro_batch_size", "world_size")
-    yield rules.micro_batch_size, rules.micro_batch_size(layout.micro_batch, peak), needs
-    parts = (layout.accumulation, layout.global_batch, layout.micro_batch, layout.mesh.data_parallel)
+    yield rules.micro_batch_size, rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak), needs
+    parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel)
     yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
 
 
 def _mesh(mesh: Mesh) -> list[Row]:
-    """Groups of shards where there are several, and how many ranks share a layer: one where none do."""
+    """The sharding groups where there are several, and how many ranks share a layer: one where none do."""
     inputs = ("world_size", "strategy", "params", "max_length", "global_batch_size")
     rows: list[Row] = []
     if mesh.replicate > 1 and mesh.shard > 1:
-        rows.append(("shards", mesh.shard, f"{mesh.replicate} copies of {mesh.shard} shards each", inputs))
+        rows.append(
+            ("shards", mesh.shard, f"{mesh.replicate} replicas, each in a sharding group of {mesh.shard} ranks", inputs)
+        )
     for name, ranks in (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert)):
         whole, shared = _SHARED[name]
-        because = f"{ranks} ranks share {shared}" if ranks > 1 else f"no rank shares {whole} with another"
+        because = f"{ranks} ranks share {shared}" if ranks > 1 else f"every rank computes {whole}"
         rows.append((f"{name}_parallel", ranks, because, inputs))
     return rows
 
 
 _SHARED = {  # what each rank has whole, and what it means to share it
-    "tensor": ("a matrix product", "each matrix product, so each gathers and recomputes a part of a layer"),
-    "context": ("a sequence", "each sequence, so each keeps a part of its activations"),
-    "expert": ("the experts of a layer", "the experts, so each gathers a part of them"),
+    "tensor": ("whole matrix products", "each matrix product, so each rank gathers and recomputes a part of a layer"),
+    "context": ("whole sequences", "each sequence, so each rank keeps a part of its activations"),
+    "expert": ("whole layers", "the experts, so each rank gathers a part of them"),
 }
 
 
@@ -143,11 +150,15 @@ def record_prediction(
     others = [f"{other.family}: {other.reason}" for other in rejected]
     inputs = tuple(ledger.decisions)
     rows: list[tuple[str, Any, str]] = [
-        ("prediction", predicted, f"estimated for a {ledger.decisions['gpu'].value}"),
-        ("alternatives", others, f"the best of {len(others)} other kinds, each with why it lost"),
+        ("prediction", predicted, f"estimated for the hardware {ledger.decisions['gpu'].value}"),
+        (
+            "alternatives",
+            others,
+            f"the best layout of {counted(len(others), 'other kind')}, each with the reason why it was not taken",
+        ),
     ]
     for id, value, because in rows:
-        watch = "peak_memory_gib, tokens_per_second: near what was predicted"
+        watch = "peak_memory_gib, tokens_per_second: near the plan"
         source = "memory and time estimates of the planner; their accuracy: benchmarks/results"
         ledger.record(Decision(id, value, because, inputs=inputs, origin="planner", watch=watch, source=source))
 
@@ -174,7 +185,7 @@ def _found(
     return Decision(
         id,
         value,
-        f"set in {wish.where}; {because}" if wish else because,
+        f"set in {wish.where}" if wish else because,
         inputs=tuple(name for name in inputs if name in ledger.decisions),
         origin="recipe" if wish else "planner",
         key=key,

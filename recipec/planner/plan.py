@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.facts.selection import Selection
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -36,7 +35,7 @@ class Rejected:
 class NextBetter:
     """A better option that does not fit, and what each way to it would take."""
 
-    what: str  # "full fine-tuning", or "nothing in CPU memory" where the same would be trained
+    what: str  # "full fine-tuning", or "nothing in host memory" where the same would be trained
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
@@ -46,7 +45,7 @@ class NextBetter:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a stage asks of the machine around its GPUs; CPU memory and cores are those of one node."""
+    """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
     storage: Storage
     host: HostMemory
@@ -77,6 +76,27 @@ class StagePlan:
 
     def value(self, id: str) -> object:
         return self.decisions[id].value
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """A model that was not taken, and why."""
+
+    model: str
+    params_billion: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The model that was taken from the catalog."""
+
+    model: str
+    params_billion: float
+    because: str
+    acceptable: int  # models that the recipe and the rules allow
+    known: int  # models of the catalog
+    runners_up: tuple[RunnerUp, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,17 @@ from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
-from recipec.planner.advice.rejected import activations_kept, does_not_fit, known_to_fail, rejected, ruled_out
+from recipec.planner.advice.rejected import (
+    activations_kept,
+    does_not_fit,
+    known_to_fail,
+    preferred_but_passed_over,
+    rejected,
+    ruled_out,
+)
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
-from recipec.planner.plan import Plan, Stage, StagePlan
+from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle_steps
 from recipec.planner.search.fit import Fit, fit
@@ -28,12 +35,15 @@ from recipec.rules.words import device
 from recipec.units import GIB
 
 
-def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report) -> Plan | None:
-    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware."""
+def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: Selection | None = None) -> Plan | None:
+    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware.
+
+    `selection` says how the model was chosen, where the recipe does not name it.
+    """
     given = contexts(loaded, facts)
     plans = [_plan_stage(context, given, loaded, report) for context in given]
     found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found), facts.selection) if len(found) == len(plans) else None
+    return Plan(tuple(found), selection) if len(found) == len(plans) else None
 
 
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
@@ -96,6 +106,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     """The plan of a stage that fits: its layout and what follows from it are written into its ledger."""
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
+    _explain_adaptation(ledger, found, facts)
     record_layout(ledger, chosen, facts)
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
@@ -129,6 +140,15 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
     )
+
+
+def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
+    """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
+    noun = device(facts.decisions["gpu_is_cpu"].value)
+    why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
+    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
+        if why and decision.origin == "planner":
+            ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

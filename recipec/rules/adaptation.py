@@ -25,34 +25,49 @@ class _Case(NamedTuple):
     memory: str
 
     @property
-    def is_worth_full(self) -> bool:
-        """Whether enough data and memory meet a reason to move every weight."""
-        has_room = self.size == "10K-100K" and self.memory in ("48-160", ">160")
-        return has_room and (self.new_domain or (self.first_time and self.priority == "quality"))
+    def has_room(self) -> bool:
+        """Whether data and memory are enough for full fine-tuning where there is a reason for it."""
+        return self.size == "10K-100K" and self.memory in ("48-160", ">160")
 
 
 _Order = tuple[str, ...]
 _BRANCHES: tuple[tuple[Callable[[_Case], bool], _Order, str], ...] = (  # the first that applies decides
-    (lambda c: c.priority == "memory", SMALLEST_FIRST, "the recipe puts memory first"),
+    (lambda c: c.priority == "memory", SMALLEST_FIRST, "the recipe puts memory first, so QLoRA is tried first"),
     (
         lambda c: c.priority == "speed",
         ADAPTERS_FIRST,
-        "the recipe puts speed first, and an adapter updates 1% of the weights",
+        "the recipe puts speed first, and LoRA updates a small share of the weights",
     ),
-    (lambda c: c.first_time and c.memory == "<16", SMALLEST_FIRST, "a first training under 16 GB of GPU memory"),
+    (
+        lambda c: c.first_time and c.memory == "<16",
+        SMALLEST_FIRST,
+        "a first training on less than 16 GB of GPU memory starts with QLoRA",
+    ),
     (lambda c: bool(c.method.preferred), (), ""),  # the method's own order
-    (lambda c: c.size == ">100K", FULL_FIRST, "more than 100,000 rows are worth training every weight"),
-    (lambda c: c.is_worth_full, FULL_FIRST, "10,000 rows or more, 48 GB or more, and a wish for the most quality"),
-    (lambda c: True, ADAPTERS_FIRST, "LoRA until its quality is shown not to suffice"),
+    (lambda c: c.size == ">100K", FULL_FIRST, "more than 100,000 rows are enough to train every weight"),
+    (
+        lambda c: c.has_room and c.new_domain,
+        FULL_FIRST,
+        "a new domain, 10,000 rows or more and 48 GB of GPU memory or more are worth full fine-tuning",
+    ),
+    (
+        lambda c: c.has_room and c.first_time and c.priority == "quality",
+        FULL_FIRST,
+        "the recipe puts quality first, and 10,000 rows or more and 48 GB of GPU memory or more allow full fine-tuning",
+    ),
+    (lambda c: True, ADAPTERS_FIRST, "LoRA comes first until evaluation shows that it is not good enough"),
 )
 
 
 @rule(
     "ADPT-001",
     decides="adaptations",
-    watch="eval_loss: under LoRA, flat from the start asks for more rank, then for full fine-tuning",
-    source="rule book 001, Decision Tree (Available compute?; Fine-tuning or continued pre-training?; Data size); "
-    "003, Which fine-tuning method?, Anti-Patterns; 000, LoRA",
+    watch="eval_loss: falls; if it stays flat under LoRA, raise `train.lora.rank`, then set `train.adaptation = "
+    '"full"`',
+    source="docs/rule-books/001.md, Decision tree: available compute; Decision tree: fine-tuning or continued "
+    "pre-training; Decision tree: data size for instruction tuning; Step 1; docs/rule-books/003.md, Identity; Stack "
+    "defaults; Which fine-tuning method; Anti-patterns; docs/rule-books/000.md, Strategy table; recipec's choice (the "
+    "order)",
 )
 def adaptation_preferences(
     stage: str,
@@ -63,17 +78,39 @@ def adaptation_preferences(
     total_vram_gib: float,
     gpu_is_cpu: bool,
 ) -> Choice:
-    """Decides the order in which adaptations are tried: the first one that fits is taken.
+    """Order in which full fine-tuning, LoRA and QLoRA are tried; the first that fits is used.
 
-    A threshold in GB says nothing without the model's size, so memory only orders the list and the planner computes
-    the fit. Pretraining from random weights trains them all: there is nothing else to choose. Then the first that
-    applies: priority memory: QLoRA. Priority speed: LoRA. A first training under 16 GB: QLoRA
-    (001; 003 says up to 24 GB, but LoRA on an unquantised base is faster where it fits). DPO: LoRA, whose reference is
-    the adapter switched off. Continued pretraining: full (001). Over 100K examples: full, for a domain shift and for
-    a task, where 001's tree has a hole. 10K to 100K, where 001's data row allows both, with 48 GB or more: full for a
-    domain shift and for a first training with priority quality (001; 003 "and need max quality").
-    Otherwise LoRA: 001's compute branches alone would say full from 48 GB on, but 003 calls starting with full
-    an anti-pattern, and 001's own data rows say LoRA under 10K, a domain shift included, which no tree covers.
+    The first line that applies decides. Memory is that of all GPUs together.
+
+    | when | order |
+    |---|---|
+    | pretraining from random weights | full only |
+    | `goal.priority = "memory"` | QLoRA, LoRA, full |
+    | `goal.priority = "speed"` | LoRA, QLoRA, full |
+    | a first training on less than 16 GB | QLoRA, LoRA, full |
+    | DPO | LoRA, QLoRA, full |
+    | continued pretraining | full, LoRA, QLoRA |
+    | more than 100,000 rows | full, LoRA, QLoRA |
+    | 10,000 to 100,000 rows, 48 GB or more, and a new domain | full, LoRA, QLoRA |
+    | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
+    | otherwise | LoRA, QLoRA, full |
+
+    Rule book 001 decides a first training by memory alone: QLoRA under 16 GB, LoRA up to 48 GB, full fine-tuning above.
+    A threshold in GB says nothing without the size of the model, so recipec uses the thresholds only to order the
+    adaptations, and the planner computes what fits.
+
+    Rule book 003 takes LoRA by default and calls starting with full fine-tuning an anti-pattern, so LoRA comes first
+    where rule book 001 would take full fine-tuning from 48 GB on. Rule book 003 takes full fine-tuning where memory is
+    4 times the size of the model and the most quality is needed. It does not limit that to a first training, as recipec
+    does, which joins the two rule books. Rule book 003 takes QLoRA on GPUs of 8 to 24 GB. recipec tries LoRA first
+    there too, because the steps of LoRA need no dequantization and its adapter merges exactly.
+
+    The data sizes follow rule book 001: LoRA under 10,000 rows, LoRA or full fine-tuning up to 100,000, full
+    fine-tuning preferred above. Its other question sends a task under 100,000 rows to LoRA and a domain shift above to
+    full fine-tuning. It has no answer for a task above and for a domain shift below; the data sizes answer both.
+
+    No rule book says which weights continued pretraining trains. Full fine-tuning first is recipec's choice, because it
+    adds knowledge. LoRA first for DPO is recipec's choice too: without its adapter the model is the reference.
     """
     size, memory, method = data_size(examples), gpu_memory(total_vram_gib, gpu_is_cpu), method_of(stage)
     order, why = _order(_Case(method, priority, new_domain, first_time, size, memory))
@@ -98,15 +135,17 @@ def wished(preferences: Sequence[str], family: str | None, base: str | None) -> 
 @rule(
     "ADPT-002",
     decides="double_quantization",
-    watch="peak_memory_gib, loss: memory matches the plan, and the first loss is near the unquantised model's",
-    source="rule book 001, Decision Tree (< 16 GB: 4-bit NF4, double quant), Step 1 (QLoRA), Rules",
+    watch="peak_memory_gib, loss: memory matches the plan, and the first loss is close to that of the unquantized "
+    "model",
+    source="docs/rule-books/001.md, Decision tree: available compute; Step 1; Rules; QLoRA (arXiv 2305.14314, 2023, "
+    "section 3)",
 )
 def double_quantization(quantization: str) -> Choice:
-    """Decides whether the scales of a 4-bit base are quantised too.
+    """Double quantization: whether the scales of a 4-bit base model are quantized too.
 
     Rule book 001 says so three times: QLoRA is 4-bit NF4 with double quantization. It takes the scales from 0.5 to
-    about 0.127 bits per parameter (QLoRA paper, arXiv 2305.14314, section 3): 0.37 bits, 0.3 GB on a 7B model.
+    about 0.127 bits per parameter (section 3 of the QLoRA paper): 0.37 bits less, 0.3 GB on a 7B model.
     """
     if BASES[quantization].bits is None:
-        return Choice(False, "the base is not quantized, so it has no scales")
-    return Choice(True, "the scales of a 4-bit base take 0.37 bits per parameter less")
+        return Choice(False, "the base model is not quantized")
+    return Choice(True, "it saves 0.37 bits per parameter of the 4-bit base model")

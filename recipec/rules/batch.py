@@ -12,24 +12,32 @@ from recipec.rules.pretraining import batch_for
     decides="global_batch_size",
     key="train.global_batch_size",
     defaults="global_batch",
-    watch="grad_norm, loss: a noisy norm and a ragged loss ask for a larger batch",
-    source="rule book 001, Key Hyperparameter Rules (Batch size), Rules, Anti-Pattern 5; 003, Batch size & gradient "
-    "accumulation, Quality Gates; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024)",
+    watch="grad_norm, loss: both are smooth; if they are noisy, raise `train.global_batch_size`",
+    source="docs/rule-books/001.md, Key hyperparameters; Rules; Anti-pattern 5; docs/rule-books/002.md, Best "
+    "practices; docs/rule-books/003.md, Batch size & gradient accumulation; Quality gates; docs/rule-books/004.md, "
+    "Golden rules; Anti-patterns; GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023); Llama 3 (arXiv "
+    "2407.21783, 2024)",
 )
 def global_batch_size(
     stage: str, adaptation: str, examples: int, params: int, max_length: int, tokens_per_example: int | None
 ) -> Choice:
-    """Decides how many sequences an optimizer step learns from, over all GPUs and accumulation steps.
+    """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
-    003 wants 32 or more and defaults to 32; 001 gives 16-128 for LoRA, 32-512 for full, 16-64 for DPO. 32 satisfies
-    all of them; full fine-tuning takes 64. 001 also says "batch size maximized for GPU memory", and elsewhere "reduce
-    batch size" against instability: both would let the hardware change what is learned. We fix the target and leave
-    the memory to the planner, which chooses the micro batch and reaches the target by accumulation.
-    Continued pretraining packs text into full blocks: 128 of them; above 100K texts 512, where 001's range for
-    pretraining from scratch (512-4096) begins, since a small corpus would give too few steps.
-    Pretraining: what is published counts tokens, so tokens are decided and divided by the length: 0.5M under 1B
-    parameters, 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B); less where fewer than 1,000 steps
-    would be left, but never under 003's 32 sequences. 001's 512-4096 sequences are 2M to 16M tokens of 4,096.
+    Rule book 003 wants 32 or more. Rule book 001 gives 16 to 128 for LoRA, 32 to 512 for full fine-tuning and 16 to 64
+    for DPO. 32 satisfies all of them; full fine-tuning takes 64.
+
+    Rule book 001 also wants the batch as large as the GPU memory allows, and a smaller batch against instability. Both
+    would let the hardware change what is learned. recipec therefore fixes the global batch, and the planner chooses the
+    micro batch and reaches the global batch by gradient accumulation, as rule books 002, 003 and 004 do.
+
+    Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 documents it takes 512,
+    the low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. The two values are
+    recipec's choice.
+
+    Published pretraining runs count the batch in tokens, so recipec decides tokens and divides them by the length: 0.5M
+    under 1B parameters and 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B). It takes less where
+    fewer than 1,000 steps would be left, but never fewer than 32 sequences. The 512 to 4096 sequences of rule book 001
+    are 2M to 16M tokens of 4,096.
     """
     method = method_of(stage)
     if method.random_weights:

@@ -9,19 +9,26 @@ from recipec.rules.core import Choice, rule
     "CKPT-001",
     decides="save_every",
     key="train.save_every",
-    watch="eval_loss: every evaluation has its checkpoint, so the best one can be loaded",
-    source="rule book 001, Step 4 (save_steps=500 against eval_steps=200); 003, Quality Gates (best checkpoint)",
+    watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
+    source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; Best practices; Anti-patterns; "
+    "docs/rule-books/003.md, Quality gates",
 )
 def save_every(eval_every: float) -> Choice:
-    """Decides how often a checkpoint is written: at every evaluation.
+    """Checkpoint interval: a checkpoint at every evaluation.
 
-    001 evaluates every 200 and saves every 500 steps, which contradicts its own load_best_model_at_end: Trainer wants
-    saving to be a multiple of evaluation and refuses. A multiple such as 2 x is accepted as a share and may still miss:
-    both shares are rounded up on their own (of 330 steps, 0.05 is every 17 and 0.1 every 33, and 34 is not saved), and
-    then the best evaluation has no checkpoint. Equal shares cannot drift apart.
+    Rule books 002 and 003 want regular checkpoints and the best one kept. Rule book 001 evaluates every 200 steps and
+    saves every 500, which contradicts its own load_best_model_at_end: the Trainer refuses to save at anything but a
+    multiple of the evaluation interval (BAD-017).
+
+    Rule book 002 writes a checkpoint in every epoch. recipec writes one in every evaluation, so that the best
+    evaluation always has a checkpoint and a stopped run loses little.
+
+    You can set a multiple of `train.eval_every`, but the multiple can still miss. transformers rounds both shares up to
+    whole steps: of 330 steps, 0.05 is every 17 and 0.1 is every 33, and the best evaluation may then have no
+    checkpoint. Equal shares cannot drift apart.
     """
     return Choice(
-        eval_every, "every evaluation has its checkpoint, so the best one can be loaded", accepts=(eval_every, 1.0)
+        eval_every, "every evaluation has a checkpoint, so the best one can be loaded", accepts=(eval_every, 1.0)
     )
 
 
@@ -29,14 +36,20 @@ def save_every(eval_every: float) -> Choice:
     "CKPT-002",
     decides="keep_checkpoints",
     key="train.keep_checkpoints",
-    watch="eval_loss, epoch: the best and the newest checkpoint are both on disk",
-    source="rule book 001, Step 4 (save_total_limit=3), Storage Requirements (3-5x model size)",
+    watch="eval_loss, epoch: the output folder holds the best and the newest checkpoint",
+    source="docs/rule-books/001.md, Step 4; Checkpointing architecture; Storage requirements; docs/rule-books/002.md, "
+    "Step 7; Best practices; Anti-patterns",
 )
 def keep_checkpoints() -> Choice:
-    """Decides how many checkpoints stay on disk: 3.
+    """Number of checkpoints that stay on disk: 3.
 
-    001 keeps 3 and budgets three to five times the model's size. Its own CheckpointManager deletes the worst by loss,
-    which may be the newest, and then nothing can be resumed; Trainer keeps the best and the newest. Two are therefore
-    the least, and the third survives if the newest was cut off while it was written.
+    Rule book 001 keeps 3 and plans space for three to five times the size of the model. Rule book 002 keeps the best,
+    the latest and one per epoch. The Trainer keeps the best and the newest, so 2 is the least that recipec accepts. The
+    third is a spare in case the newest was cut off while it was written.
+
+    The example of rule book 001 deletes the checkpoint with the highest loss, which may be the newest. A stopped run
+    then has nothing to continue from.
     """
-    return Choice(3, "the best, the newest and one before it", accepts=(2, 10))
+    return Choice(
+        3, "the best, the newest, and a spare in case the newest was cut off while it was written", accepts=(2, 10)
+    )

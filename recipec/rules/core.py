@@ -15,11 +15,12 @@ from recipec.units import value_text
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a rule answers: the value, the reason with its numbers, and the range it would accept from a recipe."""
+    """What a rule answers: the value, the reason, and the range that it accepts from a recipe."""
 
     value: Any
     because: str
     accepts: tuple[float, float] | None = None  # inclusive; outside it a value set in the recipe is warned about
+    below: str = ""  # what a recipe gains and loses with a value under the range
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,24 @@ def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ..
     common["accepts"] = choice.accepts
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
-    outside = choice.accepts and not choice.accepts[0] <= wish.value <= choice.accepts[1]
-    low, high = choice.accepts or (0, 0)
     because = f"set in {wish.where}"
     if wish.value != choice.value:
-        because += f"; the rule would choose {value_text(choice.value)}: {choice.because}"
+        because += f"; recipec would choose {value_text(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,
         wish.value,
         because,
         origin="recipe",
         where=wish.where,
-        dissent=f"{rule.id} expects {value_text(low)} to {value_text(high)}: {choice.because}" if outside else "",
+        dissent=_dissent(choice, wish.value),
         **common,
     )
+
+
+def _dissent(choice: Choice, wished: Any) -> str:
+    """What is said of a recipe's value outside the accepted range; empty inside it."""
+    if choice.accepts is None or choice.accepts[0] <= wished <= choice.accepts[1]:
+        return ""
+    low, high = map(value_text, choice.accepts)
+    said = f"recipec accepts {low} to {high} and would choose {value_text(choice.value)}: {choice.because}"
+    return f"{said}; {choice.below}" if choice.below and wished < choice.accepts[0] else said

@@ -7,24 +7,30 @@ from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.units import counted
 
-UNKNOWN_LENGTHS = 2048  # rule book 001, Step 2: tokenize_and_mask(max_length=2048)
+UNKNOWN_LENGTHS = 2048  # rule book 001, Step 2
 
 
 @rule(
     "DATA-001",
     decides="max_length",
     key="data.max_length",
-    watch="dropped_rows: under 5 %; above, the limit is too short for the data",
-    source="rule book 001, Step 2 (max_length=2048)",
+    watch="dropped_rows: below 5%; if above, raise `data.max_length`",
+    source="docs/rule-books/001.md, Step 2; TRL #3449; transformers #30998; Llama 2 (arXiv 2307.09288, 2023)",
 )
 def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | None, max_position: int | None) -> Choice:
-    """Decides the longest example in tokens: the power of two that holds 99 % of the rows, within the model's context.
+    """Maximum length in tokens: the power of two that covers 99% of the rows, within the model's context.
 
-    001 writes 2048 without looking at the data; TRL's silent default is 1024, which has cut many a run short (trl
-    #3449, transformers #30998). Where the 99th percentile of the lengths is known we round it up to a power of two
-    (at least 256), so that small changes of the data change nothing; where only the mean is known we allow three times
-    the mean; where nothing is known, and for text that is packed into full blocks, 2048. Pretraining decides what the
-    model can ever attend to: 4096, as Llama 2, OLMo 2 and the first stage of Qwen3.
+    Rule book 001 writes 2048 for all data. The default of TRL is 1024, and its silent truncation has damaged runs (TRL
+    #3449, transformers #30998). recipec takes the first of these that is known:
+
+    | known | maximum length |
+    |---|---|
+    | 99th percentile of the lengths | that length, rounded up to a power of two, 256 at least |
+    | mean length | three times the mean, rounded up to a power of two, 256 at least |
+    | nothing | 2048 |
+
+    The rounding keeps the value while the data change a little. Raw text is packed into full blocks: 2048 for continued
+    pretraining, and 4096 for pretraining, as in Llama 2. Pretraining decides how far the model can ever attend.
     """
     wanted, why = _wanted_length(stage, tokens_per_example, tokens_p99)
     if max_position and wanted > max_position:
@@ -34,13 +40,13 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
 
 def _wanted_length(stage: str, tokens_per_example: int | None, tokens_p99: int | None) -> tuple[int, str]:
     if block := method_of(stage).block_tokens:
-        return block, "text is packed into full blocks"
+        return block, "documents are packed into full blocks of this length"
     if tokens_p99:
-        return _power_of_two(tokens_p99), f"99% of the rows have at most {tokens_p99:,} tokens"
+        return _power_of_two(tokens_p99), f"99% of the rows have at most {tokens_p99:,} tokens, rounded up"
     if tokens_per_example:
         mean = counted(tokens_per_example, "token")
-        return _power_of_two(3 * tokens_per_example), f"3 times the mean length of {mean}, rounded up"
-    return UNKNOWN_LENGTHS, "no lengths are known"
+        return _power_of_two(3 * tokens_per_example), f"three times the mean length of {mean}, rounded up"
+    return UNKNOWN_LENGTHS, "the lengths of the rows are unknown"
 
 
 def _power_of_two(tokens: int) -> int:
@@ -52,106 +58,123 @@ def _power_of_two(tokens: int) -> int:
     "DATA-002",
     decides="packing",
     key="train.packing",
-    watch="tokens_per_second, mean_token_accuracy: more tokens per second, and the accuracy of an unpacked run",
-    source="rule book 001, Anti-Pattern 4 (padding_free / unified padding for variable-length sequences)",
+    watch="tokens_per_second, mean_token_accuracy: with packing, speed rises and accuracy stays that of an unpacked "
+    "run",
+    source="docs/rule-books/001.md, Anti-pattern 4; TRL 1.16 trainer/sft_config.py (packing)",
 )
 def packing(stage: str, attention: str) -> Choice:
-    """Decides whether several examples share a sequence.
+    """Packing: whether several examples share a sequence.
 
-    001 lists it against wasted compute. In both kinds of pretraining text is cut into full blocks. For supervised
-    data the documents must not see each other: the pinned stack keeps them apart under every attention implementation
-    (logits differ by 6e-6 from each document alone), but only a variable-length kernel (flash_attention_2) does so
-    without a dense mask over the whole packed sequence, so without one packing saves nothing. Preference
-    pairs are never packed: DPOTrainer ignores the request.
+    Rule book 001 names padding-free batches and unified padding against wasted computation. Packing serves the purpose,
+    and TRL has it.
+
+    Raw text is always cut into full blocks. Supervised examples must not attend to each other. The pinned versions keep
+    them apart with every attention implementation: logits differ by 6e-6 from those of each example alone. Only a
+    variable-length kernel (`flash_attention_2`) does so without a dense mask over the whole sequence. Without such a
+    kernel the mask costs what packing saves, so recipec does not pack.
+
+    Preference pairs are never packed, because DPOTrainer ignores the setting.
     """
     method = method_of(stage)
     if method.packs != "examples":
         return Choice(method.packs == "blocks", method.packs_because)
     if attention == "flash_attention_2":
-        return Choice(True, "flash_attention_2 attends to each document alone, without padding")
-    return Choice(False, f"{attention} needs a dense mask over the packed sequence, which costs what the padding did")
+        return Choice(True, "FlashAttention 2 keeps packed examples apart, so packing removes the padding")
+    return Choice(False, f"with {attention} attention, packed examples need a dense mask that costs what packing saves")
 
 
 @rule(
     "DATA-003",
     decides="packing_strategy",
-    watch="num_tokens: grows by the block length per sequence when packed",
-    source="rule book 001, Anti-Pattern 4; TRL 1.16 SFTConfig.packing_strategy",
+    watch="num_tokens: with packing, each sequence adds about `data.max_length` tokens",
+    source="docs/rule-books/001.md, Anti-pattern 4; TRL 1.16 trainer/sft_config.py (packing_strategy)",
 )
 def packing_strategy(stage: str, packing: bool) -> Choice:
-    """Decides how packed sequences are made: "wrapped" for text, "bfd" for examples that must stay whole.
+    """Packing strategy: `wrapped` for raw text, `bfd` (best fit, decreasing) for examples that must stay whole.
 
-    wrapped concatenates and cuts in the middle of a document, attending across: right for text, where nothing is
-    lost, and wrong for examples. bfd (best fit, decreasing) keeps every example whole and masks the others.
+    `wrapped` joins documents and cuts them anywhere, and tokens attend across documents. That suits raw text, where no
+    token is lost, and is wrong for examples. `bfd` keeps every example whole and masks the other examples.
     """
     if not packing:
-        return Choice("none", "each example is a sequence of its own")
+        return Choice("none", "packing is off")
     if method_of(stage).of_text:
-        return Choice("wrapped", "blocks are cut anywhere, so no token is dropped or padded")
-    return Choice("bfd", "every example stays in one piece")
+        return Choice("wrapped", "raw text may be cut anywhere, so no token is lost and none is padding")
+    return Choice("bfd", "every example stays whole")
 
 
 @rule(
     "DATA-004",
     decides="overflow",
     key="data.overflow",
-    watch="dropped_rows: what drop took away; trained_tokens counts what is left",
-    source="rule book 001, Step 2 (truncation=True), against it: 001, Rules (template must match exactly)",
+    watch="dropped_rows, trained_tokens: the share of rows that was dropped, and the tokens that remain in the loss",
+    source="docs/rule-books/001.md, Step 2 (against: truncation); Rules (template must match exactly)",
 )
 def overflow(stage: str) -> Choice:
-    """Decides what happens to rows longer than max_length: drop and count them; text is split instead.
+    """Rows longer than `data.max_length`: dropped and counted; raw text is split.
 
-    001 truncates. A truncated answer loses its end-of-turn token and teaches the model not to stop, and TRL drops rows
-    whose whole answer is cut away without a count. We drop whole rows, count them, and fail above the limit of
-    DATA-005. Text has no answer to lose: it is split.
+    Rule book 001 truncates. A truncated answer loses its end-of-turn token, and the model learns not to stop. TRL drops
+    rows whose whole answer is cut off and does not count them. recipec drops whole rows, counts them, and stops above
+    the limit of DATA-005. Raw text has no answer to lose, so it is split.
     """
     if method_of(stage).of_text:
-        return Choice("split", "text is split into blocks, so no token is lost")
-    return Choice("drop", "a cut answer has no end-of-turn token and would teach the model not to stop")
+        return Choice("split", "raw text is split into blocks, so no token is lost")
+    return Choice("drop", "a truncated answer has no end-of-turn token, and the model would not learn to stop")
 
 
 @rule(
     "DATA-005",
     decides="dropped_rows_limit",
-    watch="dropped_rows: at most this share, or preparation fails",
-    source="rule book 001, Rules (filtered for quality), Anti-Pattern 2 (wrong format); trl #3449",
+    watch="dropped_rows: at most this share; otherwise training does not start",
+    source="docs/rule-books/001.md, Rules (filtered for quality); Anti-pattern 2; docs/rule-books/002.md, Best "
+    "practices; TRL #3449",
 )
 def dropped_rows_limit() -> Choice:
-    """Decides the share of rows that preparation may drop before it fails: 5 %.
+    """Largest share of rows that may be longer than `data.max_length` before the run stops: 5%.
 
-    The books ask for filtering without a limit. One row in twenty lost is noise; more means that the format or the
-    length limit is wrong, and training on the rest would be another recipe than the one that was written.
+    Rule book 001 wants filtered data and checks the format against underfitting. Rule book 002 wants data validated
+    before training. Neither gives a limit; 5% is recipec's choice. A larger share usually means a wrong format or a
+    maximum length that is too short, and training on the rest would be another recipe than the one you wrote.
     """
-    return Choice(0.05, "more lost rows mean a wrong format or a wrong length", accepts=(0.0, 0.5))
+    return Choice(0.05, "more rows over the limit mean a wrong format or a short `data.max_length`", accepts=(0.0, 0.5))
 
 
 @rule(
     "DATA-006",
     decides="loss_on",
-    watch="trained_tokens: above 0 in every sample; 0 means that the mask hides the answer",
-    source="rule book 001, Step 2 (Tokenization with Label Masking)",
+    watch="trained_tokens: above 0 in every printed sample; if 0, the loss mask hides the answers: check "
+    "`data.template`",
+    source="docs/rule-books/001.md, Step 2; Tokenization with label masking; Instruction format; "
+    "docs/rule-books/003.md, Stack defaults (dataset format)",
 )
 def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
-    """Decides which tokens are learned: the answers, or everything where there is only text.
+    """Which tokens count in the loss: the answers, or every token of raw text.
 
-    001 announces "mask user tokens with -100", but its code copies the inputs and masks nothing, padding included; we
-    do what it announces. Chat rows are trained on the assistant's turns, instruction and prompt-completion rows on
-    the completion with its end-of-text token, preference pairs on both answers, text on every token.
-    Conversations whose template cannot say which tokens are the assistant's (TRL 1.16 has a training version of most
-    families' templates, not of Llama 3.1's and 3.2's) are cut into one row per answer, with what came before as prompt.
+    | format of the rows | trained tokens |
+    |---|---|
+    | chat | the assistant's turns |
+    | instruction, prompt-completion | the completion with its end-of-text token |
+    | preference | both answers |
+    | text | every token |
+
+    Rule book 001 says that it masks the user's tokens with -100. Its code copies all tokens into the labels and masks
+    nothing, not even padding. recipec does what the text says.
+
+    Some chat templates cannot mark the assistant's tokens. TRL 1.16 has training versions of the templates of most
+    families, but not of Llama 3.1 and 3.2. With such a template each answer becomes a row of its own, with the
+    conversation before it as the prompt.
     """
     part = ROW_FORMATS[data_format].loss_on
     if part == "assistant" and template == "model" and not template_has_mask:
         return Choice(
-            "completion", "the model's template does not mark the assistant's tokens, so each answer becomes a row"
+            "completion", "the chat template does not mark the assistant's tokens, so each answer becomes a row"
         )
-    return Choice(part, _TAUGHT[part])
+    return Choice(part, _TRAINED[part])
 
 
-_TAUGHT = {
-    "all": "text has no questions: every token is learned",
-    "assistant": "the assistant's turns are learned, and what others say is not",
-    "completion": "the answers are learned, and the prompts are not",
+_TRAINED = {
+    "all": "raw text has no prompts, so every token counts in the loss",
+    "assistant": "only the assistant's turns count in the loss",
+    "completion": "only the answers count in the loss, not the prompts",
 }
 
 
@@ -159,33 +182,37 @@ _TAUGHT = {
     "DATA-007",
     decides="template",
     key="data.template",
-    watch="trained_tokens, loss: the first loss of a chat model is low; a high one means a foreign template",
-    source="rule book 001, Rules (chat template must match exactly), Step 2 (Chat Template Format)",
+    watch="trained_tokens, loss: the loss of a chat model starts low; if it starts high, the chat template is not the "
+    "model's own",
+    source="docs/rule-books/001.md, Rules (template must match exactly); Step 2; Chat template format",
 )
 def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
-    """Decides how turns become text: the model's own template, `plain` for a base model without one.
+    """Chat template: the model's own, or `plain` for a base model without one.
 
-    001: the template must match the base model's training format exactly, so a model that has one keeps it. A base
-    model without one gets `plain`, which adds no new tokens and therefore needs no new embeddings. Text rows take none.
+    Rule book 001 wants the template to match the training format of the base model exactly, so a model that has a
+    template keeps it. `plain` marks roles with tokens that exist, so no embeddings are added. Raw text needs no
+    template.
     """
     if not ROW_FORMATS[data_format].turns:
-        return Choice("none", "text rows have no turns")
+        return Choice("none", "raw text has no turns")
     if has_template:
         return Choice("model", f"the {model_kind} model has its own chat template, and training must use the same one")
-    return Choice("plain", f"no template of this {model_kind} model is known; `plain` adds no new tokens")
+    return Choice("plain", f"no chat template is known for this {model_kind} model, and this one adds no tokens")
 
 
 @rule(
     "DATA-008",
     decides="deduplication",
-    watch="dropped_rows, train_eval_gap: duplicates are counted; memorised ones widen the gap",
-    source="rule book 003, Anti-Patterns (Skip data deduplication), Quality Gates; 001, Rules",
+    watch="train_eval_gap: stays small; it widens where similar rows are memorized",
+    source="docs/rule-books/003.md, Anti-patterns; Quality gates; docs/rule-books/001.md, Rules; "
+    "docs/rule-books/002.md, Best practices",
 )
 def deduplication() -> Choice:
-    """Decides how duplicates are removed: identical rows, always.
+    """Duplicates: identical rows are removed.
 
-    003 asks for an exact hash for identical rows and MinHash for near ones; 001 for "deduplicated and filtered". The
-    exact pass costs one hash per row and is never skipped. MinHash is not in this version (page NOT-005).
+    Rule book 003 wants an exact hash for identical rows and MinHash for similar ones. Rule book 001 wants data
+    deduplicated and filtered. recipec hashes every row and keeps the first of identical rows. It does not find similar
+    rows (NOT-005).
     """
     return Choice("exact", "identical rows would be learned several times")
 
@@ -193,13 +220,13 @@ def deduplication() -> Choice:
 @rule(
     "DATA-009",
     decides="leak_check",
-    watch="eval_loss, train_eval_gap: far better than the baseline at once is a leak",
-    source="rule book 001, Anti-Pattern 3 (Data Leakage)",
+    watch="eval_loss, train_eval_gap: an eval_loss far below the baseline from the first evaluation on means a leak",
+    source="docs/rule-books/001.md, Anti-pattern 3; docs/rule-books/002.md, Best practices",
 )
 def leak_check() -> Choice:
-    """Decides what happens to rows that are both in training and in evaluation or test: they leave training.
+    """Rows in training and in evaluation or test: removed from training.
 
-    001 asks for strict separation. Removing them from evaluation would change what is measured from one version of
-    the training data to the next; removing them from training keeps the yardstick.
+    Rule book 001 wants strict separation and does not say which side loses the row. recipec removes the row from
+    training, so that the evaluation and test splits stay unchanged when the training data change.
     """
-    return Choice("remove-from-train", "the evaluation rows stay the same from one version of the data to the next")
+    return Choice("remove-from-train", "the evaluation and test splits stay unchanged when the training data change")

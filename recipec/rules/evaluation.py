@@ -12,18 +12,20 @@ from recipec.units import counted
     "EVAL-001",
     decides="eval_fraction",
     key="data.eval_fraction",
-    watch="eval_loss: moves smoothly; jumps from one evaluation to the next mean too few rows",
-    source="rule book 001, Data Splitting & Validation (80/10/10)",
+    watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
+    source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
 def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
-    """Decides the share of the rows that is held out for evaluation while training: 10 %, less of a corpus.
+    """Evaluation split: 10% of the rows, less for large pretraining corpora.
 
-    001 splits 80/10/10; its second split of 0.111 of the remaining 90 % is this 10 %, and it forgets the seed, which
-    the emitted split has. A file given as `data.eval` replaces it. Pretraining needs its text for learning, and
-    EVAL-003 reads no more than 1,000 rows of it: from 100,000 texts on 1 % is held out, from a million on 0.1 %.
+    Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
+    remaining 90%, which is this 10%. Its example has no seed; recipec seeds the split (TRACK-003).
+
+    A file given as `data.eval` replaces the split. Pretraining needs its text for learning, and an evaluation reads at
+    most 1,000 rows (EVAL-003), so it gives 1% from 100,000 documents on and 0.1% from a million on.
     """
     if has_eval_file:
-        return Choice(0.0, "data.eval is given, so no training row is held out", accepts=(0.0, 0.3))
+        return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
     share, why = _held_out(stage, examples)
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
@@ -33,38 +35,46 @@ def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
     decides="test_fraction",
     key="data.test_fraction",
     watch="eval_loss: the test loss after training is close to the best eval_loss",
-    source="rule book 001, Data Splitting & Validation (80/10/10)",
+    source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
+    "docs/rule-books/003.md, Quality gates",
 )
 def test_fraction(has_test_file: bool, stage: str, examples: int) -> Choice:
-    """Decides the share of the rows that no decision may see: 10 %, less of a corpus.
+    """Test split: rows that neither training nor the choice of the checkpoint uses; 10%, less for large corpora.
 
-    The evaluation rows choose the checkpoint and so are no longer a fair measure of it; 001 therefore keeps a third
-    part. A file given as `data.test` replaces it. Of a large corpus it is as small as the evaluation's (EVAL-001).
+    Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
+    model before and after training, because the evaluation split chooses the checkpoint and no longer measures it
+    fairly.
+
+    A file given as `data.test` replaces the split. A large corpus gives as little as for the evaluation (EVAL-001).
     """
     if has_test_file:
-        return Choice(0.0, "data.test is given, so no training row is held out", accepts=(0.0, 0.3))
+        return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
     return Choice(*_held_out(stage, examples), accepts=(0.0, 0.3))
 
 
 def _held_out(stage: str, examples: int) -> tuple[float, str]:
     """The share of the rows for one of the two parts, and why."""
     if not method_of(stage).random_weights or examples < 100_000:
-        return 0.1, "the usual share of a split into 80%, 10% and 10%"
+        return 0.1, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
     share = 0.01 if examples < 1_000_000 else 0.001
-    return share, f"{round(share * examples):,} of {examples:,} texts are enough, since evaluation reads at most 1,000"
+    return share, f"{round(share * examples):,} of {examples:,} documents are enough: an evaluation reads at most 1,000"
 
 
 @rule(
     "EVAL-003",
     decides="eval_samples",
-    watch="eval_loss, samples_per_second: evaluation stays a small part of the run",
-    source="rule book 001, Evaluation Loop Architecture (500-1000 samples)",
+    watch="eval_loss, tokens_per_second: evaluations stay a small part of the run",
+    source="docs/rule-books/001.md, Evaluation loop architecture",
 )
 def eval_samples(params: int) -> Choice:
-    """Decides how many held-out rows an evaluation during training reads at most.
+    """Rows that one evaluation reads at most: 1,000, and 500 above 7B parameters, whose forward pass is slow.
 
-    001 wants a fixed subset of 500 to 1000 samples: 1000, and 500 for models over 7B, whose forward pass is dear. The
-    subset is drawn once, with the recipe's seed, so that evaluations can be compared; after training all rows are read.
+    Rule book 001 evaluates on a fixed subset of 500 to 1,000 samples. recipec takes the first rows of the evaluation
+    split, so every evaluation reads equal rows and evaluations can be compared. A random split and a split by class are
+    drawn with the recipe's seed, so their first rows are a random sample. A split by time or by group and a file given
+    as `data.eval` keep their order: shuffle a file that is sorted.
+
+    `evaluate.py` reads as many rows of the test split, before and after training.
     """
     count = 500 if params > 7e9 else 1000
     return Choice(
@@ -78,16 +88,19 @@ def eval_samples(params: int) -> Choice:
     "EVAL-004",
     decides="eval_every",
     key="train.eval_every",
-    watch="eval_loss, train_eval_gap: enough points to see a turn, at least 5",
-    source="rule book 003, Anti-Patterns (every 50-100 steps); 001, Step 4 (every 200), Anti-Pattern 4",
+    watch="eval_loss, train_eval_gap: at least 5 evaluations, so that a turning point is visible",
+    source="docs/rule-books/003.md, Anti-patterns; docs/rule-books/001.md, Step 4; Anti-pattern 4; Rules; "
+    "docs/rule-books/002.md, Anti-patterns",
 )
 def eval_every(adaptation: str, total_steps: int) -> Choice:
-    """Decides how often to evaluate, as a share of the run.
+    """Evaluation interval, as a share of the run.
 
-    003 says every 50 to 100 steps, 001 every 200, and less often if evaluation is slow. The share is the smallest of
-    0.01, 0.02, 0.05, 0.1 and 0.2 that is at least 50 steps: 50 to 125 steps in runs of 250 to 10,000. Shorter runs
-    still evaluate five times, longer ones never more than a hundred times. Full fine-tuning writes all weights at every
-    evaluation (CKPT-001), so it never goes below 0.05, twenty times.
+    Rule book 003 evaluates every 50 to 100 steps. Rule book 001 evaluates every 200, and less often where evaluation is
+    slow. Rule book 002 wants validation during training. recipec takes the smallest of 1%, 2%, 5%, 10% and 20% of the
+    steps that is at least 50 steps: 50 to 125 steps in runs of 250 to 10,000. Shorter runs still evaluate five times,
+    longer runs at most a hundred times.
+
+    Full fine-tuning writes all weights at every evaluation (CKPT-001), so it evaluates at most twenty times.
     """
     shares = (0.05, 0.1, 0.2) if ADAPTATIONS[adaptation].trains_all else (0.01, 0.02, 0.05, 0.1, 0.2)
     share = next((s for s in shares if s * total_steps >= 50), 0.2)
@@ -100,31 +113,30 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     "EVAL-005",
     decides="best_metric",
     watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
-    source="rule book 001, Step 4 (metric_for_best_model, load_best_model_at_end); 003, Quality Gates",
+    source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; docs/rule-books/003.md, Quality gates",
 )
 def best_metric() -> Choice:
-    """Decides which checkpoint is the result: the one with the lowest eval_loss, not the last.
+    """The checkpoint that becomes the result: the one with the lowest eval_loss.
 
-    001 and 003 both say best by validation loss. The pinned Trainer checks the metric's name only at the first
-    evaluation, so the bundle evaluates once before it trains.
+    Rule books 001, 002 and 003 keep the best checkpoint by validation loss. The first example of rule book 002 keeps
+    the best by accuracy, which a language model does not have for free text. The Trainer checks the name of the metric
+    only at the first evaluation, so the bundle evaluates once before it trains.
     """
-    return Choice("eval_loss", "the checkpoint with the lowest eval_loss is the result, not the last one")
+    return Choice("eval_loss", "the checkpoint with the lowest eval_loss becomes the result, not the last one")
 
 
 @rule(
     "EVAL-006",
     decides="early_stopping_patience",
-    watch="eval_loss, train_eval_gap: training ends after this many evaluations without a better eval_loss",
-    source="rule book 001, Anti-Pattern 1 (3+ eval steps; early stopping when eval loss plateaus)",
+    watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting before training stops",
+    source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
 def early_stopping_patience() -> Choice:
-    """Decides after how many evaluations without improvement training stops: 3.
+    """Early stopping: evaluations without a lower eval_loss after which training stops: 3.
 
-    001 calls it overfitting when the gap stays over 20 % for three evaluations or more. Its gap, train_loss -
-    eval_loss, is negative exactly then; `train_eval_gap` is (eval_loss - loss) / loss, and its limit is 0.2.
+    Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
+    book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
+    loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
+    and 0.2 is its limit.
     """
-    return Choice(
-        3,
-        "so many evaluations without a better eval_loss are overfitting; train_eval_gap above 0.2 warns sooner",
-        accepts=(1, 10),
-    )
+    return Choice(3, "an eval_loss that has not fallen for so many evaluations shows overfitting", accepts=(1, 10))

@@ -13,52 +13,62 @@ NO_ALIGNMENT = "none"
     decides="alignment_method",
     key="alignment.method",
     watch="rewards/margins, rewards/accuracies: margins rise from 0, accuracies from 0.5",
-    source="rule book 001, Decision Tree: Alignment method?; 001, Step 1 (DPO, PPO)",
+    source="docs/rule-books/001.md, Decision tree: alignment method; Step 1 (DPO, PPO)",
 )
 def alignment_method(task: str, preference_format: str | None) -> Choice:
-    """Decides how behavior is aligned: by the first method that learns from such rows, otherwise not at all.
+    """Alignment method: the first that learns from the given rows, or none.
 
-    001 asks whether preference data exist. Yes, and the KL to the reference matters little: DPO, one stage and no
-    reward model. No: supervised fine-tuning only. Its second root, "Want to avoid reward model training? YES: DPO",
-    does not ask for data and so contradicts the first; without pairs neither DPO nor a reward model can be trained, so
-    the data decide. The branches that end in PPO (KL control high; a budget for three stages) are not in this version:
-    the pinned TRL has no PPO trainer any more (page NOT-001).
-    Preferences beside a task that learns none are not used by themselves: ask with `task = "align"` or set the key.
+    | rule book 001 | recipec |
+    |---|---|
+    | preference pairs, KL control matters little: DPO, one stage without a reward model | DPO |
+    | no preference pairs: supervised fine-tuning only | supervised fine-tuning only |
+    | no wish for a reward model: DPO | DPO where pairs exist |
+    | KL control matters much, or a budget for three stages: PPO | not built (NOT-001) |
+
+    The third question does not depend on the data and so contradicts the second. Without pairs neither DPO nor a reward
+    model can be trained, so the data decide.
+
+    Preference rows beside a task that does not learn from them are not used. Set `goal.task = "align"` or
+    `alignment.method` to use them.
     """
     if preference_format is None:
-        return Choice(NO_ALIGNMENT, "the recipe has no rows that an alignment method learns from")
+        return Choice(NO_ALIGNMENT, "the recipe has no rows that an alignment method can learn from")
     if any(preference_format in method.formats for method in _of_task(task)):
-        return Choice(NO_ALIGNMENT, f"task {task} learns from its rows itself")
+        return Choice(NO_ALIGNMENT, f"the method of task {task} learns from these rows")
     method = next(row for row in METHODS.values() if row.alignment and preference_format in row.formats)
-    return Choice(method.alignment, f"{preference_format} rows are given, which {method.title} learns from")
+    return Choice(method.alignment, f"{preference_format} rows are given, and {method.title} learns from such rows")
 
 
 @rule(
     "GOAL-002",
     decides="stages",
-    watch="eval_loss: falls within each stage; a stage that starts above the baseline got the wrong weights handed on",
-    source="rule book 001, Decision Tree: Fine-tuning or continued pre-training?; 003, Which fine-tuning method?; "
-    "001, Step 1",
+    watch="eval_loss: falls within each stage; a stage that starts above the result of the one before has the wrong "
+    "weights",
+    source="docs/rule-books/001.md, Decision tree: fine-tuning or continued pre-training; Step 1; "
+    "docs/rule-books/003.md, Which fine-tuning method",
 )
 def stages(task: str, train_format: str | None, alignment_method: str) -> Choice:
-    """Decides which stages run, in order: the method of the task or the alignment, after what data.train is for.
+    """Stages that run, in order: the method of the task or of the alignment, and before it what `data.train` is for.
 
-    001 sends new knowledge to continued pretraining, a task to supervised fine-tuning and behavior to alignment, and
-    says that alignment follows supervised fine-tuning. Supervised fine-tuning runs if and only if `data.train` is
-    supervised data (text, instruction, chat, prompt-completion); preference pairs in `data.train` mean that one stage
-    only.
-    For a domain shift 003 wants continued pretraining *and then* instruction tuning. This version runs one of the two
-    per recipe: train the first, then name its output folder as the model of the second (page NOT-003).
-    Pretraining from random weights is for when no suitable base model exists (001, Step 1): it is never chosen, only
-    asked for, and warned about below 1T tokens.
+    Rule book 001 sends new knowledge to continued pretraining, a task to fine-tuning and behavior to alignment. It puts
+    supervised fine-tuning before PPO and calls DPO a single stage. recipec runs supervised fine-tuning before DPO if
+    and only if `data.train` holds supervised rows (text, instruction, chat, prompt-completion). Preference rows in
+    `data.train` give a single stage.
+
+    For a domain shift rule book 003 wants continued pretraining and then instruction tuning. recipec runs one of the
+    two per recipe (NOT-003): train the first recipe, then set `model.name` of the second to its output folder.
+
+    Rule book 001 pretrains from random weights only where no suitable base model exists. recipec never chooses
+    pretraining by itself, and reports fewer than 1T tokens (W0506).
     """
     last = _last(task, train_format, alignment_method)
     if last is None:
-        return Choice((), f"no stage of task {task} learns from {train_format or 'what is'} given")
+        return Choice((), f"no stage of task {task} learns from the {train_format or 'given'} rows")
     before = tuple(name for name in last.after if train_format in METHODS[name].formats)
     names = (*before, last.name)
-    data = f"data.train holds {train_format} rows" if train_format else "there is no data.train"
-    return Choice(names, f"task {task}, alignment {alignment_method}, and {data}")
+    data = f"`data.train` holds {train_format} rows" if train_format else "`data.train` is not given"
+    method = "" if alignment_method == NO_ALIGNMENT else f", the alignment method is {alignment_method}"
+    return Choice(names, f"the task is {task}{method}, and {data}")
 
 
 def _last(task: str, train_format: str | None, alignment_method: str) -> Method | None:

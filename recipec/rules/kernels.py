@@ -9,18 +9,20 @@ from recipec.rules.core import Choice, rule
     "PREC-002",
     decides="attention",
     key="train.attention",
-    watch="tokens_per_second, peak_memory_gib: near the plan's; far below, another kernel was chosen",
-    source="rule book 001, Rules (Flash Attention 2 when available), Anti-Pattern 4",
+    watch="tokens_per_second, peak_memory_gib: near the plan; if speed is far lower, PyTorch runs a slower kernel",
+    source="docs/rule-books/001.md, Rules; Anti-pattern 4 (against: FlashAttention 2 as a package); transformers 5.23 "
+    "modeling_utils.py",
 )
 def attention(has_sdpa: bool) -> Choice:
-    """Decides the attention implementation: PyTorch's scaled_dot_product_attention.
+    """Attention implementation: PyTorch's `scaled_dot_product_attention`.
 
-    001 asks for Flash Attention 2 "when available". It is not in the pinned stack, and asking for it there is an
-    ImportError; sdpa is transformers' default, needs no extra package, and dispatches to PyTorch's own flash kernel on
-    GPUs of compute capability 8.0 and later, so the gain is kept wherever there is no padding mask.
+    Rule book 001 wants FlashAttention 2 "when available". Its package is not among the pinned versions, so asking for
+    it would end in an ImportError (BAD-011). SDPA is the default of transformers, needs no further package, and runs
+    PyTorch's own flash kernel on GPUs of compute capability 8.0 and later. The gain is kept wherever a batch has no
+    padding mask.
     """
     if not has_sdpa:
-        return Choice("eager", "transformers 5.23 has no fused kernel for this architecture")
+        return Choice("eager", "transformers 5.23 has no fused attention for this architecture")
     return Choice("sdpa", "PyTorch's fused attention needs no further package and has a flash kernel for recent GPUs")
 
 
@@ -28,15 +30,18 @@ def attention(has_sdpa: bool) -> Choice:
     "PREC-003",
     decides="compile",
     key="train.compile",
-    watch="tokens_per_second: when switched on, 10-30 % more after the first steps, or it does not pay",
-    source="rule book 001, Rules (torch.compile, 10-30 %); 003, Distributed training (If 1 GPU)",
+    watch="tokens_per_second: with compile on, higher after the first steps; if not, set `train.compile = false`",
+    source="docs/rule-books/001.md, Rules; docs/rule-books/003.md, Distributed training; docs/rule-books/004.md, "
+    "Implementation checklist (against: on by default)",
 )
 def compile_model() -> Choice:
-    """Decides whether the model goes through torch.compile: not unless the recipe asks.
+    """torch.compile: off unless the recipe sets it.
 
-    001 promises 10-30 % and 003 compiles on one GPU. Fine-tuning batches change length at every step, so dynamic shapes
-    are recompiled or padded; short runs do not earn the compile time back (a 2-layer model took 64 CPU seconds for
-    10 steps against 7 without), and under ZeRO-3 it breaks (BAD-008). We leave it off and count no speedup in the plan;
-    `train.compile = true` turns it on, and `tokens_per_second` tells whether it paid.
+    Rule book 001 promises 10% to 30% more throughput, rule book 003 compiles on a single GPU, and rule book 004 has
+    torch.compile on its checklist. Batches of fine-tuning change length at every step, so kernels are compiled again or
+    rows are padded. Short runs do not earn the time of compiling back: a model of 2 layers took 64 CPU seconds for 10
+    steps, against 7 without. Under ZeRO-3 it breaks (BAD-008).
+
+    `train.compile = true` turns it on. The plan counts no speedup; `tokens_per_second` shows whether it pays.
     """
-    return Choice(False, "batches change their length at every step, and each new shape would be compiled again")
+    return Choice(False, "batches change length at every step, and each new length would be compiled again")

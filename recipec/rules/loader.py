@@ -10,88 +10,95 @@ from recipec.units import counted
 @rule(
     "LOAD-001",
     decides="dataloader_workers",
-    watch="samples_per_second: rises with more workers only while the GPU waits for data",
-    source="rule book 001, Data Pipeline Architecture (4-8), Anti-Pattern 4, CPU/RAM Guidelines; 004, Anti-Patterns",
+    watch="tokens_per_second: near the plan; more workers help only while the GPU is idle between steps",
+    source="docs/rule-books/001.md, Step 4; Data pipeline architecture; Anti-pattern 4; CPU/RAM guidelines; "
+    "docs/rule-books/004.md, Implementation checklist",
 )
 def dataloader_workers(cores_per_gpu: int | None) -> Choice:
-    """Decides how many processes prepare batches for one GPU: its cores, at most 8.
+    """Data loader workers per GPU: one per CPU core, at most 8.
 
-    001 says 4 to 8 and "match CPU count per GPU", of which it recommends 8 to 16; 004 says more than 0. With fewer
-    than 4 cores per GPU the cores win over the range, because idle workers take turns. Unknown cores: 4.
+    Rule book 001 uses 4 to 8 workers, as many as the CPU cores of a GPU, and recommends 8 to 16 cores. Rule book 004
+    wants more than 0. With fewer than 4 cores per GPU the cores decide, because more workers than cores take turns.
+    With an unknown number of cores recipec takes 4; state `hardware.cpu_cores`.
     """
     if cores_per_gpu is None:
-        return Choice(4, "the cores per GPU are not stated; the lower end of 4 to 8 is taken", accepts=(1, 16))
+        return Choice(4, "the number of CPU cores is not stated, so the low end of 4 to 8 is taken", accepts=(1, 16))
     workers = max(1, min(cores_per_gpu, 8))
-    cores = counted(cores_per_gpu, "core")
-    return Choice(workers, f"there are {cores} per GPU, and more than 8 workers gain nothing", accepts=(1, 16))
+    cores = counted(cores_per_gpu, "CPU core")
+    return Choice(workers, f"each GPU has {cores}, and more than 8 workers gain nothing", accepts=(1, 16))
 
 
 @rule(
     "LOAD-002",
     decides="prefetch_factor",
-    watch="samples_per_second: steady; dips at every step mean that batches arrive late",
-    source="rule book 001, Anti-Pattern 4 (Enable prefetch_factor)",
+    watch="tokens_per_second: steady; regular dips mean that batches arrive late",
+    source="docs/rule-books/001.md, Anti-pattern 4 (prefetch_factor); torch 2.13 utils/data/dataloader.py",
 )
 def prefetch_factor() -> Choice:
-    """Decides how many batches each worker prepares ahead: 2.
+    """Batches that each data loader worker prepares ahead: 2.
 
-    001 asks to enable it. Two are PyTorch's own default; token batches are small and tokenised before training, so
-    more would only hold memory. It is written out because it is None without workers.
+    Rule book 001 turns `prefetch_factor` on and gives no number. 2 is PyTorch's default with workers. Batches are
+    tokenized before training and small, so more of them would only hold memory.
     """
-    return Choice(2, "rows of tokens are small, so more batches ahead would only hold memory", accepts=(1, 16))
+    return Choice(2, "tokenized batches are small, so more of them ahead would only hold memory", accepts=(1, 16))
 
 
 @rule(
     "LOAD-003",
     decides="pin_memory",
-    watch="samples_per_second, peak_memory_gib: pinned pages speed copies up and take no GPU memory",
-    source="rule book 004, Best Practices (pin_memory); 001, Anti-Pattern 4",
+    watch="tokens_per_second, peak_memory_gib: near the plan; pinned memory is host memory and takes no GPU memory",
+    source="docs/rule-books/004.md, Anti-patterns; Implementation checklist",
 )
 def pin_memory(gpu_is_cpu: bool) -> Choice:
-    """Decides whether batches lie in page-locked memory: yes where they are copied to a GPU.
+    """Pinned (page-locked) memory for batches: on with a GPU, off on a CPU.
 
-    Pinned pages let the copy overlap with the computation. On a CPU there is no copy and PyTorch warns about it.
+    Rule book 004 names it against slow data loading. Pinned memory lets the copy to the GPU overlap with computation.
+    On a CPU there is no copy, and PyTorch warns about the setting.
     """
     if gpu_is_cpu:
         return Choice(False, "batches are not copied to a GPU")
-    return Choice(True, "batches are copied to a GPU, and pinned pages let the copy overlap with computation")
+    return Choice(True, "pinned memory lets the copy of a batch to the GPU overlap with computation")
 
 
 @rule(
     "LOAD-004",
     decides="persistent_workers",
-    watch="samples_per_second: no pause at the start of an epoch or after an evaluation",
-    source="rule book 001, Anti-Pattern 4 (long idle times between steps)",
+    watch="tokens_per_second: no pause at the start of an epoch or after an evaluation",
+    source="docs/rule-books/001.md, Anti-pattern 4 (idle times between steps); torch 2.13 utils/data/dataloader.py",
 )
 def persistent_workers(dataloader_workers: int) -> Choice:
-    """Decides whether workers outlive an epoch: yes wherever there are workers.
+    """Persistent workers: data loader processes are kept between epochs and evaluations.
 
-    Starting processes anew at every epoch and evaluation is one of the idle times that 001 lists. With 0 workers
+    Rule book 001 lists long idle times between steps as a symptom of wasted computation and does not name this cause.
+    Starting the workers again at every epoch and evaluation is such a pause, so recipec keeps them. With 0 workers
     PyTorch refuses the setting.
     """
     if dataloader_workers == 0:
         return Choice(False, "there are no workers to keep")
-    return Choice(True, "workers that live through the run are started once")
+    return Choice(True, "workers that are kept need not be started again at every epoch and evaluation")
 
 
 @rule(
     "LOAD-005",
     decides="sampling",
-    watch="eval_loss, loss: loss rises and falls with the lengths of its batches, so eval_loss tells how training goes",
-    source="rule book 001, Anti-Pattern 4 (unified padding for variable-length sequences); transformers 5.23 "
-    "LengthGroupedSampler",
+    watch="loss, eval_loss: the training loss varies with the length of its batch, so judge by eval_loss",
+    source="docs/rule-books/001.md, Anti-pattern 4 (padding of variable-length sequences); transformers 5.23 "
+    "trainer_pt_utils.py (LengthGroupedSampler)",
 )
 def sampling(stage: str, packing: bool) -> Choice:
-    """Decides the order of the examples: those of like length together, unless sequences are packed.
+    """Sampling order: examples of similar length in one batch, unless sequences are packed.
 
-    Unpacked examples are padded to the longest of their batch. In random order half of a batch of chats is padding;
-    with examples of like length together little is. The first batch then holds the longest example of all, so that a
-    run that does not fit fails in its first step and not after hours. The price is a training loss that rises and
-    falls within every 50 batches, because short answers are harder per token; the evaluation loss does not.
-    The pinned DPOTrainer does not hand lengths to its sampler: its pairs come in random order, and the longest batch is
-    tried once before step 1.
+    Rule book 001 names unified padding for sequences of different lengths. Examples that are not packed are padded to
+    the longest of their batch. In random order half of a batch of chats is padding; with similar lengths little is. The
+    first batch holds the longest example, so a run that does not fit fails in its first step and not after hours.
+
+    The training loss then rises and falls within every 50 batches, because short answers are harder per token. The
+    evaluation loss does not.
+
+    DPOTrainer cannot group by length. Its pairs come in random order, and the bundle tries the longest batch once
+    before step 1.
     """
     method = method_of(stage)
     if packing:
-        return Choice("random", "packed sequences all have one length")
+        return Choice("random", "packed sequences all have the same length")
     return Choice("group_by_length" if method.groups_lengths else "random", method.groups_because)

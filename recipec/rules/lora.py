@@ -6,8 +6,8 @@ from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import applies, choose, method_of
 from recipec.rules.words import gpu_memory
 
-NEW_DOMAIN_RANK = 64  # rule book 001, Anti-Pattern 2: 16 -> 64
-SMALL_MEMORY_RANK = 32  # rule book 001, Available compute: under 16 GB
+NEW_DOMAIN_RANK = 64  # rule book 001, Anti-pattern 2: 16 -> 64
+SMALL_MEMORY_RANK = 32  # rule book 001, Decision tree: available compute: under 16 GB
 
 
 @rule(
@@ -15,27 +15,31 @@ SMALL_MEMORY_RANK = 32  # rule book 001, Available compute: under 16 GB
     decides="lora_rank",
     key="train.lora.rank",
     defaults="lora_rank",
-    watch="loss, train_eval_gap: both losses high and flat ask for more rank, a widening gap for less",
-    source="rule book 001, Key Hyperparameter Rules (LoRA rank), Available compute?, Anti-Patterns 1, 2 and 6; "
-    "003, Stack Defaults",
+    watch="loss, train_eval_gap: both losses fall; if they stay high, raise `train.lora.rank`, and if the gap widens, "
+    "lower it",
+    source="docs/rule-books/001.md, Key hyperparameters; Decision tree: available compute; Step 3; Rules; "
+    "Anti-patterns 1, 2 and 6; docs/rule-books/003.md, Stack defaults; Which fine-tuning method; "
+    "docs/rule-books/000.md, LoRA configuration (against: moshi-finetune)",
 )
 def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float, gpu_is_cpu: bool) -> Choice:
-    """Decides the rank of the adapter: 16, more where more has to be learned, at most 32 under 16 GB.
+    """LoRA rank: 16, more where more must be learned, at most 32 on less than 16 GB of GPU memory.
 
-    Both 001 (Step 3) and 003 start at 16. 001 gives 8-64 "higher for harder tasks" and 16-64 for DPO: a new domain and
-    continued pretraining get 64, its remedy for underfitting; more than 100K examples get 32. Under 16 GB of GPU
-    memory 001 caps the rank at 32. The reference that rule book 000 lost (moshi-finetune) uses 128 for speech with
-    alpha = 2 r; that is outside every range here and is left to the recipe.
+    Rule books 001 and 003 start with 16. Rule book 001 gives 8 to 64, "higher for harder tasks", and 16 to 64 for DPO.
+    Its remedy for underfitting is 64: a new domain and continued pretraining get it. More than 100,000 rows get 32,
+    which is recipec's choice. On less than 16 GB of GPU memory rule book 001 caps the rank at 32.
+
+    Rule book 000 names moshi-finetune as the reference of its LoRA configuration. The README of moshi-finetune uses
+    128, for speech. That is outside every range of the rule books; set `train.lora.rank` to use it.
     """
     row = next(row for row in method_of(stage).lora_rank if applies(row, "", examples, 0))
     wanted, why = int(row.value), row.because
     if new_domain and wanted < NEW_DOMAIN_RANK:
-        wanted, why = NEW_DOMAIN_RANK, "a new domain needs capacity"
+        wanted, why = NEW_DOMAIN_RANK, "a new domain needs more capacity than the usual rank of 16"
     low, high = map(int, row.accepts or (row.value, row.value))
     if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
         high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:
-        wanted, why = high, f"{why}; capped because {total_vram_gib:g} GiB of GPU memory is under 16 GB"
+        wanted, why = high, f"{why}; limited because {total_vram_gib:.1f} GiB of GPU memory is less than 16 GB"
     return Choice(wanted, why, accepts=(low, high))
 
 
@@ -43,18 +47,21 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float
     "LORA-002",
     decides="lora_alpha",
     key="train.lora.alpha",
-    watch="grad_norm, loss: alpha scales the update like a learning rate; spikes mean that it is too high",
-    source="rule book 001, Key Hyperparameter Rules (LoRA alpha); 003, Stack Defaults; 000, LoRA Configuration",
+    watch="grad_norm, loss: no spikes; if there are, lower `train.lora.alpha` or `train.learning_rate`",
+    source="docs/rule-books/001.md, Key hyperparameters; Step 3; docs/rule-books/003.md, Stack defaults; "
+    "docs/rule-books/000.md, LoRA configuration (moshi-finetune)",
 )
 def lora_alpha(stage: str, lora_rank: int) -> Choice:
-    """Decides the scale of the adapter: twice the rank, so that a change of rank leaves the update's size alone.
+    """LoRA alpha: twice the rank, so that another rank leaves the scale of the update alone.
 
-    16 and 32 in 001 and 003, scaling 2.0 in the reference that 000 names: all three are alpha = 2 r. 001's ranges
-    are 16-128, and 16-64 for DPO, where alpha is capped at 64.
+    Rule books 001 and 003 write rank 16 and alpha 32. moshi-finetune, the reference that rule book 000 names, has a
+    scaling of 2.0. All three are alpha = 2 x rank. The ranges of rule book 001 are 16 to 128, and 16 to 64 for DPO,
+    where alpha is limited to 64.
     """
     low, high = 16, method_of(stage).lora_alpha_most
     alpha = max(low, min(2 * lora_rank, high))
-    return Choice(alpha, f"twice the rank, within {low} to {high}", accepts=(low, high))
+    within = "" if alpha == 2 * lora_rank else f", limited to {low} to {high}"
+    return Choice(alpha, f"twice the rank keeps the scale of the update the same for every rank{within}", (low, high))
 
 
 @rule(
@@ -62,15 +69,15 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     decides="lora_dropout",
     key="train.lora.dropout",
     defaults="lora_dropout",
-    watch="train_eval_gap: over 0.2 for 3 evaluations is overfitting; raise dropout towards 0.2",
-    source="rule book 001, Step 3, Anti-Pattern 1 (0.05 -> 0.2), Optuna (0.0-0.3)",
+    watch="train_eval_gap: below 0.2; if above for 3 evaluations, raise `train.lora.dropout` towards 0.2",
+    source="docs/rule-books/001.md, Step 3; Anti-patterns 1 and 2; Hyperparameter optimization (0 to 0.3)",
 )
 def lora_dropout(stage: str, examples: int) -> Choice:
-    """Decides the dropout on the adapter's input: 0.05, twice that on very little data.
+    """LoRA dropout: 0.05, twice that under 1,000 rows, 0 for raw text and DPO.
 
-    001 starts at 0.05 and raises it to 0.2 against overfitting. Under 1K examples, where rule book 001 also asks for
-    five epochs and more, we start at 0.1, half way. Continued pretraining sees each text once and takes 0. So does DPO,
-    which compares the policy with its reference; its trainer switches dropout off unless it is told otherwise.
+    Rule book 001 starts at 0.05 and raises dropout to 0.2 against overfitting; its search runs from 0 to 0.3. Under
+    1,000 rows, where it also wants five epochs and more, recipec starts at 0.1. Continued pretraining sees each
+    document once and takes 0. So does DPO: DPOTrainer switches dropout off unless it is told otherwise.
     """
     return choose(method_of(stage).lora_dropout, "", examples, 0)
 
@@ -82,19 +89,25 @@ _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
     "LORA-004",
     decides="lora_targets",
     key="train.lora.targets",
-    watch="loss, trained_tokens: flat loss with trained tokens present asks for more targets",
-    source="rule book 001, Rules (attention and FFN), Step 3; against 003, Which fine-tuning method? (q_proj + v_proj)",
+    watch="loss, trained_tokens: the loss falls; if it stays flat although trained_tokens is above 0, add layers to "
+    "`train.lora.targets`",
+    source="docs/rule-books/001.md, Rules; Step 3; docs/rule-books/000.md, LoRA configuration; docs/rule-books/003.md, "
+    "Which fine-tuning method (against: q_proj and v_proj); QLoRA (arXiv 2305.14314, 2023, section 4)",
 )
 def lora_targets(moe: bool) -> Choice:
-    """Decides which layers get an adapter: every linear layer of a dense decoder, attention in a mixture of experts.
+    """Layers that get an adapter: every linear layer of a dense model, attention only in a mixture of experts.
 
-    The books disagree: 003 names q_proj and v_proj, 001 all seven (q, k, v, o, gate, up, down) and says why: adapt both
-    attention and FFN. We follow 001; on Llama-2-7B at rank 16 it trains 0.59 % of the parameters instead of 0.12 %,
-    which changes memory little because the base dominates. "all-linear" is PEFT's name for it; it leaves lm_head out,
-    which SFTTrainer would refuse.
-    In a mixture of experts "all-linear" also reaches the router and the fused expert weights: PEFT 0.21 refuses those
-    with dropout (BAD-010), and moving the router moves the balance of the experts. There we adapt attention only.
+    The rule books disagree. Rule book 003 names `q_proj` and `v_proj`. Rule book 001 names all seven linear layers of
+    attention and feed-forward (q, k, v, o, gate, up, down) and does not say why. recipec follows rule book 001: the
+    QLoRA paper found adapters on all linear layers necessary to match full fine-tuning. On Llama-2-7B at rank 16 they
+    train 0.59% of the parameters instead of 0.12%, and the frozen base model still takes most of the memory.
+
+    "all-linear" is PEFT's name for these layers. It leaves out `lm_head`, which SFTTrainer would refuse.
+
+    In a mixture of experts "all-linear" also reaches the router and the fused weights of the experts. PEFT 0.21 refuses
+    the fused weights with dropout (BAD-010), and a trained router changes the balance of the experts. recipec therefore
+    adapts attention only.
     """
     if moe:
-        return Choice(_ATTENTION, "attention alone is adapted: experts and router of the mixture stay as they are")
-    return Choice("all-linear", "attention and feed-forward layers both need adapters to reach full quality")
+        return Choice(_ATTENTION, "in a mixture of experts only attention is adapted; experts and router stay frozen")
+    return Choice("all-linear", "adapters on all linear layers were needed to match full fine-tuning in published runs")

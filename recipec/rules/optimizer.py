@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
 from recipec.rules.optimizers import LION, decay_for, rate_for
+
+_FORGETTING = (
+    "a rate below the range forgets less but also learns less, and LoRA already forgets less than full fine-tuning; "
+    "against forgetting, add general rows to the training data"
+)
 
 
 @rule(
@@ -13,67 +20,92 @@ from recipec.rules.optimizers import LION, decay_for, rate_for
     decides="learning_rate",
     key="train.learning_rate",
     defaults="learning_rate",
-    watch="loss, grad_norm: loss falls from the end of warmup on; NaN: halve it; flat after 100 steps: sweep it",
-    source="rule book 001, Key Hyperparameter Rules (Learning rate), Step 1, Data size, Rules; 003, Learning rate & "
-    "schedule, LR ranges; GPT-3 (arXiv 2005.14165, 2020), LLaMA (2302.13971, 2023), Llama 3 (2407.21783, 2024); "
-    "Lion (2302.06675, 2023), Adafactor (1804.04235, 2018), LOMO (2306.09782, 2023)",
+    watch="loss, grad_norm: the loss falls after warmup; if it is NaN, halve `train.learning_rate`, and if it is flat "
+    "after 100 steps, try other values",
+    source="docs/rule-books/001.md, Key hyperparameters; Step 1; Step 4; Decision tree: data size for instruction "
+    "tuning; Rules; Anti-pattern 6; docs/rule-books/002.md, Step 1 (against: 1e-3); Anti-patterns; "
+    "docs/rule-books/003.md, Learning rate & schedule; LR ranges; docs/rule-books/000.md, LoRA configuration "
+    "(against: moshi-finetune); GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023); Pythia (arXiv "
+    "2304.01373, 2023); Llama 3 (arXiv 2407.21783, 2024); Lion (arXiv 2302.06675, 2023); Adafactor (arXiv 1804.04235, "
+    "2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less (arXiv 2405.09673, 2024); recipec's "
+    "choice (LoRA in continued pretraining)",
 )
 def learning_rate(stage: str, adaptation: str, examples: int, params: int, optimizer: str = "adamw") -> Choice:
-    """Decides the peak learning rate by stage, adaptation, the amount of data and the optimizer.
+    """Peak learning rate, by method, adaptation, the amount of data and the optimizer.
 
-    Full: 001's rules say 5e-5 to 2e-5, its table 1e-5 to 5e-5, 003 starts at 5e-5 and ranges to 1e-4. 2e-5 lies in
-    the first two; 003's start is the top of 001's range, and its 1e-4 is warned about. LoRA: 001's rules say "1e-4 to
-    5e-5", against its own table and 003: the table wins. 001's remedy for forgetting, 1e-5 for LoRA, is outside it and
-    is warned about with this reason. Pretraining: 001's 1e-4 to 3e-4 says nothing of the size of the model; the
-    published runs do, and both ends of theirs leave its range.
+    | | rule book 001 | rule book 003 | recipec |
+    |---|---|---|---|
+    | full fine-tuning | 1e-5 to 5e-5; in its rules 5e-5 to 2e-5 | 5e-5, 5e-5 to 1e-4 | 2e-5, accepts 1e-5 to 5e-5 |
+    | LoRA | 1e-4 to 5e-4, uses 2e-4; in its rules 1e-4 to 5e-5 | 2e-4, 1e-4 to 3e-4 | 2e-4, accepts 1e-4 to 5e-4 |
+    | QLoRA | 1e-4 to 3e-4 | no value | 2e-4, accepts 1e-4 to 3e-4 |
+    | continued pretraining | 1e-5 to 5e-5 | 1e-5 to 5e-5 | all weights: 2e-5 of that range; LoRA: 1e-4 |
 
-    The table is AdamW's, in 8 bits too. Lion steps by the sign of its moment, the whole rate for every parameter: a
-    tenth of AdamW's rate; a tenth to a third of the range is accepted. Adafactor clips its steps to a root mean square
-    of 1 and does not average them: AdamW's rates for it are our decision. SGD's steps are as long as the gradient:
-    0.03, from 1e-3 to 0.1, after the configuration published with LOMO, which is SGD for 7B. No source gives a rate for
-    adapters or for preferences.
+    2e-5 lies in both ranges of rule book 001 for full fine-tuning. 5e-5, the start of rule book 003, is the upper end,
+    and 1e-4 is reported. For LoRA the rules of rule book 001 contradict its own table and rule book 003, so the table
+    decides. 1e-3 of rule book 002 is made for a small classifier and far too high for a language model.
+
+    Both rule books give continued pretraining 1e-5 to 5e-5 and do not say which weights train. An adapter needs a
+    larger rate than all weights, so 1e-4 for LoRA is recipec's choice.
+
+    Rule book 001 lowers LoRA to 1e-5 against forgetting. That is below the accepted range and is reported (W0501): a
+    rate so low also learns less, and LoRA forgets less than full fine-tuning already.
+
+    Rule book 001 gives pretraining 1e-4 to 3e-4 for every size. Published runs vary the rate with the size of the
+    model, and both ends of theirs leave that range.
+
+    The values are for AdamW, in 8 bits too. Lion steps by the sign of its moment, so each step has the full size of the
+    rate: it gets a tenth of AdamW's rate, and a tenth to a third of the range is accepted. Adafactor clips its steps to
+    a root mean square of 1 and does not average them; AdamW's rates for it are recipec's choice. The steps of SGD are
+    as long as the gradient: 0.03, from 1e-3 to 0.1, after the configuration published with LOMO, which is SGD for a 7B
+    model. No source gives SGD a rate for adapters or for DPO.
     """
-    return rate_for(optimizer, choose(method_of(stage).learning_rate, adaptation, examples, params))
+    rate = rate_for(optimizer, choose(method_of(stage).learning_rate, adaptation, examples, params))
+    return rate if ADAPTATIONS[adaptation].trains_all else replace(rate, below=_FORGETTING)
 
 
 @rule(
     "OPT-002",
     decides="optimizer",
     key="train.optimizer",
-    watch="loss, peak_memory_gib: the loss of another optimizer follows that of an AdamW run; memory matches the plan",
-    source="rule book 001, Step 4 (adamw_torch); 000, Mixed Precision (fp32 master weights); QLoRA (arXiv 2305.14314, "
-    "2023), Adafactor (1804.04235, 2018), Lion (2302.06675, 2023), LOMO (2306.09782, 2023)",
+    watch="loss, peak_memory_gib: memory matches the plan; with another optimizer, compare the loss with an AdamW run",
+    source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 1; Step 2; docs/rule-books/000.md, Mixed "
+    "precision; QLoRA (arXiv 2305.14314, 2023); Adafactor (arXiv 1804.04235, 2018); Lion (arXiv 2302.06675, 2023); "
+    "LOMO (arXiv 2306.09782, 2023)",
 )
 def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice:
-    """Decides the optimizer: AdamW, with 8-bit states where memory comes first and every weight is trained.
+    """Optimizer: AdamW, with 8-bit states where memory comes first and every weight is trained.
 
-    001 uses AdamW. Its two fp32 moments are 8 bytes per trained parameter: nothing for an adapter, half of all memory
-    for full fine-tuning. There, if the recipe puts memory first, bitsandbytes keeps them in about 2 bytes. It does not
-    run under FSDP or with ZeRO offload (pages BAD-004, BAD-005), so the planner may fall back to AdamW.
-    The QLoRA paper pages its optimizer states (arXiv 2305.14314, section 3). That helps against spikes of memory, which
-    the planner leaves room for; the states of an adapter themselves are too small to page.
+    Rule books 001 and 002 use AdamW. Its two fp32 moments are 8 bytes per trained parameter: little for an adapter,
+    half of all memory for full fine-tuning. There, if the recipe puts memory first, bitsandbytes keeps the moments in
+    about 2 bytes. That optimizer does not run under FSDP or with CPU offload (BAD-004, BAD-005), so the planner may
+    fall back to AdamW. Rule book 000 wants fp32 master weights in mixed precision; AdamW updates fp32 weights.
 
-    What a recipe may choose instead, in bytes of states per trained parameter beside weights and gradients:
+    The QLoRA paper pages its optimizer states (section 3). Paging helps against spikes of memory, for which the planner
+    leaves room. The states of an adapter are too small to page.
 
-    | | bytes | sensible when |
+    What a recipe may choose instead, in bytes of states per trained parameter, beside weights and gradients:
+
+    | | bytes | use it when |
     |---|---|---|
-    | adamw | 8 | always, where it fits |
+    | adamw | 8 | it fits |
     | adamw-8bit | 2 | all weights are trained and memory is short |
-    | paged-adamw, paged-adamw-8bit | 8 or 2, on the host if need be | memory is short in some steps only |
+    | paged-adamw, paged-adamw-8bit | 8 or 2, in host memory if need be | memory is short in some steps only |
     | adafactor | under 0.01 | all weights are trained and the states do not fit; T5 (1910.10683) was trained with it |
-    | lion, lion-8bit | 4 or 1 | batches are large; its paper sees larger gains with larger ones |
-    | sgd | 0 | nothing else fits: AdaLomo (2310.10195) finds it worse than AdamW, and its rate takes a sweep |
+    | lion, lion-8bit | 4 or 1 | batches are large; its paper sees larger gains with larger batches |
+    | sgd | 0 | nothing else fits; AdaLomo (2310.10195) finds it worse than AdamW, and its rate must be searched |
 
-    Adafactor keeps row and column means of the squared gradients and no first moment, as Trainer makes it; its step
-    needs twice the largest matrix in fp32. SGD is without momentum. What runs with which sharding: BAD-004, BAD-005,
-    BAD-030. Of the other names of transformers, AdEMAMix, RMSprop and Adagrad are not offered; GaLore, APOLLO, LOMO,
-    GrokAdamW, schedule-free, torchao and StableAdamW need packages that are not in the pinned stack.
+    Adafactor keeps row and column means of the squared gradients and no first moment; its step needs twice the largest
+    matrix in fp32. SGD is without momentum. BAD-004, BAD-005 and BAD-030 say what runs with which sharding. AdEMAMix,
+    RMSprop and Adagrad of transformers are not offered. GaLore, APOLLO, LOMO, GrokAdamW, schedule-free, torchao and
+    StableAdamW need packages that are not among the pinned versions.
     """
     if not ADAPTATIONS[adaptation].trains_all:
-        return Choice("adamw", "an adapter is about 1% of the parameters, so its moments are too small to save on")
+        return Choice("adamw", "the moments of an adapter are small, so 8-bit or paged states would save little")
     if priority == "memory" and not gpu_is_cpu:
-        return Choice("adamw-8bit", "the recipe puts memory first, and 8-bit moments take 2 bytes per parameter, not 8")
-    return Choice("adamw", "the usual optimizer; its fp32 moments take 8 bytes per parameter")
+        return Choice(
+            "adamw-8bit", "the recipe puts memory first, and 8-bit moments take 2 bytes per parameter instead of 8"
+        )
+    return Choice("adamw", "the usual optimizer, whose fp32 moments take 8 bytes per parameter")
 
 
 @rule(
@@ -81,17 +113,23 @@ def optimizer(adaptation: str, priority: str | None, gpu_is_cpu: bool) -> Choice
     decides="weight_decay",
     key="train.weight_decay",
     defaults="weight_decay",
-    watch="train_eval_gap: a widening gap asks for more, towards the end of the accepted range",
-    source="rule book 001, Key Hyperparameter Rules (Weight decay), Step 4, Anti-Pattern 1; 000, LoRA Configuration",
+    watch="train_eval_gap: small and steady; if it widens, raise `train.weight_decay` towards 0.1",
+    source="docs/rule-books/001.md, Key hyperparameters; Step 4; Anti-pattern 1; docs/rule-books/002.md, Step 2; Step "
+    "4 (against: 1e-6 to 1e-3); docs/rule-books/000.md, LoRA configuration (moshi-finetune); GPT-3 (arXiv 2005.14165, "
+    "2020); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023); LOMO (arXiv 2306.09782, 2023)",
 )
 def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:
-    """Decides the weight decay: 0.01, and 0.1 for pretraining and continued pretraining; 10 times that for Lion.
+    """Weight decay: 0.01, and 0.1 for pretraining and continued pretraining; 10 times that for Lion.
 
-    001 starts at 0.01 and goes to 0.1 against overfitting; its range is 0.01-0.1 in every column, 0.0-0.1 for DPO.
-    Both kinds of pretraining train all weights on one pass over text, where 0.1 is the habit: GPT-3 and LLaMA have it.
-    What decays is the product of decay and learning rate. Lion's rate is 3 to 10 times lower than AdamW's, so its decay
-    is as much higher (arXiv 2302.06675, section 5). For SGD it is 0, as in LOMO: PyTorch's SGD adds a decay to a copy
-    of all gradients, 4 bytes per parameter, and SGD is chosen to save memory.
+    Rule books 001 and 002 use 0.01. Rule book 001 goes to 0.1 against overfitting; its range is 0.01 to 0.1 in every
+    column, and 0 to 0.1 for DPO. The search of rule book 002 runs from 1e-6 to 1e-3, below that range.
+
+    Both kinds of pretraining make one pass over text and take 0.1, as GPT-3 and LLaMA do. moshi-finetune, the reference
+    that rule book 000 names, has 0.1 as well.
+
+    AdamW multiplies the decay by the learning rate. The rate of Lion is 3 to 10 times lower than AdamW's, so its decay
+    is as much higher (section 5 of its paper). SGD takes 0, as LOMO does: PyTorch's SGD adds a decay to a copy of all
+    gradients, 4 bytes per parameter, and SGD is chosen to save memory.
     """
     return decay_for(optimizer, choose(method_of(stage).weight_decay, "", 0, 0))
 
@@ -100,33 +138,38 @@ def weight_decay(stage: str, optimizer: str = "adamw") -> Choice:
     "OPT-004",
     decides="max_grad_norm",
     key="train.max_grad_norm",
-    watch="grad_norm: stays within 5 times its usual value; spikes are instability",
-    source="rule book 001, Key Hyperparameter Rules (Gradient clipping), Anti-Pattern 5, Dashboard (Gradient Norm)",
+    watch="grad_norm: no spikes above 5 times its usual value; if there are, lower `train.learning_rate`",
+    source="docs/rule-books/001.md, Key hyperparameters; Step 4; Anti-pattern 5; Dashboard; docs/rule-books/002.md, "
+    "Step 2; Step 6 (against: no clipping)",
 )
 def max_grad_norm() -> Choice:
-    """Decides the norm at which gradients are clipped: 1.0.
+    """Norm at which gradients are clipped: 1.0.
 
-    Every column of 001's table says 1.0, and its remedy against instability is to clip at 1.0. A tighter limit is
-    accepted; a looser one hardly clips and is warned about.
+    Every column of rule book 001 says 1.0, its remedy against instability is to clip at 1.0, and the DeepSpeed
+    configuration of rule book 002 has 1.0. Its loop for mixed precision does not clip. A lower limit is accepted. A
+    higher limit hardly clips and is reported.
     """
-    return Choice(1.0, "the usual limit, which clips spikes and nothing else", accepts=(0.1, 1.0))
+    return Choice(1.0, "the usual limit, which clips spikes and little else", accepts=(0.1, 1.0))
 
 
 @rule(
     "OPT-005",
     decides="adam_beta2",
     defaults="adam_beta2",
-    watch="loss, grad_norm: spikes of the loss in pretraining ask for a beta2 that forgets sooner",
-    source="rule book 001, Step 4 (adamw_torch); GPT-3 (arXiv 2005.14165, appendix B, 2020), LLaMA (2302.13971, 2023); "
-    "Lion (2302.06675, 2023)",
+    watch="loss, grad_norm: no spikes; if pretraining has spikes, lower `train.learning_rate`",
+    source="docs/rule-books/002.md, Step 2; docs/rule-books/001.md, Step 4 (no betas); GPT-3 (arXiv 2005.14165, 2020, "
+    "appendix B); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023)",
 )
 def adam_beta2(stage: str, optimizer: str = "adamw") -> Choice:
-    """Decides how long AdamW remembers squared gradients: 0.999, and 0.95 for pretraining. Lion's moment: 0.99.
+    """Adam beta2: 0.999; 0.95 for pretraining; 0.99 for Lion.
 
-    001 names AdamW and no betas; 0.999 is PyTorch's own. From random weights gradients shrink fast, and with 0.999
-    the large ones are remembered for a thousand steps; GPT-3 and LLaMA trained with 0.95. The first beta stays 0.9.
-    Trainer hands the same two to Lion, whose own are 0.9 and 0.99. Adafactor and SGD have none.
+    Rule book 002 writes the betas 0.9 and 0.999, which are PyTorch's defaults. Rule book 001 names AdamW and no betas.
+    From random weights gradients shrink fast, and 0.999 averages the large ones over a thousand steps. GPT-3 and LLaMA
+    trained with 0.95. The first beta is always 0.9.
+
+    The Trainer gives both betas to Lion too, whose own are 0.9 and 0.99. Adafactor and SGD have none. No key sets the
+    betas.
     """
     if optimizer in LION:
-        return Choice(0.99, "the default of Lion: a memory of about 100 steps")
+        return Choice(0.99, "default of Lion, which averages gradients over about 100 steps")
     return choose(method_of(stage).adam_beta2, "", 0, 0)

@@ -3,7 +3,7 @@
 | optimizer | rate and decay beside AdamW's | from |
 |---|---|---|
 | Lion | a rate 3 to 10 times lower, a decay as much higher | arXiv 2302.06675, section 5 (2023) |
-| Adafactor | AdamW's own, our decision: its steps are clipped to the rate in the mean, but not averaged over time | \
+| Adafactor | AdamW's own, recipec's choice: its steps are clipped to the rate in the mean, but not averaged | \
 arXiv 1804.04235, section 6 (2018) |
 | SGD | 0.03 and no decay, for full fine-tuning of 7B | arXiv 2306.09782 (LOMO, 2023) and its configuration |
 
@@ -29,22 +29,25 @@ def rate_for(optimizer: str, adamw: Choice) -> Choice:
         return _sgd_rate()
     if optimizer == "adafactor":
         return Choice(
-            adamw.value, f"{adamw.because}; no source has a rate for Adafactor, so AdamW's is taken", adamw.accepts
+            adamw.value,
+            f"{adamw.because}; no source gives a rate for Adafactor, so recipec uses AdamW's",
+            adamw.accepts,
         )
     if optimizer not in LION:
         return adamw
     value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
     accepts = _scaled(low, 1 / _LION_FACTOR), _scaled(high, 1 / _LION_LEAST)
-    because = "a step of Lion is the whole rate "
-    return Choice(
-        value, f"{because}for every parameter, so it is 3 to 10 times lower than AdamW's {number(adamw.value)}", accepts
+    adamw_rate = number(adamw.value)
+    because = (
+        f"every step of Lion has the full size of the rate, so it is 3 to 10 times lower than AdamW's {adamw_rate}"
     )
+    return Choice(value, because, accepts)
 
 
 def _sgd_rate() -> Choice:
     because = (
-        "steps of SGD are as long as the gradient, so AdamW's rates say nothing; LOMO trained all weights of a 7B with "
-        "this rate, and no source has one for anything else: sweep it"
+        "published with LOMO for full fine-tuning of a 7B model; rates of SGD do not carry over from AdamW or to other "
+        "methods, so try several"
     )
     return Choice(_SGD_RATE, because, accepts=_SGD_RANGE)
 
@@ -53,11 +56,13 @@ def decay_for(optimizer: str, adamw: Choice) -> Choice:
     """The weight decay of `optimizer`, where AdamW's would be `adamw`."""
     low, high = adamw.accepts or (adamw.value, adamw.value)
     if optimizer == "sgd":
-        return Choice(0.0, "PyTorch's SGD adds a decay to a copy of all gradients, so LOMO has none", (0.0, high))
+        return Choice(
+            0.0, "PyTorch's SGD would copy all gradients to apply a decay, so none is used, as in LOMO", (0.0, high)
+        )
     if optimizer not in LION:
         return adamw
     value = _scaled(adamw.value, _LION_FACTOR)
-    because = f"10 times AdamW's {adamw.value:g}, for Lion's rate, which the decay is multiplied by, is lower"
+    because = f"10 times AdamW's {adamw.value:g}, because the decay is multiplied by Lion's lower learning rate"
     return Choice(value, because, (_scaled(low, _LION_LEAST), _scaled(high, _LION_FACTOR)))
 
 

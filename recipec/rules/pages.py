@@ -53,11 +53,11 @@ def _rule_page(rule: Rule) -> str:
     code = rule.function.__code__
     inputs = code.co_varnames[: code.co_argcount]
     lines = [
-        f"- decides: `{rule.decides}`",
-        f"- from: {', '.join(f'`{name}`' for name in inputs) or 'nothing, it is the same everywhere'}",
-        f"- overridden by: `{rule.key}`" if rule.key else "- overridden by: nothing",
-        f"- watch: {rule.watch}",
-        f"- source: {rule.source}",
+        f"- Sets: `{rule.decides}`",
+        f"- Depends on: {', '.join(f'`{name}`' for name in inputs) or 'nothing'}",
+        f"- Override with: `{rule.key}`" if rule.key else "- Cannot be overridden",
+        f"- Watch: {rule.watch}",
+        f"- Sources: {rule.source}",
     ]
     text = "\n\n".join(filter(None, (body.strip(), _defaults(rule))))
     return f"# {rule.id}: {title}\n\n{text}\n\n" + "\n".join(lines) + "\n"
@@ -73,12 +73,14 @@ def _defaults(rule: Rule) -> str:
 
 
 def _combination_page(row: BadCombination) -> str:
-    verdict = "Refused" if row.refused else "Warned about"
-    return f"# {row.id}: {row.title}\n\n{verdict}: {row.why}.\n\n- instead: {row.instead}\n- source: {row.citation}\n"
+    verdict = "Not supported" if row.refused else "Allowed with a warning (W0504)"
+    return (
+        f"# {row.id}: {row.title}\n\n{verdict}: {row.why}.\n\n- Use instead: {row.instead}\n- Sources: {row.citation}\n"
+    )
 
 
 def _unbuilt_page(row: Unbuilt) -> str:
     return (
-        f"# {row.id}: {row.title}\n\nNot in this version: {row.why}.\n\n"
-        f"- instead: {row.instead}\n- source: {row.source}\n"
+        f"# {row.id}: {row.title}\n\nNot supported yet: {row.why}.\n\n"
+        f"- Use instead: {row.instead}\n- Sources: {row.source}\n"
     )

@@ -9,22 +9,28 @@ from recipec.rules.core import Choice, Rule, rule
 @rule(
     "DPO-003",
     decides="reference",
-    watch="rewards/margins, logps/chosen: margins are 0 at step 1; anything else means a wrong reference",
-    source="rule book 001, Anti-Pattern 7 (reference model for KL regularization), PPO (SFT first)",
+    watch="rewards/margins, logps/chosen: margins start at 0; another start means a wrong reference",
+    source="docs/rule-books/001.md, Anti-pattern 7; DPO (arXiv 2305.18290, 2023); TRL 1.16 trainer/dpo_trainer.py",
 )
 def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
-    """Decides what the policy is compared with: itself at the start of the stage.
+    """DPO reference model: the model as it was at the start of the stage.
 
-    After supervised fine-tuning that is the fine-tuned policy, never the base model. A fresh adapter needs no second
-    model, since switching it off gives the start ("base"). An adapter of an earlier stage is merged into the base
-    first, so that switching the fresh one off gives the fine-tuned policy and not the model before it ("merged").
-    Full fine-tuning loads a second copy of the starting weights ("copy").
+    Rule book 001 uses a reference model against overfitting of DPO. After supervised fine-tuning the reference is the
+    fine-tuned model, never the base model.
+
+    | stage | reference |
+    |---|---|
+    | LoRA, first stage | the model without the new adapter ("base"); no second model is needed |
+    | LoRA, after a stage with an adapter | the earlier adapter is merged first, then the same ("merged") |
+    | full fine-tuning | a second copy of the starting weights ("copy") |
     """
     if ADAPTATIONS[adaptation].reference == "model":
-        return Choice("copy", "all weights move, so a frozen copy of the start is held beside the policy")
+        return Choice(
+            "copy", "full fine-tuning changes the weights, so a frozen copy of the start is loaded beside them"
+        )
     if starts_from_adapter:
-        return Choice("merged", "the earlier adapter is merged, so the fresh one switched off is the fine-tuned policy")
-    return Choice("base", "the fresh adapter switched off is the starting model, so no second one is needed")
+        return Choice("merged", "the earlier adapter is merged, so the model without the new adapter is the reference")
+    return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
 
 
 def own_rules(stage: str) -> list[Rule]:

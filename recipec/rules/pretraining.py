@@ -23,9 +23,9 @@ _BATCHES = (  # up to so many parameters -> tokens, and whose they are
     (100e9, 2**22, "LLaMA 7B to 65B"),
     (float("inf"), 2**24, "Llama 3 405B"),
 )
-_FEWEST_STEPS = 1_000  # our choice: a run of fewer steps is mostly warmup and decay
-_SMALLEST, _LARGEST = 512, 4096  # sequences: rule book 001, Key Hyperparameter Rules
-_LEAST = 32  # sequences: rule book 003, Quality Gates
+_FEWEST_STEPS = 1_000  # recipec's choice: a run of fewer steps is mostly warmup and decay
+_SMALLEST, _LARGEST = 512, 4096  # sequences: rule book 001, Key hyperparameters
+_LEAST = 32  # sequences: rule book 003, Quality gates
 
 
 def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
@@ -33,8 +33,9 @@ def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
     _, published, whose = next(row for row in _BATCHES if params < row[0])
     most = max(_LEAST, _power_of_two(total_tokens // _FEWEST_STEPS // max_length))
     size = min(_power_of_two(published // max_length), most)
-    why = f"as {whose}" if size < most else f"so that {total_tokens / 1e9:.3g}B tokens give {_FEWEST_STEPS:,} steps"
-    because = f"sequences of {max_length:,} tokens, {size * max_length / 2**20:.2g}M tokens together, {why}"
+    total = f"{total_tokens / 1e9:.3g}B tokens"
+    why = f"as published for {whose}" if size < most else f"so that {total} give {_FEWEST_STEPS:,} steps"
+    because = f"{size * max_length / 2**20:.2g}M tokens per step in sequences of {max_length:,}, {why}"
     return Choice(size, because, accepts=(min(size, _SMALLEST), max(size, _LARGEST)))
 
 

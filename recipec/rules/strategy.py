@@ -13,112 +13,157 @@ _PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
     "STRAT-001",
     decides="strategy",
     key="train.strategy",
-    watch="tokens_per_second: near the prediction; far below, communication is the bottleneck",
-    source=f"rule book 003, Distributed training; 004, Golden Rules; 000, strategies; {_PREDICTED}",
+    watch="tokens_per_second: near the plan; if far below, communication is slower than assumed: check "
+    "`hardware.gpu_link` and `hardware.network_gbps`",
+    source="docs/rule-books/003.md, Distributed training; Stack defaults; docs/rule-books/000.md, Strategy table; "
+    "docs/rule-books/004.md, Golden rules; Parallelism types; Zero redundancy; FSDP and DeepSpeed compared; "
+    "Anti-patterns; docs/rule-books/001.md, Decision tree: available compute; Step 6; docs/rule-books/002.md, Step 2; "
+    f"Step 3; {_PREDICTED}",
 )
 def strategy(fastest: str, peak: str) -> Choice:
-    """Decides how the work of a step is spread over ranks: the simplest strategy among those that are as fast.
+    """Strategy: how the work of a step is spread over ranks; the fastest that fits, and the simplest of equally fast.
 
-    Every strategy that the GPUs allow is laid out, its memory predicted, and what fits is timed. Among layouts whose
-    predicted times differ by less than 25%, which is as much as the estimates err, the simplest wins, in this order:
-    one device, DDP, FSDP, HSDP, ZeRO-1, ZeRO-2, ZeRO-3.
+    The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
+    that differ by less than 25% count as equal, because the estimates are not more accurate. Among equal layouts the
+    simplest wins, in this order: one device, DDP, FSDP2, HSDP, ZeRO-1, ZeRO-2, ZeRO-3.
 
-    003 and 004 say the same in other words: DDP while the model fits on a GPU, sharding when it does not, and no more
-    of it than is needed. Both put DeepSpeed ZeRO-2 before FSDP as the milder step. We put FSDP2 first: it is a part of
-    PyTorch, so a bundle needs no further package that compiles operators; its sharded checkpoints resume on another
-    number of ranks; and the rest of the ecosystem (torch.compile, DTensor) is built on it. What ZeRO-2 would save over
-    it, the gathering of weights, is in the predicted times, so ZeRO-2 still wins wherever that matters by more than
-    the tie. ZeRO also comes first where FSDP cannot run: a 4-bit base (BAD-003), optimizers of bitsandbytes (BAD-004),
-    states in host memory. 000 names ZeRO-3 for the largest models; FSDP shards the same.
+    | rule book | what it says |
+    |---|---|
+    | 000 | DDP where the model fits on a GPU, FSDP where it does not; ZeRO-2 for large models, ZeRO-3 for very large |
+    | 001 | ZeRO-2 or ZeRO-3 from 48 GB on one node, FSDP or ZeRO-3 above 160 GB or on several nodes |
+    | 002 | an example for ZeRO-2 and one for FSDP, without a choice between them |
+    | 003, stack defaults | DDP, then FSDP where memory is short; ZeRO-2 at scale, ZeRO-3 only where nothing less fits |
+    | 003, distributed training | DDP; FSDP or ZeRO-3 where the model does not fit; ZeRO-2 for short memory |
+    | 004 | DDP first, then FSDP or DeepSpeed, whose advantages and drawbacks it compares |
+
+    The rule books agree on DDP first, and recipec follows. They do not agree on what comes next: rule book 003 names
+    both FSDP and ZeRO-2 for short memory, and rule books 000 and 004 do not rank them. FSDP2 before ZeRO-2 is recipec's
+    choice. FSDP2 is part of PyTorch, so a bundle needs neither DeepSpeed nor a compiler for its operators; rule book
+    004 counts that for FSDP too. And it shards the weights, which ZeRO-2 keeps whole on every GPU.
+
+    ZeRO-2 gathers no weights and so needs less communication. The predicted times include that, and ZeRO-2 wins
+    wherever it is faster by more than 25%. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: a 4-bit base model
+    (BAD-003) and optimizers of bitsandbytes (BAD-004). CPU offload needs ZeRO too (STRAT-002).
     """
-    return Choice(fastest, f"{STRATEGIES[fastest].because}; {peak}")
+    return Choice(fastest, f"{STRATEGIES[fastest].because}; predicted peak {peak}")
 
 
 @rule(
     "STRAT-002",
     decides="offload",
     key="train.offload",
-    watch="tokens_per_second: offloading trades speed for memory",
-    source=f"rule book 003, Distributed training; 001, Decision Tree (Available compute?); {_PREDICTED}",
+    watch="tokens_per_second: near the plan; with CPU offload it is far lower than without",
+    source="docs/rule-books/003.md, Distributed training; docs/rule-books/001.md, Step 6; CPU/RAM guidelines; "
+    "docs/rule-books/002.md, Step 2; docs/rule-books/004.md, FSDP and DeepSpeed compared (against: NVMe offload); "
+    f"{_PREDICTED}",
 )
 def offload(least: str, peak: str, host_gib: float) -> Choice:
-    """Decides whether optimizer states wait in host memory: only where no layout fits without.
+    """CPU offload of optimizer states: only where layouts without it do not fit or are clearly slower.
 
-    001 and 003 name CPU offload as the last step before a larger machine, since every optimizer step then waits for the
-    link to the host. It is tried after sharding, another adaptation and activations in host memory. Offload to NVMe
-    is not offered: DeepSpeed 0.19 resumes such a run from the wrong weights (tried).
+    Rule book 003 names ZeRO-3 with CPU offload, beside FSDP, where the model does not fit on a GPU. Rule book 001
+    offloads optimizer and parameters in its ZeRO-3 configuration and recommends 128 GB of host memory per GPU for it.
+    Rule book 002 leaves offload off. recipec tries it last, after sharding, after the other adaptations and after
+    activations in host memory, because every optimizer step then waits for the link to the host and for an optimizer on
+    the CPU.
+
+    Rule book 004 counts NVMe offload for DeepSpeed. recipec does not offer it: DeepSpeed 0.19 resumed such a run from
+    the wrong weights when it was tried. Rule book 004 also counts against FSDP that its offload is all or nothing,
+    which is true of the first FSDP. recipec offers offload with ZeRO only.
     """
     if least == "none":
-        return Choice(least, f"everything fits into GPU memory: {peak}")
-    return Choice(least, f"optimizer states wait in host memory, {host_gib:.0f} GiB of each node's: {peak}")
+        return Choice(least, f"the layout fits without offload; predicted peak {peak}")
+    return Choice(
+        least,
+        f"layouts without offload do not fit or are clearly slower; optimizer states take {host_gib:.0f} GiB of each "
+        "node's host memory",
+    )
 
 
 @rule(
     "STRAT-003",
     decides="micro_batch_size",
     key="train.micro_batch_size",
-    watch="peak_memory_gib: near the prediction; on out-of-memory halve this and double the accumulation",
-    source=f"rule book 003, Batch size & gradient accumulation; 001, Rules (batch size for GPU memory); {_PREDICTED}",
+    watch="peak_memory_gib: near the plan; if the run is out of memory, halve `train.micro_batch_size`",
+    source="docs/rule-books/003.md, Batch size & gradient accumulation; docs/rule-books/001.md, Decision tree: "
+    f"available compute; Step 4; Rules; {_PREDICTED}",
 )
-def micro_batch_size(largest: int, peak: str) -> Choice:
-    """Decides how many sequences a GPU works on at once: the most that fit and divide its share of the global batch.
+def micro_batch_size(largest: int, steps: int, peak: str) -> Choice:
+    """Micro batch: sequences that a GPU works on at once; the largest that fits and divides its share of the batch.
 
-    001 maximizes the batch for the GPU's memory, 003 wants the largest that fits. Both hold for the micro batch: it
-    changes speed and memory, and nothing of what is learned. One row at a time is taken where that is faster, because
-    a single row needs no mask.
+    Rule book 001 wants the largest batch that the GPU memory holds, 1 to 2 under 16 GB and 2 to 8 up to 48 GB. Rule
+    book 003 starts with 4 and halves it when memory runs out. recipec computes the largest that fits. The micro batch
+    changes speed and memory and nothing of what is learned. One sequence at a time is taken where that is faster,
+    because a single sequence needs no padding mask.
     """
-    return Choice(largest, f"the largest that fits: {peak}")
+    if steps == 1:
+        why = "the rank's share of the global batch fits at once"
+    elif largest == 1:
+        why = "more than one sequence at a time does not fit or is not faster"
+    else:
+        why = "the largest that fits and divides the rank's share of the global batch"
+    return Choice(largest, f"{why}; predicted peak {peak}")
 
 
 @rule(
     "STRAT-004",
     decides="gradient_accumulation",
-    watch="samples_per_second: constant; it only splits the global batch",
-    source="rule book 003, Batch size & gradient accumulation; 004, Golden Rules",
+    watch="tokens_per_second: near the plan; gradient accumulation only splits the global batch",
+    source="docs/rule-books/003.md, Batch size & gradient accumulation; docs/rule-books/001.md, Step 4; "
+    "docs/rule-books/000.md, Gradient accumulation; docs/rule-books/004.md, Golden rules; Anti-patterns; "
+    "docs/rule-books/002.md, Step 1; Best practices",
 )
-def gradient_accumulation(steps: int, global_batch_size: int, micro_batch_size: int, ranks: int) -> Choice:
-    """Decides how many micro batches make an optimizer step: what the global batch leaves after micro batch and ranks.
+def gradient_accumulation(steps: int, global_batch_size: int, ranks: int) -> Choice:
+    """Gradient accumulation: micro batches per optimizer step, what micro batch and ranks leave of the global batch.
 
-    003 reaches the effective batch by accumulation, so that hardware does not decide what is learned. Where the ranks
-    cannot make the global batch exactly, the nearest batch is taken and the plan says so.
+    All five rule books use accumulation to reach a larger batch. Rule book 001 accumulates 8 and rule book 002 4 micro
+    batches, rule book 003 what makes 32 or more. recipec fixes the global batch first (BATCH-001), so the hardware does
+    not decide what is learned. Rule book 004 also wants fewer synchronizations, which accumulation gives under DDP.
+
+    Where the ranks cannot make the global batch exactly, the nearest batch is taken, and the plan says so.
     """
-    product = f"{global_batch_size} sequences = {micro_batch_size} x {steps} x {ranks}"
-    return Choice(steps, f"{product} (micro batch, accumulation, data-parallel ranks)")
+    size, on = counted(global_batch_size, "sequence"), counted(ranks, "data-parallel rank")
+    return Choice(steps, f"reaches the global batch of {size} on {on}")
 
 
 @rule(
     "STRAT-005",
     decides="checkpointing",
     key="train.activation_checkpointing",
-    watch="tokens_per_second, peak_memory_gib: off costs memory, on about a third more compute",
-    source=f"rule book 000, Gradient Checkpointing; 001, Rules (models > 7B); 004, Anti-Patterns; {_PREDICTED}",
+    watch="tokens_per_second, peak_memory_gib: near the plan; off needs more memory, on needs a third more computation",
+    source="docs/rule-books/004.md, Golden rules; Anti-patterns; docs/rule-books/001.md, Decision tree: available "
+    f"compute; Step 4; Rules; docs/rule-books/000.md, Gradient checkpointing; {_PREDICTED}",
 )
-def checkpointing(every: int, on_host: bool) -> Choice:
-    """Decides whether gradient (activation) checkpointing is on: where activations would not fit, or PREC-004 wants it.
+def checkpointing(every: int, on_host: bool, required: str) -> Choice:
+    """Gradient (activation) checkpointing: on where activations would not fit, or where PREC-004 requires it.
 
-    It stores the input of a layer and recomputes the rest in the backward pass: about a third more compute for most of
-    the activation memory. 000 and 001 turn it on for large models whatever the memory (PREC-004); beyond that the
-    planner turns it on only where a larger micro batch or a simpler strategy pays for it.
+    It stores the input of a layer and recomputes the rest in the backward pass: about a third more computation for most
+    of the memory of activations. Rule book 000 names it to save memory, rule book 004 against running out of memory on
+    long sequences. Rule book 001 requires it above 7B parameters and under 16 GB (PREC-004), lists it for full
+    fine-tuning on 48 to 160 GB, and always sets it in its training arguments.
+
+    Beyond PREC-004 the planner turns it on only where a layout does not fit without, or where a larger micro batch or a
+    simpler strategy pays for it.
     """
     if not every:
         return Choice(False, "activations fit, and recomputing them would cost time")
-    layers = "every layer" if every == 1 else f"one of {every} layers"
-    where = ", from inputs that wait in host memory" if on_host else ""
-    return Choice(True, f"activations of {layers} are recomputed in the backward pass{where}")
+    why = required or "without it activations do not fit, or only a smaller micro batch or another strategy does"
+    part = f"; only one of {every} layers is recomputed" if every > 1 else ""
+    return Choice(True, f"{why}{part}{'; inputs of recomputed layers wait in host memory' if on_host else ''}")
 
 
 @rule(
     "STRAT-006",
     decides="world_size",
-    watch="samples_per_second: grows with the ranks",
-    source=f"rule book 004, Golden Rules; 003, Distributed training; {_PREDICTED}",
+    watch="tokens_per_second: near the plan, summed over the GPUs that train",
+    source=f"docs/rule-books/004.md, Anti-patterns; Golden rules; {_PREDICTED}; recipec's choice (idle GPUs)",
 )
 def world_size(ranks: int, gpus: int, micro_batches: int, noun: str) -> Choice:
-    """Decides how many of the given GPUs train: all of them, unless more of them would not be clearly faster.
+    """GPUs that train: all of them, unless more would not be clearly faster.
 
-    004 scales out only when a smaller setting is exhausted. GPUs stay idle where the global batch has no sequence for
-    them, and where no layout on more of them is faster by more than the estimates err. Idle GPUs are paid, so the plan
-    names them and what would use them.
+    No rule book speaks of idle GPUs. Rule book 004 calls communication the bottleneck and warns of small batches on
+    many GPUs, against which it accumulates gradients. recipec draws the consequence: GPUs stay idle where the global
+    batch has no sequence for them, and where no layout on more of them is faster by more than the estimates err. Idle
+    GPUs are paid for, so the plan names them and what would use them (W0503).
     """
     if ranks == gpus:
         return Choice(ranks, f"all {gpus} {noun}s train" if gpus > 1 else f"the recipe has one {noun}")

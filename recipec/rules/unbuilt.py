@@ -1,4 +1,4 @@
-"""What the rule books ask for and this version does not build: said on a page instead of left out."""
+"""What the rule books want and recipec does not build: said on a page instead of left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Unbuilt:
-    """A branch or row that has no rule yet."""
+    """A branch or row of a rule book that has no rule."""
 
     id: str
     title: str
@@ -19,95 +19,132 @@ class Unbuilt:
 UNBUILT = (
     Unbuilt(
         "NOT-001",
-        "PPO (SFT, reward model, PPO)",
-        "rule book 001, Alignment method? (KL control high; budget for three stages), Step 1",
-        "the pinned TRL 1.16 has no PPO trainer (removed in 1.13, trl #7020), and there is no own loop for it yet",
-        'alignment.method = "dpo", whose beta controls the KL to the reference',
+        "PPO",
+        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
+        "TRL removed its PPO trainer in 1.13 (TRL #7020), and recipec has no PPO loop of its own",
+        'set `alignment.method = "dpo"`; its beta controls the distance to the reference model',
     ),
     Unbuilt(
         "NOT-003",
         "Continued pretraining and instruction tuning in one recipe",
-        "rule book 003, Which fine-tuning method? (domain shift)",
-        "this version runs one of the two per recipe",
-        "two recipes; the second names the output folder of the first as its model",
+        "docs/rule-books/003.md, Which fine-tuning method (domain shift)",
+        "recipec runs one of the two per recipe",
+        "train two recipes in order; set `model.name` of the second to the output folder of the first",
     ),
     Unbuilt(
         "NOT-004",
-        "Replay of 10-30 % general data, EWC, multi-task mixing",
-        "rule book 001, Rules, Anti-Pattern 6",
-        "mixing sources is not in this version",
-        "mix 10-30 % of general rows into data.train yourself; a lower rank and learning rate also forget less",
+        "Replay of 10% to 30% general data as a share, elastic weight consolidation",
+        "docs/rule-books/001.md, Rules; Anti-pattern 1; Anti-pattern 6",
+        "recipec mixes sources by a weight for each source and not by the share that a source should have of the "
+        "training rows; no pinned trainer has elastic weight consolidation",
+        'add a general source to `data.train` with a `weight`, for example `{ path = "general.jsonl", weight = 0.2 '
+        "}`, which takes 20% of its rows; a lower `train.lora.rank` also limits forgetting",
     ),
     Unbuilt(
         "NOT-005",
         "MinHash deduplication and quality scores",
-        "rule book 003, Anti-Patterns; 001, Data Pipeline Architecture",
-        "only identical rows are removed in this version",
-        "run a near-duplicate filter before data.train; exact duplicates are handled",
+        "docs/rule-books/003.md, Anti-patterns; docs/rule-books/001.md, Data pipeline architecture; Rules",
+        "recipec removes identical rows only",
+        "run a filter for similar or bad rows on the files of `data.train`",
     ),
     Unbuilt(
         "NOT-006",
-        "Several adapters on one base, AdapterFusion, bottleneck adapters",
-        "rule book 001, Multi-task / multi-domain?, Step 1 (Adapters)",
-        "one adapter per recipe in this version; the adapters package does not import under transformers 5",
-        "one recipe per task: the adapters share the base and are loaded by name",
+        "Several adapters on one base model, AdapterFusion, bottleneck adapters",
+        "docs/rule-books/001.md, Decision tree: multi-task / multi-domain; Step 1 (adapters)",
+        "recipec trains one adapter per recipe, and the `adapters` package does not work with transformers 5",
+        "write one recipe per task; the adapters share the base model and are loaded by name",
     ),
     Unbuilt(
         "NOT-007",
-        "Hyperparameter search and the learning-rate range test",
-        "rule book 001, Hyperparameter Optimization; 003, Learning rate & schedule (10x LR sweep on 1 % data)",
-        "tune.py is not in this version",
-        "build the recipe with three values of train.learning_rate and compare eval_loss after 100 steps",
+        "Hyperparameter search and the learning rate range test",
+        "docs/rule-books/001.md, Hyperparameter optimization; docs/rule-books/002.md, Step 4; Best practices; "
+        "Anti-patterns; docs/rule-books/003.md, Learning rate & schedule; docs/rule-books/000.md, Description",
+        "recipec does not emit a search script",
+        "build the recipe with three values of `train.learning_rate` and compare `eval_loss` after 100 steps",
     ),
     Unbuilt(
         "NOT-008",
         "Tensor, context, expert and pipeline parallelism",
-        "rule book 001, Decision Tree (> 160 GB); 000, DeepSpeed-MoE",
-        "tensor, context and expert parallel layouts are planned and not built: transformers cannot resume a model "
-        "that was split at load. Trainer refuses pipelines; DeepSpeed's AutoTP gives a wrong loss under SFTTrainer",
-        "FSDP, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the others with their figures",
+        "docs/rule-books/001.md, Decision tree: available compute; docs/rule-books/000.md, Strategy table; "
+        "Description; docs/rule-books/004.md, Parallelism types",
+        "recipec plans tensor, context and expert parallelism and cannot build it, because transformers cannot "
+        "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
+        "gives a wrong loss with SFTTrainer",
+        "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures",
     ),
     Unbuilt(
         "NOT-009",
-        "The forgetting set with its 5 % alarm, task accuracy",
-        "rule book 001, Evaluation Loop Architecture",
-        "evaluation measures loss on held-out rows in this version",
-        "evaluate a general set before and after with evaluate.py",
+        "Forgetting checks and task accuracy",
+        "docs/rule-books/001.md, Evaluation loop architecture; docs/rule-books/002.md, Step 1 (accuracy)",
+        "the bundle evaluates the loss on held-out rows",
+        "evaluate the model on tasks of your own before and after training",
     ),
     Unbuilt(
         "NOT-010",
-        "Repairs that need a running job: halve the batch on OOM, halve the rate on NaN",
-        "rule book 003, Learning rate & schedule, Batch size & gradient accumulation; 001, Anti-Patterns 1-7",
-        "the compiler plans before the run; what went wrong in one is not read back in this version",
-        "each rule's `watch` names the sign; OOM: halve train.micro_batch_size (accumulation doubles by itself); "
-        "NaN: halve train.learning_rate",
+        "Automatic recovery from out-of-memory errors and NaN",
+        "docs/rule-books/003.md, Learning rate & schedule; Batch size & gradient accumulation; "
+        "docs/rule-books/001.md, Anti-patterns; docs/rule-books/000.md, Description (debugging "
+        "of loss curves)",
+        "recipec plans before the run and does not read the results of a failed run",
+        "each rule's `Watch` line names the sign and the key. Out of memory: halve `train.micro_batch_size`, and "
+        "gradient accumulation follows. NaN: halve `train.learning_rate`",
     ),
     Unbuilt(
         "NOT-011",
-        "Streaming data sets larger than the disk, asynchronous checkpoints, SQL sources, PII removal",
-        "rule book 001, Data Pipeline Architecture, Anti-Pattern 4",
-        "prepared data are memory-mapped files on disk in this version",
-        "write the rows to JSONL first",
+        "Streaming of data larger than the disk, asynchronous checkpoints, SQL sources, removal of personal data",
+        "docs/rule-books/001.md, Data pipeline architecture; Anti-pattern 4",
+        "prepared data are memory-mapped files on disk, and the Trainer writes checkpoints synchronously",
+        "export the rows to JSONL first, without personal data",
     ),
     Unbuilt(
         "NOT-012",
-        "Entries sent to a model registry",
-        "rule book 001, Model Registry (MLflow Style)",
-        "registry/entry.json is a draft in this version; nothing is sent to a server",
+        "Registering the model on a server",
+        "docs/rule-books/001.md, Model registry; Storage requirements; docs/rule-books/002.md, Step 5",
+        "`registry/entry.json` is a draft, and recipec sends nothing to a server",
         "fill in its metrics after the run and register it with your own tool",
     ),
     Unbuilt(
         "NOT-013",
         "DoRA, prompt tuning, P-tuning, prefix tuning, IA3",
-        "rule book 001, description (prompt tuning, PEFT)",
-        "full fine-tuning and LoRA, also on a 4-bit base, are what this version emits",
-        'train.adaptation = "lora"; prompt tuning under FSDP would freeze anyway (trl #1164)',
+        "docs/rule-books/001.md, Description",
+        "recipec supports full fine-tuning, LoRA and QLoRA",
+        'set `train.adaptation = "lora"`; prompt tuning under FSDP freezes after one epoch (TRL #1164)',
     ),
     Unbuilt(
         "NOT-014",
-        "The overfit-one-batch test before full training",
-        "rule book 001, Rules (model should memorize one batch)",
-        "launch scripts start the training itself in this version",
-        "run train.py with --max-steps on a data file of one batch; the loss must go towards 0",
+        "The overfit-one-batch test before training",
+        "docs/rule-books/001.md, Rules",
+        "the launch script starts the training itself",
+        "run `train.py --max-steps 50` on a data file of one batch; the loss must fall towards 0",
+    ),
+    Unbuilt(
+        "NOT-015",
+        "Training loops of your own on Accelerate, DeepSpeed or FSDP",
+        "docs/rule-books/002.md, Step 1; Step 2; Step 3; docs/rule-books/001.md, Training loop architecture; "
+        "docs/rule-books/000.md, Description; Concepts",
+        "`train.py` uses a TRL trainer, which already does accumulation, mixed precision, clipping, sharding, "
+        "checkpoints and resume",
+        "edit `train.py`: subclass its trainer and override `compute_loss`; a rebuild merges your edit",
+    ),
+    Unbuilt(
+        "NOT-016",
+        "Megatron-LM and Lightning",
+        "docs/rule-books/004.md, Ecosystem",
+        "bundles run on the Hugging Face Trainer; both frameworks have checkpoints and launchers of their own",
+        "use FSDP2, HSDP or ZeRO-3, which the planner lays out over all GPUs",
+    ),
+    Unbuilt(
+        "NOT-017",
+        "Curriculum learning",
+        "docs/rule-books/000.md, Description",
+        "the order of the rows is random or by length (LOAD-005)",
+        "train one recipe per difficulty in order; set `model.name` of each to the output folder of the one before",
+    ),
+    Unbuilt(
+        "NOT-018",
+        "Jobs for SLURM and Kubernetes",
+        "docs/rule-books/004.md, Ecosystem (schedulers)",
+        "recipec writes `launch/local.sh` and no job file",
+        "start `launch/local.sh` on every node from your own job, with the node rank and the address of the first node",
     ),
 )

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 
 def device(gpu_is_cpu: bool) -> str:
-    """What one of a recipe's devices is called: a GPU, but for the CPU."""
+    """What one of a recipe's devices is called: "device" on a CPU, else "GPU"."""
     return "device" if gpu_is_cpu else "GPU"
 
 
 def waiting(share: float, ways_out: Sequence[str]) -> str:
-    """The share of a step in communication, and what would shorten it."""
-    waits = f"{100 * share:.0f} % of a step waits for communication that computation does not hide"
+    """The share of a step in exposed communication, and what would shorten it."""
+    waits = f"{100 * share:.0f}% of a step is exposed communication (not hidden by computation)"
     return "; ".join([waits, *ways_out])
 
 
 def data_size(examples: int) -> str:
-    """Name the row of rule book 001 "Data size for instruction tuning?" that a number of training rows falls into.
+    """Name the row of rule book 001, "Decision tree: data size for instruction tuning", for a number of training rows.
 
     The book leaves the edges open. A row holds its lower edge, except that "> 100K" is strict: 1,000 is "1K-10K",
     10,000 and 100,000 are "10K-100K".
@@ -30,7 +30,7 @@ def data_size(examples: int) -> str:
 
 
 def gpu_memory(total_vram_gib: float, gpu_is_cpu: bool) -> str:
-    """Name the branch of rule book 001 "Available compute?" for the memory of all GPUs together, in GiB.
+    """Name the branch of rule book 001, "Decision tree: available compute", for the memory of all GPUs in GiB.
 
     A branch holds its lower edge, except that "> 160 GB" is strict: 16 is "16-48", 48 and 160 are "48-160".
     """

@@ -9,7 +9,7 @@ from math import log
 from recipec.catalog.models import Model
 from recipec.facts import Given
 from recipec.facts.model import MASKED
-from recipec.facts.selection import RunnerUp
+from recipec.planner.plan import RunnerUp
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import model_base_bits, model_memory_share
 from recipec.selection.shortlist import Miss, Shortlist

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Report
 from recipec.facts import Facts, Given, with_model
-from recipec.facts.selection import Selection
+from recipec.planner.plan import Selection
 from recipec.planner.planner import contexts
 from recipec.recipe import LoadedRecipe
 from recipec.rules import RULES
 from recipec.rules.core import Decision
 from recipec.rules.model import model_order
+from recipec.selection import Chosen
 from recipec.selection.no_model import no_model
 from recipec.selection.runners_up import runners_up
 from recipec.selection.shortlist import Shortlist, shortlist
@@ -35,7 +36,7 @@ class _Picked:
     room: Room  # what it fits in
 
 
-def select_model(loaded: LoadedRecipe, given: Given, report: Report) -> Facts | None:
+def select_model(loaded: LoadedRecipe, given: Given, report: Report) -> Chosen | None:
     """The facts with the selected model; None with E0408 without one."""
     terms = terms_of(loaded, given)
     found, room = shortlist(models(), terms, loaded), _room(loaded, terms)
@@ -63,8 +64,10 @@ def _pick(loaded: LoadedRecipe, given: Given, found: Shortlist, room: Room) -> _
     return None
 
 
-def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist, room: Room, picked: _Picked) -> Facts:
-    """The facts with the chosen model, the terms that it meets and the reason for it."""
+def _selected(
+    loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist, room: Room, picked: _Picked
+) -> Chosen:
+    """The facts with the chosen model and the terms that it meets, and how it was chosen."""
     model, because = picked.trial.model, _because(given, room, picked)
     others = runners_up(loaded, given, found, picked.group, picked.trial.model, picked.room)
     size = round(model.architecture.params / 1e9, 2)
@@ -82,7 +85,7 @@ def _selected(loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist
         source="plans of the same recipe with these models",
         key="model.name",
     )
-    return replace(facts, decisions=decisions | {alternatives.id: alternatives}, selection=selection)
+    return replace(facts, decisions=decisions | {alternatives.id: alternatives}), selection
 
 
 def _fixed(loaded: LoadedRecipe, facts: Facts) -> tuple[str, ...]:

@@ -9,10 +9,6 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.work import Work
 from recipec.layout import Layout
 
-_EMITTED = Work()  # its knobs are what an emitted train.py does
-_FOLLOWED = {"objective", "seq_len_tokens", "lora", "teacher", "padded", "compiled", "decays", "double_quant"}
-_FOLLOWED |= {"sync_each_batch"}
-
 
 def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | None:
     """Why this run cannot be simulated; None when it can."""
@@ -26,11 +22,28 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
     if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
+    if not work.method.keeps_recomputation and (layout.recompute_interval > 1 or layout.activation_offload):
+        return f"{work.method.title} recomputes every layer, from its input on the device, after its first pass"
     if work.compiled:
         return "train.compile: what a compiled step keeps is not simulated"
-    names = (field.name for field in fields(Work) if field.name not in _FOLLOWED)
-    foreign = [name for name in names if getattr(work, name) != getattr(_EMITTED, name)]
+    foreign = _foreign(work)
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
+
+
+def _foreign(work: Work) -> list[str]:
+    """Where the code path is another than that of an emitted train.py, whose knobs are a Work's defaults."""
+    emitted = Work(
+        objective=work.objective,
+        seq_len_tokens=work.seq_len_tokens,
+        lora=work.lora,
+        teacher=work.teacher,
+        padded=work.padded,
+        compiled=work.compiled,
+        decays=work.decays,
+        double_quant=work.double_quant,
+        sync_each_batch=work.sync_each_batch,
+    )
+    return [field.name for field in fields(Work) if getattr(work, field.name) != getattr(emitted, field.name)]
 
 
 def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import bitsandbytes
 import torch
 from bitsandbytes.functional import QuantState
 from torch import nn
+from transformers.quantizers.base import get_keys_to_not_convert
 
 BLOCK = 64  # weights per absmax (bitsandbytes default)
 NESTED_BLOCK = 256  # absmax values per second-level absmax
@@ -36,8 +37,9 @@ def quantize(model: nn.Module, kind: str, double_quant: bool, dtype: torch.dtype
 
     `kind`: what bitsandbytes calls the base's type, as the recipe does.
     """
+    kept = get_keys_to_not_convert(model)
     for name, module in list(model.named_modules()):
-        if type(module) is nn.Linear and module is not model.get_output_embeddings():
+        if type(module) is nn.Linear and name not in kept:
             model.set_submodule(name, PackedLinear(module, kind, double_quant, dtype))
     model.is_loaded_in_4bit = True
     model.quantization_method = "bitsandbytes"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small_recipe import RECIPE, line_of
 
-from recipec.cli.bundles import PLAN_VERSION
-from recipec.cli.plan_view import plan_text
+from recipec.cli.inputs import PLAN_VERSION
+from recipec.cli.plan import plan_text
 from recipec.compiler import compile_recipe
 from recipec.planner.document import SCHEMA_VERSION
 

@@ -144,10 +144,13 @@ LIGHT = [
 ]
 
 
+PRINTING = {"recipec.diagnostics", "recipec.diagnostics.printable"}
+
+
 def test_commands_import_only_what_they_need(out, folder):
     for arguments in (["--help"], ["--version"]):
         ours = {name for name in imported_by(folder, *arguments) if name.startswith("recipec.")}
-        assert ours == {"recipec.cli", "recipec.cli.group", "recipec.cli.color", "recipec.cli.exit_codes"}
+        assert ours == {"recipec.cli", "recipec.cli.group", "recipec.cli.output", *PRINTING}
 
     for arguments in LIGHT:
         found = imported_by(folder, *arguments)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small_recipe import line_of
 
-from recipec.cli.reasons import reason, reasons
+from recipec.cli.provenance import reason, reasons
 
 
 def ask(run, *arguments):
@@ -96,7 +96,7 @@ def test_a_key_that_is_not_set_has_its_answer(run, out, kind):
     decision = ask(run, "recipe.toml", f"train.{kind}_parallel")["decisions"][0]
 
     assert (decision["value"], decision["where"]) == (1, "")
-    assert decision["because"].startswith("no rank shares ")
+    assert decision["because"].startswith("every rank computes ")
 
 
 def test_a_fact_says_what_it_leads_to(run, out):

@@ -18,9 +18,10 @@ RECIPES = Path(__file__).parent / "recipes"
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
 STARTED_ANEW = "cpu-demo"
 # What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO on
-# a model without a chat template, another optimizer, adapters under FSDP, and layers that keep what others recompute.
+# a model without a chat template, another optimizer, adapters under FSDP, layers that keep what others recompute, and
+# stages on different numbers of ranks and of nodes.
 CASES = dict.fromkeys(("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo"), "learn") | dict.fromkeys(
-    ("zero2", "zero3", "hsdp", "from-scratch", "adafactor", "some-layers"), "run"
+    ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
 
 pytestmark = pytest.mark.executes

@@ -29,5 +29,5 @@ def test_a_way_out_frees_one_value(tmp_path: Path, key: str) -> None:
         for found in compiled(tmp_path, with_key(recipe, "train", {**beside, key: value})).diagnostics
         if found.code == "E0402"
     ]
-    assert any(help.startswith(f"without train.{key}:") for help in finding.help), finding.help
+    assert any(help.startswith(f"remove `train.{key}`:") for help in finding.help), finding.help
     assert compiled(tmp_path, with_key(recipe, "train", beside)).plan is not None

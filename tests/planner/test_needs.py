@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, codes, compiled, good, texts, with_key
 
-from recipec.cli.plan_view import plan_text
+from recipec.cli.plan import plan_text
 from recipec.estimate.storage import GIB, PROCESS_BYTES
 
 QWEN_7B_BYTES = 2 * 7_615_616_512

@@ -74,4 +74,4 @@ def test_the_same_training_without_cpu_memory_is_called_that(tmp_path: Path) -> 
     wanted = recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full", quantization="none")
     chosen = stage(tmp_path, wanted).layout
     assert not chosen.on_device
-    assert better(tmp_path, wanted).what == "nothing in CPU memory"
+    assert better(tmp_path, wanted).what == "nothing in host memory"

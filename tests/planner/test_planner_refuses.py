@@ -113,4 +113,4 @@ def test_a_limit_in_money_does_not_pass_where_no_price_is_known(tmp_path: Path) 
 
 def test_offload_on_one_gpu_is_told_what_it_needs(tmp_path: Path) -> None:
     (problem,) = compiled(tmp_path, with_key(LORA, "train.offload", "cpu")).diagnostics
-    assert problem.code == "E0405" and "from two GPUs on" in problem.help[0]
+    assert problem.code == "E0405" and "at least two GPUs" in problem.help[0]

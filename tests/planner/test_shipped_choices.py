@@ -62,4 +62,4 @@ def test_training_all_weights_is_called_what_it_is(name: str, words: str) -> Non
     plan = compile_recipe(RECIPES / f"{name}.toml", only_plan=True).plan
     assert plan
     said = [f"{other.family}: {other.reason}" for other in plan.stages[0].rejected]
-    assert said and all(line.startswith(f"{words}, ") or line.endswith(f"the rules prefer {words}") for line in said)
+    assert said and all(line.startswith(f"{words}, ") or line.endswith(f"recipec prefers {words}") for line in said)

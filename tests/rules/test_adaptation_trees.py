@@ -77,7 +77,7 @@ def test_branch(facts, expected):
 def test_random_weights_are_all_trained(priority):
     choice = adaptation_preferences(*{**PLAIN, "stage": "pretrain", "priority": priority}.values())
     assert choice.value == (FULL,)
-    assert choice.because.startswith("random weights must all be trained")
+    assert choice.because == "training starts from random weights, so every weight is trained"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 import pytest
+from citations import PUBLIC, cited, plain
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
 from recipec.rules import RULES
@@ -19,33 +20,12 @@ from recipec.rules.unbuilt import UNBUILT
 
 PAGES = {book: explain_rule_book(book) for book in RULE_BOOKS}
 IDS = {*CODES, *RULES, *FIGURES, *(row.id for row in (*COMBINATIONS, *UNBUILT))}
-BOOK = re.compile(r"(?<![\w.-])(00[0-4])\b(?:\.md)?")  # a number of its own: not that of OPT-001, not 0.001
-LEADS_OVER = ("", "and", "against", "against it")  # what stands between two citations
-MISNAMED = {("003", "Decision Tree"), ("004", "Best Practices")}  # names that the rule books do not have
 
 
-def plain(name: str) -> str:
-    """A name as it is compared: without case, hyphens and punctuation."""
-    return " ".join(re.sub(r"[-_]", " ", name.lower().replace("&", "and")).strip(" ?:.`").split())
-
-
-def cited(source: str) -> Iterator[tuple[str, str]]:
-    """Yield the number of each rule book in a source, with each name that is cited of it, "" where there is none.
-
-    Names stand between commas: "docs/rule-books/001.md, Rules, Step 4; 003, Reference". What is in parentheses says
-    which part is meant, for people. "Anti-Patterns 1, 2 and 6" are three names.
-    """
-    _, *parts = BOOK.split(re.sub(r"\s*\([^)]*\)", "", source))
-    for book, text in zip(parts[::2], parts[1::2], strict=True):
-        names = [name.strip(" :") for name in re.split(r",(?!\s*\d)", text.split(";")[0])]
-        names = [name for name in names if name not in LEADS_OVER and not name.startswith("docs/")]
-        yield from ((book, each) for name in names or [""] for each in numbered(name))
-
-
-def numbered(name: str) -> list[str]:
-    """Anti-patterns of a list, one by one; any other name as it is."""
-    several = re.fullmatch(r"(anti-pattern)s? (\d[\d, and-]*)", name, re.IGNORECASE)
-    return [f"{several[1]} {number}" for number in re.findall(r"\d+", several[2])] if several else [name]
+def cited_by_figure(book: str) -> Iterator[tuple[str, str]]:
+    """The same of a figure, which cites one rule book: `004, Golden rules, Anti-patterns (fp32 training)`."""
+    number, *names = re.sub(r"\s*\([^()]*\)", "", book).split(", ")
+    yield from ((number, name) for name in names)
 
 
 def headings(page: str) -> set[str]:
@@ -69,36 +49,50 @@ def has(book: str, name: str) -> bool:
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Yield everything that may cite a rule book, by the id or name of who does."""
+    """Yield every source of a rule or a row that may cite a rule book, by the id or name of who has it."""
     yield from ((rule.id, rule.source) for rule in RULES.values())
     yield from ((row.id, row.source) for row in UNBUILT)
     yield from ((row.id, row.citation) for row in COMBINATIONS)
-    yield from ((row.id, row.book) for row in FIGURES.values())
     yield from ((item.text, item.source) for item in CHECKLIST)
-    yield from ((row.name, row.source) for row in STRATEGIES.values())
+    yield from ((row.name, row.source) for row in (*STRATEGIES.values(), *ADAPTATIONS.values(), *METHODS.values()))
     for method in METHODS.values():
         lists = [value for field in fields(method) if isinstance(value := getattr(method, field.name), tuple)]
-        yield from ((f"{method.name}", row.source) for rows in lists for row in rows if hasattr(row, "source"))
+        yield from ((method.name, row.source) for rows in lists for row in rows if hasattr(row, "source"))
 
 
 SOURCES = sorted(set(sources()))
+CITING = [(who, [*cited(source)]) for who, source in SOURCES]
+CITING += [(row.id, [*cited_by_figure(row.book)]) for row in FIGURES.values()]
 
 
 @pytest.mark.parametrize(("who", "source"), SOURCES, ids=[f"{who}: {source[:60]}" for who, source in SOURCES])
-def test_a_citation_names_what_the_page_has(who, source):
-    dangling = [pair for pair in cited(source) if pair[1] and pair not in MISNAMED and not has(*pair)]
+def test_a_source_is_public_in_every_part(who, source):
+    parts = [name for book, name in cited(source) if not book]
+    assert [part for part in parts if not PUBLIC.search(part)] == [], f"{who}: neither a page before it nor public"
+    assert not re.search(r"rule books? 00|(?<!rule-books/)(?<![,.\d])00[0-4]\b", source)
+
+
+@pytest.mark.parametrize(("who", "parts"), CITING, ids=[f"{who}: {str(parts)[:60]}" for who, parts in CITING])
+def test_a_citation_names_what_the_page_has(who, parts):
+    dangling = [(book, name) for book, name in parts if book and not has(book, name)]
     assert not dangling, f"{who} cites {dangling}"
 
 
-def test_a_citation_of_a_page_names_a_part_of_it():
-    rows = [(who, name) for who, source in SOURCES if "docs/rule-books/" in source for _, name in cited(source)]
-    assert [who for who, name in rows if not name] == []
+def places(book: str, name: str) -> Iterator[str]:
+    """What stands under the headings of that name, and the table rows of that name."""
+    page, wanted = PAGES[book], plain(name)
+    for found in re.finditer(r"^(#+) (.+)$", page, re.MULTILINE):
+        titles = [plain(part) for part in (found[2], *found[2].split(": ", 1))]
+        if any(title == wanted or title.startswith(f"{wanted} ") for title in titles):
+            end = re.compile(rf"^#{{1,{len(found[1])}}} ", re.MULTILINE).search(page, found.end())
+            yield page[found.end() : end.start() if end else None]
+    yield from (row[0] for row in re.finditer(r"^\| (.+?) \|.*$", page, re.MULTILINE) if plain(row[1]) == wanted)
 
 
-@pytest.mark.parametrize("book", RULE_BOOKS)
-def test_a_page_names_every_rule_and_figure_that_cites_it(book):
-    citing = {who for who, source in SOURCES if who in IDS and book in dict(cited(source))}
-    assert {id for id in citing if id not in PAGES[book]} == set()
+@pytest.mark.parametrize(("who", "parts"), CITING, ids=[f"{who}: {str(parts)[:60]}" for who, parts in CITING])
+def test_a_page_names_what_cites_it_where_it_is_cited(who, parts):
+    silent = [pair for pair in parts if pair[0] and who in IDS and not any(who in place for place in places(*pair))]
+    assert not silent, f"{who} is not named at {silent}"
 
 
 @pytest.mark.parametrize("page", [*RULE_BOOKS, "README"])
@@ -121,22 +115,26 @@ def test_every_page_has_a_number_and_is_in_the_index():
 
 
 @pytest.mark.parametrize(
-    ("source", "names"),
+    ("source", "parts"),
     [
-        ("rule book 001, Step 2 (truncation=True), against it: 001, Rules", [("001", "Step 2"), ("001", "Rules")]),
-        ("docs/rule-books.md, 001, Step 1 (DPO); DPO (arXiv 2305.18290, 2023)", [("001", "Step 1")]),
         (
-            "docs/rule-books/001.md, Anti-patterns 1 and 6; OPT-001",
-            [("001", "Anti-pattern 1"), ("001", "Anti-pattern 6")],
+            "docs/rule-books/001.md, Step 1 (DPO; one stage); DPO (arXiv 2305.18290, 2023)",
+            [("001", "Step 1"), ("", "DPO (arXiv 2305.18290, 2023)")],
         ),
-        ("rule books 001 and 003 (LoRA first)", [("001", ""), ("003", "")]),
-        ("a loss of 0.001, TRL 1.16 SFTConfig", []),
+        (
+            "docs/rule-books/001.md, Step 4; Anti-patterns 1 and 6; docs/rule-books/003.md, Reference",
+            [("001", "Step 4"), ("001", "Anti-pattern 1"), ("001", "Anti-pattern 6"), ("003", "Reference")],
+        ),
+        ("TRL 1.16 trainer/sft_config.py; Rules", [("", "TRL 1.16 trainer/sft_config.py"), ("", "Rules")]),
+        ("docs/rule-books/001.md", [("001", "")]),
     ],
 )
-def test_what_a_source_cites(source, names):
-    assert [(book, name.replace("-Pattern", "-pattern")) for book, name in cited(source)] == names
+def test_what_a_source_cites(source, parts):
+    assert [*cited(source)] == parts
 
 
 def test_a_name_that_a_page_lacks_is_noticed():
     assert not has("001", "Golden rules")
     assert not has("004", "Best Practices")
+    assert not has("001", "")
+    assert not PUBLIC.search("rule book 001, Rules")

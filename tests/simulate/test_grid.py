@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
+from benchmarks.coming_methods import known
 from benchmarks.grid_cases import Case, cases
 from benchmarks.memory_grid import error, read
 
@@ -23,7 +25,16 @@ FEW = {  # one of each kind, the quick ones
     ("mistralai/Mistral-7B-v0.3", "qlora", "ddp", "dpo"),
     ("Qwen/Qwen3-8B", "full", "fsdp", "dpo"),
     ("Qwen/Qwen3-30B-A3B", "lora", "single", "dpo"),
+    ("meta-llama/Llama-3.1-8B", "lora", "single", "kto"),
+    ("Qwen/Qwen2.5-0.5B", "full", "fsdp", "reward"),
+    ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "distill"),
 }
+
+
+@pytest.fixture(autouse=True)
+def coming() -> Iterator[None]:
+    with known():
+        yield
 
 
 def chosen() -> list[Case]:

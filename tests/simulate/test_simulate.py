@@ -81,6 +81,7 @@ OBSTACLES = [
     (replace(PLAIN, offload="cpu"), LORA, "offload"),
     (replace(PLAIN, optimizer="adamw-8bit", **SHARDED), LORA, "adamw-8bit"),
     (PLAIN, replace(LORA, head="hf"), "head"),
+    (replace(PLAIN, recompute_every=2), replace(LORA, objective="dpo"), "every layer"),
     (PLAIN, LORA, None),
 ]
 

@@ -5,7 +5,10 @@ from dataclasses import replace
 from recipec.axes.method import Default
 from recipec.axes.methods.sft import SFT
 
-_TABLE = "docs/rule-books.md, 001, Key Hyperparameter Rules"
+_TABLE = "docs/rule-books/001.md, Key hyperparameters"
+# Rule books 001 and 003 give continued pretraining 1e-5 to 5e-5 and do not say which weights train.
+_LORA_RATE = f"recipec's choice; {_TABLE} (column of LoRA)"
+_LOW_END = "low end of the usual LoRA range, because continued pretraining takes many steps"
 
 CONTINUE_PRETRAIN = replace(
     SFT,
@@ -18,50 +21,56 @@ CONTINUE_PRETRAIN = replace(
     formats=("text",),
     block_tokens=2048,
     packs="blocks",
-    packs_because="text fills every block, without padding",
+    packs_because="documents are joined and cut into full blocks, so no padding is needed",
     groups_lengths=False,
-    groups_because="blocks are all of one length",
+    groups_because="all blocks have the same length",
     preferred=("full", "lora", "qlora"),
-    preferred_because="new knowledge moves every weight",
+    preferred_because="continued pretraining adds knowledge, so full fine-tuning is tried first",
     learning_rate=(
+        Default(1e-4, _LOW_END, _LORA_RATE, accepts=(1e-4, 3e-4), adaptations=("qlora",)),
+        Default(1e-4, _LOW_END, _LORA_RATE, accepts=(1e-4, 5e-4), adaptations=("lora",)),
         Default(
-            1e-4,
-            "the low end of the usual LoRA range, since much text is seen",
-            _TABLE,
-            accepts=(1e-4, 3e-4),
-            adaptations=("qlora",),
+            2e-5,
+            "usual start for continued pretraining of all weights",
+            "docs/rule-books/001.md, Step 1; docs/rule-books/003.md, LR ranges",
+            accepts=(1e-5, 5e-5),
+            adaptations=("full",),
         ),
-        Default(
-            1e-4,
-            "the low end of the usual LoRA range, since much text is seen",
-            _TABLE,
-            accepts=(1e-4, 5e-4),
-            adaptations=("lora",),
-        ),
-        Default(2e-5, "usual start for training all weights on more text", _TABLE, (1e-5, 5e-5), adaptations=("full",)),
     ),
-    warmup=(Default(0.03, "usual share for continued pretraining", _TABLE, accepts=(0.01, 0.05)),),
-    epochs=(Default(1, "one pass over the text", _TABLE, accepts=(1, 3)),),
+    warmup=(Default(0.03, "usual share for fine-tuning, of a model that is trained already", _TABLE, (0.01, 0.05)),),
+    epochs=(Default(1, "each document is seen once", _TABLE, accepts=(1, 3)),),
     global_batch=(
         Default(
             128,
-            "packed blocks of fewer than 100,000 texts, so that enough steps are left",
-            f"{_TABLE}; how large is our choice",
+            "blocks of at most 100,000 documents, few enough to leave many steps",
+            f"recipec's choice; {_TABLE}",
             (32, 4096),
             sizes=("<1K", "1K-10K", "10K-100K"),
         ),
-        Default(512, "packed blocks of a large corpus", _TABLE, accepts=(32, 4096)),
+        Default(512, "blocks of more than 100,000 documents, as small pretraining batches are", _TABLE, (32, 4096)),
     ),
     weight_decay=(
         Default(
             0.1,
-            "the habit of pretraining, as GPT-3 and LLaMA",
-            f"{_TABLE}; arXiv 2005.14165; arXiv 2302.13971",
+            "usual for training on raw text, as in GPT-3 and LLaMA",
+            f"{_TABLE}; GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023)",
             accepts=(0.01, 0.1),
         ),
     ),
-    lora_rank=(Default(64, "new knowledge needs capacity", f"{_TABLE}, Anti-Pattern 2", accepts=(8, 64)),),
+    lora_rank=(
+        Default(
+            64,
+            "new knowledge needs more capacity than the usual rank of 16",
+            f"{_TABLE}; Anti-pattern 2 (16 to 64)",
+            accepts=(8, 64),
+        ),
+    ),
     lora_dropout=(
-        Default(0.0, "each text is seen about once, so there is nothing to regularize", _TABLE, accepts=(0.0, 0.3)),
+        Default(
+            0.0,
+            "each document is seen about once, so there is little to overfit",
+            "docs/rule-books/001.md, Hyperparameter optimization (0 to 0.3); Anti-pattern 1",
+            accepts=(0.0, 0.3),
+        ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from recipec.axes.method import Default, Method, Own, Pass
 
-_TABLE = "docs/rule-books.md, 001, Key Hyperparameter Rules (DPO)"
+_TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "DPO (arXiv 2305.18290, 2023)"
 
 DPO = Method(
@@ -33,41 +33,66 @@ DPO = Method(
     generates=False,
     block_tokens=None,
     packs="never",
-    packs_because="DPOTrainer ignores a request to pack pairs",
+    packs_because="DPOTrainer cannot pack preference pairs",
     groups_lengths=False,
-    groups_because="DPOTrainer hands no lengths to its sampler",
+    groups_because="DPOTrainer cannot group pairs by length",
     drops_dropout=True,
     keeps_recomputation=False,
     accumulates_by_tokens=False,
     adaptations=("lora", "qlora", "full"),
     adaptations_because="",
     preferred=("lora", "qlora", "full"),
-    preferred_because="the adapter switched off is the reference",
+    preferred_because="without its adapter the model is the reference, so LoRA needs no second copy of the weights",
     learning_rate=(
-        Default(5e-6, "usual for preference adapters", _TABLE, (5e-7, 5e-6), adaptations=("lora", "qlora")),
-        Default(5e-7, "all weights drift fast from the reference", f"{_TABLE}; {_PAPER}", (5e-7, 5e-6)),
+        Default(
+            5e-6,
+            "upper end of the usual range for DPO, because an adapter needs a larger rate than full fine-tuning",
+            _TABLE,
+            (5e-7, 5e-6),
+            adaptations=("lora", "qlora"),
+        ),
+        Default(
+            5e-7,
+            "low end of the usual range for DPO, because full fine-tuning moves away from the reference fast",
+            f"{_TABLE}; {_PAPER}",
+            (5e-7, 5e-6),
+        ),
     ),
-    warmup=(Default(0.1, "preferences are learned in few steps", _TABLE, accepts=(0.05, 0.15)),),
+    warmup=(
+        Default(0.1, "middle of the usual range for DPO, whose runs have few steps", _TABLE, accepts=(0.05, 0.15)),
+    ),
     epochs=(
-        Default(3, "fewer than 1,000 pairs", _TABLE, accepts=(1, 3), sizes=("<1K",)),
-        Default(2, "1,000 to 10,000 pairs", _TABLE, accepts=(1, 3), sizes=("1K-10K",)),
-        Default(1, "10,000 pairs or more, which are overfitted soonest of all data", _TABLE, accepts=(1, 3)),
+        Default(3, "fewer than 1,000 pairs give few steps per pass", _TABLE, accepts=(1, 3), sizes=("<1K",)),
+        Default(2, "usual number of passes over 1,000 to 10,000 pairs", _TABLE, accepts=(1, 3), sizes=("1K-10K",)),
+        Default(
+            1, "10,000 pairs or more give enough steps in one pass, and DPO overfits early", _TABLE, accepts=(1, 3)
+        ),
     ),
-    global_batch=(Default(32, "common number of pairs in a step", _TABLE, accepts=(16, 64)),),
+    global_batch=(Default(32, "common number of pairs per step for DPO", _TABLE, accepts=(16, 64)),),
     weight_decay=(Default(0.01, "usual start for fine-tuning", _TABLE, accepts=(0.0, 0.1)),),
-    adam_beta2=(Default(0.999, "the default of AdamW: a memory of about 1,000 steps", "torch 2.13 optim/adamw.py"),),
+    adam_beta2=(
+        Default(
+            0.999,
+            "default of AdamW, which averages squared gradients over about 1,000 steps",
+            "docs/rule-books/002.md, Step 2; torch 2.13 optim/adamw.py",
+        ),
+    ),
     lora_rank=(
         Default(
-            32, "more than 100,000 pairs hold more than a rank of 16 can take up", _TABLE, (16, 64), sizes=(">100K",)
+            32,
+            "more than 100,000 pairs can use more capacity than the usual rank of 16",
+            _TABLE,
+            (16, 64),
+            sizes=(">100K",),
         ),
-        Default(16, "usual start; harder tasks take more", _TABLE, accepts=(16, 64)),
+        Default(16, "usual start; harder tasks need more", _TABLE, accepts=(16, 64)),
     ),
     lora_alpha_most=64,
     lora_dropout=(
         Default(
             0.0,
-            "policy and reference are compared, and noise in one of them would count as a preference",
-            "TRL 1.16 DPOConfig.disable_dropout",
+            "DPO compares the policy with its reference, and dropout noise would count as a preference",
+            "TRL 1.16 trainer/dpo_config.py (disable_dropout)",
         ),
     ),
     own=(
@@ -78,16 +103,17 @@ DPO = Method(
             title="Beta",
             description="How strongly the model is held near its reference.",
             value=0.1,
-            because="usual start; a larger beta holds the policy closer to the reference",
-            source="docs/rule-books.md, 001, Anti-Pattern 7",
+            because="usual start; a larger beta keeps the policy closer to the reference",
+            source=f"docs/rule-books/001.md, Anti-pattern 7; {_PAPER}",
             accepts=(0.1, 0.5),
             above=0,
             most=10,
             values=None,
-            watch="rewards/margins, rewards/chosen: margins rise; chosen rewards far below 0 ask for a larger beta",
-            page="Decides how strongly the policy is held to the reference: 0.1.\n\n"
-            "001 starts at 0.1 and raises it to 0.5 against over-optimisation. A smaller beta lets the policy drift "
-            "further and is warned about.",
+            watch="rewards/margins, rewards/chosen: margins rise; if chosen rewards fall far below 0, raise "
+            "`alignment.beta`",
+            page="DPO beta: how strongly the model is kept close to the reference model.\n\n"
+            "It is 0.1. Rule book 001 starts at 0.1 and raises beta to 0.5 against overfitting; recipec accepts that "
+            "range without a warning. A smaller beta lets the policy move further away from the reference.",
         ),
         Own(
             id="DPO-002",
@@ -96,8 +122,8 @@ DPO = Method(
             title="Loss",
             description="The form of the preference loss.",
             value="sigmoid",
-            because="the loss of the DPO paper, which starts at ln 2 = 0.693",
-            source=f"docs/rule-books.md, 001, Step 1 (DPO); {_PAPER}",
+            because="the loss of the original DPO paper; its curve starts at ln 2 = 0.693",
+            source=f"docs/rule-books/001.md, Step 1 (DPO); {_PAPER}",
             accepts=None,
             above=None,
             most=None,
@@ -107,10 +133,10 @@ DPO = Method(
                 "hinge": "stops pushing once the margin is reached",
                 "robust": "expects that some labels are wrong",
             },
-            watch="loss, rewards/accuracies: loss starts at ln 2 = 0.693 and falls while accuracies leave 0.5",
-            page="Decides the preference loss: sigmoid, the one of the DPO paper.\n\n"
-            "001 names DPO without a variant. The pinned DPOTrainer has fifteen; the original is the one whose curve "
-            "everybody can read, since it starts at ln 2.",
+            watch="loss, rewards/accuracies: the loss starts at ln 2 = 0.693 and falls; accuracies rise from 0.5",
+            page="DPO loss: the form of the preference loss.\n\n"
+            "It is sigmoid, the form of the DPO paper. Rule book 001 names DPO without a variant. The DPOTrainer "
+            "of the pinned TRL has fifteen. The curve of the original starts at ln 2, so a wrong start is easy to see.",
         ),
     ),
     metrics=("rewards/margins", "rewards/accuracies", "rewards/chosen", "logps/chosen", "entropy"),

@@ -2,8 +2,8 @@
 
 from recipec.axes.method import Default, Method, Pass
 
-_TABLE = "docs/rule-books.md, 001, Key Hyperparameter Rules"
-_SIZES = "docs/rule-books.md, 001, Data size for instruction tuning"
+_TABLE = "docs/rule-books/001.md, Key hyperparameters"
+_SIZES = "docs/rule-books/001.md, Decision tree: data size for instruction tuning"
 
 SFT = Method(
     name="sft",
@@ -32,7 +32,7 @@ SFT = Method(
     packs="examples",
     packs_because="",
     groups_lengths=True,
-    groups_because="rows of similar length leave little padding, and the longest batch comes first, in step 1",
+    groups_because="batches of similar length need little padding, and the longest batch comes first, in step 1",
     drops_dropout=False,
     keeps_recomputation=True,
     accumulates_by_tokens=True,
@@ -43,23 +43,23 @@ SFT = Method(
     learning_rate=(
         Default(
             3e-4,
-            "fewer than 1,000 rows give few steps, so they may be larger",
-            f"{_SIZES} (3e-4)",
+            "fewer than 1,000 rows give few steps, so each step may be larger",
+            f"{_SIZES}; Step 1 (QLoRA)",
             accepts=(1e-4, 3e-4),
             adaptations=("qlora",),
             sizes=("<1K",),
         ),
         Default(
             2e-4,
-            "usual start for supervised training of an adapter on a 4-bit base",
-            f"{_TABLE}, Step 1 (QLoRA)",
+            "usual start for supervised QLoRA training",
+            "docs/rule-books/001.md, Step 1 (QLoRA); Step 4",
             accepts=(1e-4, 3e-4),
             adaptations=("qlora",),
         ),
         Default(
             3e-4,
-            "fewer than 1,000 rows give few steps, so they may be larger",
-            f"{_SIZES} (3e-4)",
+            "fewer than 1,000 rows give few steps, so each step may be larger",
+            f"{_SIZES}; Key hyperparameters",
             accepts=(1e-4, 5e-4),
             adaptations=("lora",),
             sizes=("<1K",),
@@ -67,14 +67,14 @@ SFT = Method(
         Default(
             2e-4,
             "usual start for supervised LoRA training",
-            f"{_TABLE}, Step 1; 003, Learning rate & schedule",
+            f"{_TABLE}; Step 4; docs/rule-books/003.md, Learning rate & schedule",
             accepts=(1e-4, 5e-4),
             adaptations=("lora",),
         ),
         Default(
             2e-5,
-            "usual start for supervised training of all weights",
-            f"{_TABLE}, Step 1",
+            "usual start for supervised full fine-tuning",
+            f"{_TABLE}; Step 1; Rules",
             accepts=(1e-5, 5e-5),
             adaptations=("full",),
         ),
@@ -82,49 +82,80 @@ SFT = Method(
     warmup=(
         Default(
             0.1,
-            "fewer than 1,000 rows give a few dozen steps, and a smaller share of them is hardly a step",
-            _TABLE,
+            "fewer than 1,000 rows give a few dozen steps, and a smaller share would be one or two of them",
+            f"{_TABLE} (upper end)",
             accepts=(0.03, 0.1),
             sizes=("<1K",),
         ),
-        Default(0.03, "usual share for fine-tuning", f"{_TABLE}; 003, Learning rate & schedule", accepts=(0.03, 0.1)),
+        Default(
+            0.03,
+            "usual share for fine-tuning",
+            f"{_TABLE}; Step 4; docs/rule-books/003.md, Learning rate & schedule",
+            accepts=(0.03, 0.1),
+        ),
     ),
     epochs=(
         Default(
-            5, "fewer than 1,000 rows, and adapters", _SIZES, (1, 9), adaptations=("lora", "qlora"), sizes=("<1K",)
+            5,
+            "fewer than 1,000 rows give few steps per pass",
+            _SIZES,
+            (1, 9),
+            adaptations=("lora", "qlora"),
+            sizes=("<1K",),
         ),
-        Default(3, "fewer than 1,000 rows, which all weights can memorize", _SIZES, (1, 9), sizes=("<1K",)),
-        Default(3, "1,000 to 10,000 rows", _SIZES, (1, 5), sizes=("1K-10K",)),
-        Default(2, "10,000 to 100,000 rows", _SIZES, (1, 5), sizes=("10K-100K",)),
-        Default(1, "more than 100,000 rows", _SIZES, (1, 3), sizes=(">100K",)),
+        Default(
+            3,
+            "fewer than 1,000 rows, which full fine-tuning memorizes sooner than an adapter",
+            f"{_SIZES}; docs/rule-books/003.md, Anti-patterns",
+            (1, 9),
+            sizes=("<1K",),
+        ),
+        Default(3, "usual number of passes over 1,000 to 10,000 rows", _SIZES, (1, 5), sizes=("1K-10K",)),
+        Default(2, "usual number of passes over 10,000 to 100,000 rows", _SIZES, (1, 5), sizes=("10K-100K",)),
+        Default(1, "one pass over more than 100,000 rows is usual", _SIZES, (1, 3), sizes=(">100K",)),
     ),
     global_batch=(
-        Default(64, "common global batch for training all weights", _TABLE, accepts=(32, 512), adaptations=("full",)),
+        Default(64, "common global batch for full fine-tuning", _TABLE, accepts=(32, 512), adaptations=("full",)),
         Default(
             32,
             "common global batch for supervised LoRA training",
-            f"{_TABLE}; 003, Quality Gates",
+            f"{_TABLE}; docs/rule-books/003.md, Batch size & gradient accumulation; Quality gates",
             accepts=(16, 128),
         ),
     ),
-    weight_decay=(Default(0.01, "usual start for fine-tuning", _TABLE, accepts=(0.01, 0.1)),),
-    adam_beta2=(Default(0.999, "the default of AdamW: a memory of about 1,000 steps", "torch 2.13 optim/adamw.py"),),
+    weight_decay=(Default(0.01, "usual start for fine-tuning", f"{_TABLE}; Step 4", accepts=(0.01, 0.1)),),
+    adam_beta2=(
+        Default(
+            0.999,
+            "default of AdamW, which averages squared gradients over about 1,000 steps",
+            "docs/rule-books/002.md, Step 2; torch 2.13 optim/adamw.py",
+        ),
+    ),
     lora_rank=(
         Default(
-            32, "more than 100,000 rows hold more than a rank of 16 can take up", _TABLE, (8, 64), sizes=(">100K",)
+            32,
+            "more than 100,000 rows can use more capacity than the usual rank of 16",
+            _TABLE,
+            (8, 64),
+            sizes=(">100K",),
         ),
-        Default(16, "usual start; harder tasks take more", f"{_TABLE}, Step 3; 003, Stack Defaults", (8, 64)),
+        Default(
+            16,
+            "usual start; harder tasks need more",
+            f"{_TABLE}; Step 3; docs/rule-books/003.md, Stack defaults",
+            (8, 64),
+        ),
     ),
     lora_alpha_most=128,
     lora_dropout=(
         Default(
             0.1,
-            "fewer than 1,000 rows are repeated five times",
-            f"{_TABLE}, Anti-Pattern 1",
+            "fewer than 1,000 rows are repeated for several epochs and overfit sooner",
+            "docs/rule-books/001.md, Anti-pattern 1 (0.05 to 0.2)",
             (0.0, 0.3),
             sizes=("<1K",),
         ),
-        Default(0.05, "usual start against overfitting", "docs/rule-books.md, 001, Step 3", (0.0, 0.3)),
+        Default(0.05, "usual start against overfitting", "docs/rule-books/001.md, Step 3; Anti-pattern 1", (0.0, 0.3)),
     ),
     own=(),
     metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),

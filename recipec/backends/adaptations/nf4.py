@@ -37,7 +37,7 @@ def config(stage: StageJob) -> Call:
         _CONFIG,
         [
             stage.arg("load_in_4bit", "quantization", True),
-            stage.arg("bnb_4bit_quant_type", "quantization", "nf4"),
+            stage.arg("bnb_4bit_quant_type", "quantization", stage.adapts.base),
             stage.arg("bnb_4bit_use_double_quant", "double_quantization"),
             Arg("bnb_4bit_compute_dtype", compute, stage.ids("precision")),
         ],

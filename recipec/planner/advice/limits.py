@@ -6,6 +6,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.units import duration
 
 
 def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
@@ -19,18 +20,20 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
         share = budget.max_hours / hours
-        _over(loaded, plan, "max_hours", f"the plan takes {hours:.1f} hours of {budget.max_hours:g}", share, report)
+        takes = f"the plan takes {duration(plan.seconds)}, the limit is {duration(3600 * budget.max_hours)}"
+        _over(loaded, plan, "max_hours", takes, share, report)
     if budget.max_cost_usd is not None and usd is None:
-        label = Label(loaded.place("budget", "max_cost_usd"), "cannot be compared with anything")
-        help = ("set budget.price_per_gpu_hour, or name a table of prices: budget.prices",)
+        label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
+        help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
         report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        _over(loaded, plan, "max_cost_usd", f"the plan costs ${usd:,.2f}", budget.max_cost_usd / usd, report)
+        costs = f"the plan costs ${usd:,.2f}, the limit is ${budget.max_cost_usd:,.2f}"
+        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, report)
 
 
 def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    help = ("fewer epochs or examples or a smaller model take less",)
+    help = ("lower `train.epochs`, use fewer rows or take a smaller model",)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
 
 
@@ -42,25 +45,26 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
                 continue
             seconds = plan.seconds - stage.seconds + other.seconds
             if seconds <= share * plan.seconds:
-                return (f"{' and '.join(pins(other.layout))} takes {seconds / 3600:.1f} hours: {other.family}",)
+                return (f"set {_quoted(pins(other.layout))}: {other.family} takes {duration(seconds)}",)
     return ()
 
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
     if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
-        found = f"its licence is {licence}" if licence else "its licence is not known to the catalog"
+        found = f"its license is {licence}" if licence else "the catalog does not know its license"
         _broken(loaded, ("model", "name"), found, "licences", report)
     if policy.max_usd is not None and plan.cost_usd is None:
-        _broken(loaded, ("hardware",), "what it costs is unknown, see budget.price_per_gpu_hour", "max_usd", report)
+        _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
-        _broken(loaded, ("hardware",), f"the plan costs ${plan.cost_usd:,.2f}", "max_usd", report)
+        costs = f"the plan costs ${plan.cost_usd:,.2f}, the limit is ${policy.max_usd:,.2f}"
+        _broken(loaded, ("hardware",), costs, "max_usd", report)
 
 
 def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:
-    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit is here"))
-    help = ("keep to the limit, or ask whoever owns the policy",)
-    report.add(Diagnostic("E0404", f"the policy's `{limit}` is broken: {found}", labels, help))
+    labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit"))
+    help = ("change the recipe to meet the limit, or ask the owner of the policy",)
+    report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
@@ -73,13 +77,15 @@ def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
     mesh = stage.layout.mesh
     groups = (("tensor", mesh.tensor), ("context", mesh.context), ("expert", mesh.expert))
-    used = [f"{name}_parallel = {ranks}" for name, ranks in groups if ranks > 1]
+    used = [f"`train.{name}_parallel = {ranks}`" for name, ranks in groups if ranks > 1]
     pinned = next((key for key, _ in groups if loaded.is_set("train", f"{key}_parallel")), None)
     place = loaded.place("train", f"{pinned}_parallel") if pinned else loaded.place("hardware")
-    label = Label(place, f"stage {stage.stage.name} needs {' and '.join(used)}")
-    note = "resuming is not supported by transformers 5.23 for models that are split at load, and bundles must resume"
-    free = (f"leave train.{pinned}_parallel to be decided",) if pinned else ()
-    return Diagnostic("E0410", "this plan cannot be built yet", (label,), (*free, *_instead(stage)), (note,))
+    label = Label(place, f"stage {stage.stage.name} uses {' and '.join(used)}")
+    note = "bundles must resume, and transformers 5.23 cannot resume a model that is split at load (NOT-008)"
+    free = (f"remove `train.{pinned}_parallel`",) if pinned else ()
+    return Diagnostic(
+        "E0410", "model parallelism can be planned but not built yet", (label,), (*free, *_instead(stage)), (note,)
+    )
 
 
 def _instead(stage: StagePlan) -> list[str]:
@@ -88,8 +94,12 @@ def _instead(stage: StagePlan) -> list[str]:
     best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
     found = []
     if best is not None:
-        found.append(f"{' and '.join(pins(best.layout))} fits and can be built: {best.family}")
-    return [*found, "`recipec plan` shows this plan with all its figures"]
+        found.append(f"set {_quoted(pins(best.layout))}: {best.family} fits and can be built")
+    return [*found, "run `recipec plan` for the figures of the plan"]
+
+
+def _quoted(lines: list[str]) -> str:
+    return " and ".join(f"`{line}`" for line in lines)
 
 
 def pins(layout: Layout) -> list[str]:

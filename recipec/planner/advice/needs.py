@@ -1,4 +1,4 @@
-"""What a stage asks of the machine around its GPUs: CPU memory, cores for the data loader, disk, and its links."""
+"""What a stage needs of the node around its GPUs: host memory, cores for the data loader, disk, and its links."""
 
 from __future__ import annotations
 
@@ -44,5 +44,6 @@ def _with_merged(storage: Storage, merged: int) -> Storage:
 def _on_cpu(chosen: Candidate, per_node: int) -> HostMemory:
     """The CPU is the device: its memory holds the training itself."""
     peak, ranks = chosen.memory.peak_reserved_bytes, min(chosen.layout.mesh.world_size, per_node)
-    because = f"{ranks} x {PROCESS_BYTES / GIB:.0f} GiB of process and {peak / GIB:.1f} GiB of training"
+    processes = f"{ranks} process{'es' * (ranks != 1)}"
+    because = f"{processes} with {PROCESS_BYTES / GIB:.0f} GiB each, and {peak / GIB:.1f} GiB each for training"
     return HostMemory(ranks * (PROCESS_BYTES + peak), PROCESS_BYTES + peak, because)

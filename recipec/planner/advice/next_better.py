@@ -37,7 +37,7 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
-    what = "nothing in CPU memory" if same else name
+    what = "nothing in host memory" if same else name
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):

@@ -17,6 +17,7 @@ from recipec.planner.search.candidates import (
     best,
     by_preference,
     candidates,
+    card_gib,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context, work_of
@@ -57,28 +58,55 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     peak = candidate.memory.peak_device_bytes
     if not candidate.fits:
         allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
-        over = f"{allocated:,.1f} GiB allocated, {missing:,.1f} over"
+        over = f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
         return Rejected(candidate.title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if candidate.adaptation != chosen.adaptation:
-        measures = "parts wait in CPU memory" if not candidate.layout.on_device else "layers are shared between ranks"
-        why = measures if candidate.adaptation in before else f"the rules prefer {chosen.adaptation}"
+        why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
         reason = f"fits, {ratio:.1f}x the time per example; {why}"
     elif ratio > 1.05:
-        reason = f"fits, {ratio:.1f}x slower"
+        reason = f"fits, {ratio:.1f}x the time"
     elif ratio < 1 / (1 + TIE):
-        why = "with more of it in CPU memory" if candidate.layout.can_be_built else "and cannot be built yet"
+        why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
-        reason = "fits, not faster by more than the estimate can tell, and less simple"
+        reason = f"fits; times within {TIE:.0%} count as equal, and {chosen.layout.strategy} is simpler"
     return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
+
+
+def _measures(candidate: Candidate) -> str:
+    """What a layout takes that one of another adaptation does without."""
+    return "only with data in host memory" if not candidate.layout.on_device else "only with model parallelism"
+
+
+def preferred_but_passed_over(found: Fit, gpu_memory_gib: float, noun: str) -> str:
+    """Why the adaptations that the rules put before the chosen one were not taken; empty where there are none."""
+    assert found.chosen is not None
+    groups: dict[str, list[Candidate]] = {}
+    for candidate in found.tried:
+        groups.setdefault(candidate.adaptation, []).append(candidate)
+    before = list(groups)[: list(groups).index(found.chosen.adaptation)]
+    obstacles = [_obstacle(_closest(groups[name]), gpu_memory_gib, noun) for name in before]
+    stage = found.chosen.stage
+    obstacles += [f"{adaptation_name(stage, bad.layout)} is not supported ({bad.row.id})" for bad in found.ruled_out]
+    return f"{'; '.join(obstacles)}, so {found.chosen.adaptation} is used" if obstacles else ""
+
+
+def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
+    """What stands against the nearest layout of an adaptation."""
+    if candidate.fits:
+        return f"{candidate.adaptation} fits {_measures(candidate)}"
+    if candidate.over_bytes <= 0:
+        return f"{candidate.adaptation} {candidate.obstacle}"
+    needed = card_gib(candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
+    return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu_memory_gib:.1f} GiB"
 
 
 def activations_kept(
     context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds, seconds: float
 ) -> list[Rejected]:
-    """The same without recomputation, where nothing but rule PREC-004 asks for it and it is faster."""
+    """The same without gradient checkpointing, where only rule PREC-004 requires it and it is faster without."""
     required, layout = ledger.decisions["checkpointing_required"], chosen.layout
     if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
         return []
@@ -86,15 +114,19 @@ def activations_kept(
     (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
     if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
         return []
-    reason = f"fits, {1 / ratio:.1f}x faster; PREC-004 recomputes: train.activation_checkpointing = false keeps them"
+    faster = f"fits, {1 / ratio:.1f}x faster, but gradient checkpointing is required (PREC-004)"
+    reason = f"{faster}; set `train.activation_checkpointing = false` to use it"
     peak = found.memory.peak_device_bytes
-    return [Rejected(f"{found.title}, activations kept", found.layout, reason, peak, seconds * ratio)]
+    return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]
 
 
 def ruled_out(stage: str, refusal: Refusal) -> Rejected:
     """An adaptation that the rules would rather have, of which no layout is known to work here."""
     return Rejected(
-        adaptation_name(stage, refusal.layout), refusal.layout, f"{refusal.row.id}: {refusal.row.title}", None
+        adaptation_name(stage, refusal.layout),
+        refusal.layout,
+        f"not supported: {refusal.row.title} ({refusal.row.id})",
+        None,
     )
 
 
@@ -102,27 +134,27 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
-    label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:g} GiB")
+    label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:.1f} GiB")
     groups: dict[str, list[Candidate]] = {}
     for candidate in found.tried:
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
     help = tuple(ways_out(context, others, loaded)) or (
-        "no single change of the recipe fits: take a smaller model and more GPUs",
+        "no single change is enough; use a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
 
 
 def known_to_fail(loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Diagnostic:
     """Every layout that the recipe allows is known to fail; what fails without offload is said of layouts without."""
-    label = Label(loaded.place("train"), "the values fixed here leave no combination that runs")
+    label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
         return _nothing_left(loaded, label)
     refusals = [refusal for refusal in bad if refusal.combination.offload == "none"] or bad
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
     labels = _culprits(loaded, refusals) or (label,)
-    help = tuple(f"{row.id}: {row.instead}" for row in rows)
+    help = tuple(f"{row.instead} ({row.id})" for row in rows)
     return Diagnostic("E0405", rows[0].title, labels, help, tuple(f"{row.why} ({row.citation})" for row in rows))
 
 
@@ -133,7 +165,7 @@ def _culprits(loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> tuple[Label,
         for key, names in _DECIDES.items()
         if loaded.is_set(*key.split(".")) and any(refusal.mended_by(*names) for refusal in refusals)
     ]
-    return tuple(Label(loaded.place(*key.split(".")), "leaves no combination that runs") for key in found)
+    return tuple(Label(loaded.place(*key.split(".")), "part of the combination") for key in found)
 
 
 _DECIDES = {  # recipe key -> what it decides of a combination
@@ -157,9 +189,9 @@ def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
     keys = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
     keys += ("tensor_parallel", "context_parallel", "expert_parallel")
     fixed = [key for key in keys if loaded.is_set("train", key)]
-    labels = tuple(Label(loaded.place("train", key), "fixed here") for key in fixed) or (label,)
-    names = " or ".join(f"train.{key}" for key in fixed or ("strategy",))
+    labels = tuple(Label(loaded.place("train", key), "set in the recipe") for key in fixed) or (label,)
+    names = " or ".join(f"`train.{key}`" for key in fixed or ("strategy",))
     alone = loaded.is_set("train", "offload") and (loaded.recipe.hardware.gpus_per_node or 1) == 1
-    cause = "only ZeRO offloads states, from two GPUs on" if alone else "parallel sizes must divide the GPUs"
-    help = (f"let recipec decide {names}; {cause}",)
-    return Diagnostic("E0405", "no arrangement of the GPUs is left", labels, help)
+    cause = "CPU offload needs ZeRO and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
+    help = (f"remove {names}; {cause}",)
+    return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help)

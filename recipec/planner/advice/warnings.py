@@ -14,8 +14,8 @@ from recipec.rules.goal import NO_ALIGNMENT
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
-FEW_STEPS = 20  # our decision: a warmup of 3 to 10 % of fewer steps is one step or two
-WANTED_TOKENS = 10**12  # rule book 001, Step 1 (Full Pre-training: 1T+ tokens)
+FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
+WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
 TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
 
 
@@ -39,8 +39,8 @@ def _no_pairs(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     aligned = any(METHODS[stage.stage.name].alignment for stage in plan.stages)
     if task not in aligns or aligned or loaded.recipe.alignment.method == NO_ALIGNMENT:
         return
-    label = Label(loaded.place("goal", "task"), "without pairs this is supervised fine-tuning only")
-    help = ('give pairs as data.preferences, or say task = "instruct" or alignment.method = "none"',)
+    label = Label(loaded.place("goal", "task"), "only supervised fine-tuning runs")
+    help = ('set `data.preferences`, or `goal.task = "instruct"`, or `alignment.method = "none"`',)
     report.add(Diagnostic("W0507", f"task `{task}` without preference pairs", (label,), help))
 
 
@@ -49,10 +49,10 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         return
     section = _section(loaded, stage)
     rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
-    steps = counted(stage.steps, "step")
-    label = Label(loaded.place("data", section), f"{rows:,} rows in batches of {batch} for {stage.stage.name}: {steps}")
-    help = ("more rows or epochs, or a smaller train.global_batch_size, give more steps",)
-    note = f"under {FEW_STEPS} steps, warmup and decay of the learning rate are a few jumps"
+    found = f"{counted(rows, 'row')} and a global batch of {batch} give {counted(stage.steps, 'step')}"
+    label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
+    help = ("use more rows, raise `train.epochs` or lower `train.global_batch_size`",)
+    note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
 
@@ -62,9 +62,12 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
         return
     section = _section(loaded, stage)
     values = " and ".join(f"{id} = {stage.decisions[id].value:,}" for id in assumed)
-    label = Label(loaded.place("data", section), f"cannot be looked at from here: {values} for {stage.stage.name}")
-    help = (f"state {' and '.join(f'data.{id}' for id in assumed)}",)
-    note = "steps, schedule, time and cost follow from these numbers"
+    label = Label(
+        loaded.place("data", section),
+        f"not read at compile time, so recipec assumes {values} in stage {stage.stage.name}",
+    )
+    help = (f"set {' and '.join(f'`data.{id}`' for id in assumed)}",)
+    note = "steps, schedule, time and cost depend on these numbers"
     report.add(Diagnostic("W0509", "the size of the data is assumed", (label,), help, (note,)))
 
 
@@ -79,8 +82,8 @@ def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
             path = decision.key.split(".")
             own = ("train", stage.stage.name, *path[1:])
             place = loaded.place(*(own if loaded.is_set(*own) else path))
-            title = f"`{path[-1]}` is outside the range of its rule"
-            notes = (f"`recipec explain {decision.rule}` has the reasons",)
+            title = f"`{decision.key}` is outside the accepted range"
+            notes = (f"`recipec explain {decision.rule}` gives the reasons",)
             report.add(Diagnostic("W0501", title, (Label(place, decision.dissent),), notes=notes))
 
 
@@ -92,62 +95,65 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
         return
     own = ("train", stage.stage.name, "global_batch_size")
     place = loaded.place(*own) if loaded.is_set(*own) else loaded.place("train", "global_batch_size")
-    ranks = f"{layout.mesh.data_parallel} ranks with {layout.micro_batch} each"
-    title = f"{stage.stage.name} runs with a global batch of {layout.global_batch}"
-    help = (f"a multiple of {layout.mesh.data_parallel * layout.micro_batch} is met exactly",)
-    report.add(Diagnostic("W0510", title, (Label(place, f"cannot be met by {ranks}"),), help))
+    ranks, sequences = counted(layout.mesh.data_parallel, "rank"), counted(layout.micro_batch, "sequence")
+    title = f"stage {stage.stage.name} runs with a global batch of {layout.global_batch}"
+    multiple = layout.mesh.data_parallel * layout.micro_batch
+    help = (f"set `train.global_batch_size` to a multiple of {multiple}",)
+    report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {sequences}"),), help))
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
     if used < gpus:
-        label = Label(loaded.place("hardware", "gpus_per_node"), f"{stage.stage.name} uses {used}")
+        noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
+        label = Label(loaded.place("hardware", "gpus_per_node"), f"stage {stage.stage.name} uses {counted(used, noun)}")
         decisions, layout = stage.decisions, stage.layout
         fixed = layout.micro_batch if decisions["micro_batch_size"].origin == "recipe" else 1
         starved = decisions["global_batch_size"].value // fixed < gpus
-        cure = (
-            f"raise train.global_batch_size{' or lower train.micro_batch_size' * (fixed > 1)}"
-            if starved
-            else "`recipec plan` shows why no layout on all of them won"
+        raised = (
+            f"raise `train.global_batch_size`{', lower `train.micro_batch_size`' * (fixed > 1)}, or use fewer {noun}s"
         )
-        noun, idle = device(decisions["gpu_is_cpu"].value), gpus - used
+        fewer = f"use fewer {noun}s; no layout that fits on more of them is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        report.add(Diagnostic("W0503", title, (label,), (f"{cure}, or ask for fewer {noun}s",)))
+        report.add(Diagnostic("W0503", title, (label,), (raised if starved else fewer,)))
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     stated_gib, host = loaded.recipe.hardware.host_memory_gib, stage.needs.host
     if stated_gib is None or stage.decisions["gpu_is_cpu"].value or host.needed_bytes <= stated_gib * GIB:
         return
-    needed = f"{stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
+    needed = f"stage {stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
     label = Label(loaded.place("hardware", "host_memory_gib"), needed)
-    help = ("a strategy that loads the weights once per node (fsdp, zero3), no offload, or fewer GPUs need less",)
-    report.add(Diagnostic("W0505", "the node may have too little CPU memory", (label,), help, (host.because,)))
+    help = ("use a strategy that loads the weights once per node (`fsdp`, `zero3`), no offload, or fewer GPUs",)
+    report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
     for row in advised_against(stage.layout, stage.decisions, model.architecture):
         label = Label(loaded.place("train"), row.why)
-        report.add(Diagnostic("W0504", row.title, (label,), (f"instead: {row.instead}",), (row.citation,)))
+        report.add(Diagnostic("W0504", row.title, (label,), (row.instead,), (row.citation,)))
 
 
 def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    """Report W0506 where random weights see fewer tokens than rule book 001 asks for."""
+    """Report W0506 where random weights see fewer tokens than rule book 001 wants."""
     tokens = stage.steps * stage.layout.global_batch * stage.decisions["max_length"].value
     if not METHODS[stage.stage.name].random_weights or tokens >= WANTED_TOKENS:
         return
     params = stage.decisions["params"].value
     labels = (
-        Label(loaded.place("goal", "task"), "from random weights"),
+        Label(loaded.place("goal", "task"), "training starts from random weights"),
         Label(loaded.place("data", "train"), f"{_count(tokens)} tokens, {tokens / params:.2g} per parameter"),
     )
     base = _base_model(stage.decisions["model"].value, params)
-    help = (f'continue a trained model: task = "continue-pretrain" with model.name = "{base}"',)
+    help = (f'train a pretrained model further: set `goal.task = "continue-pretrain"` and `model.name = "{base}"`',)
     optimal = (
-        f"Hoffmann et al. 2022 (arXiv 2203.15556): {TOKENS_PER_PARAMETER} tokens per parameter make the best use of "
-        f"compute, {_count(TOKENS_PER_PARAMETER * params)} for this model"
+        f"{TOKENS_PER_PARAMETER} tokens per parameter, {_count(TOKENS_PER_PARAMETER * params)} for the model, make the "
+        "best use of computation (Hoffmann et al., arXiv 2203.15556, 2022)"
     )
-    notes = ("rule book 001: full pretraining takes 1T tokens or more, and only when no suitable base model exists",)
+    notes = (
+        "pretraining takes 1T tokens or more and is for cases without a suitable base model "
+        "(docs/rule-books/001.md, Step 1)",
+    )
     title = f"pretraining on {_count(tokens)} tokens, fewer than 1T"
     report.add(Diagnostic("W0506", title, labels, help, (*notes, optimal)))
 

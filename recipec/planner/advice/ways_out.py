@@ -30,7 +30,7 @@ def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) 
         for change, changed in kind(context):
             chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
             if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
-                found.append(f"{change}: {_summary(chosen)}")
+                found.append(f"{_fix(change)}: {_summary(chosen)}")
                 break
         if len(found) == SHOWN:
             break
@@ -47,6 +47,17 @@ def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Co
     return next((changed for name, changed in kind(other) if name == change), other)
 
 
+_SECTIONS = {"gpus_per_node": "hardware", "nodes": "hardware", "gpu": "hardware", "max_length": "data"}
+
+
+def _fix(change: str) -> str:
+    """What to do for a change: "set `hardware.nodes = 2`", "remove `train.strategy`"."""
+    removed = change.startswith("without ")
+    parts = change.removeprefix("without ").split(" and ")
+    keys = [f"{_SECTIONS[part.split()[0]]}.{part}" if part.split()[0] in _SECTIONS else part for part in parts]
+    return f"{'remove' if removed else 'set'} {' and '.join(f'`{key}`' for key in keys)}"
+
+
 def _summary(chosen: Candidate) -> str:
-    host = f" and {chosen.host_bytes / GIB:.0f} GiB of CPU memory" if not chosen.layout.on_device else ""
-    return f"{chosen.title} fits with {chosen.memory.peak_allocated_bytes / GIB:.1f} GiB allocated per device{host}"
+    host = f" and {chosen.host_bytes / GIB:.0f} GiB of host memory per node" if not chosen.layout.on_device else ""
+    return f"{chosen.title} then fits in {chosen.memory.peak_device_bytes / GIB:.1f} GiB per GPU{host}"

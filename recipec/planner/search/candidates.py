@@ -32,7 +32,7 @@ class Bounds:
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
-    host_bytes: int | None  # CPU memory of a node; None: not stated, checked against what common nodes have
+    host_bytes: int | None  # host memory of a node; None: not stated, checked against what common nodes have
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -75,9 +75,9 @@ class Candidate:
     memory: MemoryEstimate
     time: TimeEstimate | None
     over_bytes: int
-    host_bytes: int  # CPU memory of a node
+    host_bytes: int  # host memory of a node
     obstacle: str = ""  # why it cannot run although the device memory would do
-    crowds_host: bool = False  # it may need more CPU memory than the recipe says that a node has
+    crowds_host: bool = False  # it may need more host memory than the recipe says that a node has
 
     @property
     def fits(self) -> bool:
@@ -95,7 +95,7 @@ class Candidate:
     def title(self) -> str:
         """The family, and whether its activations wait on the host."""
         joined = "and" if self.layout.offload != "none" else "with"
-        return self.family + f" {joined} activations in CPU memory" * self.layout.activation_offload
+        return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
 
 
 def family_of(stage: str, layout: Layout) -> str:
@@ -167,11 +167,13 @@ def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, boun
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
-    """Why the CPU memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
+    """Why the host memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
     if needed_bytes <= (MOST_HOST_BYTES if host_bytes is None else host_bytes):
         return ""
-    needed = f"needs {needed_bytes / GIB:,.0f} GiB of CPU memory per node"
-    return f"{needed}, it has {host_bytes / GIB:,.0f}" if host_bytes is not None else f"{needed}: state host_memory_gib"
+    needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node"
+    if host_bytes is None:
+        return f"{needed}; state `hardware.host_memory_gib`"
+    return f"{needed}, and a node has {host_bytes / GIB:,.0f} GiB"
 
 
 def _with_largest_batch(
@@ -206,7 +208,7 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the node's CPU memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the node's host memory if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
     feasible = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     if not feasible:

@@ -48,7 +48,7 @@ class Context:
         for fact in (*self.facts.decisions.values(), *self.data.decisions.values(), *self.goals):
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
-        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}"
+        place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
         return ledger
@@ -159,10 +159,11 @@ def _lora(ledger: Ledger) -> None:
 
 
 def _reference(ledger: Ledger, context: Context) -> None:
+    start = context.stage.starts_from
     from_stage = Decision(
         "starts_from_adapter",
-        context.stage.starts_from is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
-        f"starts from {context.stage.starts_from or 'the model'}",
+        start is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
+        f"the stage starts from {f'the result of {start}' if start else 'the model of the recipe'}",
         inputs=("stages", "adaptation"),
         origin="planner",
     )
@@ -183,14 +184,14 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
         Decision(
             "max_steps",
             wish.value if wish else -1,
-            f"set in {wish.where}" if wish else "the epochs decide",
+            f"set in {wish.where}" if wish else "the number of epochs decides",
             origin="recipe" if wish else "planner",
-            watch="epoch: reaches the planned number",
+            watch="epoch: reaches `train.epochs`, unless training stops early",
             key="train.max_steps",
             where=wish.where if wish else "",
         )
     )
-    reason = f"{total_steps:,} optimizer steps"
+    reason = "`train.max_steps` is set" if wish else "the training rows of all epochs, divided by the global batch"
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)

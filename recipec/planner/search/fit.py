@@ -73,7 +73,7 @@ def _all(found: list[tuple[Ledger, list[Candidate]]]) -> list[Candidate]:
 
 
 def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
-    """The best with no more than `effort`; where there is one, what waits in CPU memory may still be clearly faster."""
+    """The best with no more than `effort`; where there is one, layouts that use host memory may be clearly faster."""
     fitting = [candidate for candidate in group if candidate.fits and _effort(candidate.layout) <= effort]
     if not fitting:
         return None
@@ -82,8 +82,8 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
 
 
 def _effort(layout: Layout) -> int:
-    """Another adaptation comes before spreading layers over ranks or holding activations in CPU memory, one of these
-    before both, and all that before holding states in CPU memory."""
+    """Another adaptation comes before spreading layers over ranks or holding activations in host memory, one of these
+    before both, and all that before holding states in host memory."""
     if layout.offload != "none":
         return STATES_ON_HOST
     return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload

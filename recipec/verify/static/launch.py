@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from recipec.axes import STRATEGIES
-from recipec.verify.bundle import Bundle, Stage
+from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
 
 SCRIPT = "launch/local.sh"
@@ -109,12 +108,12 @@ def _problems_on(bundle: Bundle, node: int) -> Iterator[str]:
             )
 
 
-def _nodes(stage: Stage) -> int:
+def _nodes(stage: BundleStage) -> int:
     return -(-stage.choice["world_size"] // stage.decisions["gpus_per_node"])
 
 
-def _differences(bundle: Bundle, stage: Stage, node: int, start: Start) -> Iterator[str]:
-    row = STRATEGIES[stage.choice["strategy"]]
+def _differences(bundle: Bundle, stage: BundleStage, node: int, start: Start) -> Iterator[str]:
+    row = stage.spreads
     program = "accelerate" if row.distributed else "python"
     if start.program != program:
         yield f"it is started by {start.program}, planned: {program}"
@@ -124,9 +123,9 @@ def _differences(bundle: Bundle, stage: Stage, node: int, start: Start) -> Itera
     yield from _device_problems(stage, start)
 
 
-def _option_problems(stage: Stage, node: int, start: Start) -> Iterator[str]:
+def _option_problems(stage: BundleStage, node: int, start: Start) -> Iterator[str]:
     planned = {"num_machines": _nodes(stage), "machine_rank": node, "num_processes": stage.choice["world_size"]}
-    if STRATEGIES[stage.choice["strategy"]].groups:
+    if stage.spreads.groups:
         mesh = stage.choice["mesh"]
         planned |= {f"parallelism_config_dp_{name}_size": mesh[name] for name in ("shard", "replicate")}
     for name, value in planned.items():
@@ -134,7 +133,7 @@ def _option_problems(stage: Stage, node: int, start: Start) -> Iterator[str]:
             yield f"--{name} is {start.options.get(name)}, planned: {value}"
 
 
-def _config_problems(bundle: Bundle, stage: Stage, start: Start) -> Iterator[str]:
+def _config_problems(bundle: Bundle, stage: BundleStage, start: Start) -> Iterator[str]:
     """The configuration of another stage could be for other numbers."""
     import yaml
 
@@ -153,10 +152,10 @@ def _config_problems(bundle: Bundle, stage: Stage, start: Start) -> Iterator[str
         yield f"--deepspeed_config_file is {passed or 'not given'}, {name} names {named or 'none'}"
 
 
-def _device_problems(stage: Stage, start: Start) -> Iterator[str]:
+def _device_problems(stage: BundleStage, start: Start) -> Iterator[str]:
     """One process must see one GPU: of more, the trainer would make one wrapped model."""
     needed = -(-stage.choice["world_size"] // _nodes(stage))
-    alone = not STRATEGIES[stage.choice["strategy"]].distributed
+    alone = not stage.spreads.distributed
     if alone and stage.decisions["gpu"] != "cpu" and len(start.devices) != 1:
         yield f"it sees {len(start.devices) or 'all'} devices, planned: 1"
     elif start.devices and len(start.devices) < needed:

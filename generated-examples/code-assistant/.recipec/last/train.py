@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b28cadcf618252f9-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "7609650e137d395c-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 
@@ -43,8 +43,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,  # 8 needs 63.0 GiB of the device's 79.14
-        gradient_accumulation_steps=4,  # 32 sequences = 8 x 4 x 1
+        # the largest that fits and divides the rank's share of the global batch; predicted peak 63.0 of 79.1 GiB GPU
+        # memory
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=4,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=8,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
@@ -62,7 +64,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=4096,
         packing=False,
         completion_only_loss=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -23,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "1b7f1c64bfddfcfa-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e03e7d261763fd22-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -42,8 +42,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=8,  # 8 needs 35.4 GiB of the device's 79.1
-        gradient_accumulation_steps=1,  # 64 sequences = 8 x 1 x 8
+        # the rank's share of the global batch fits at once; predicted peak 35.4 of 79.1 GiB GPU memory
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=8,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
@@ -63,7 +64,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         assistant_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "ae7f736ce16c4eff-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "417ebb22dba661bd-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.3
 
@@ -44,8 +44,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=17,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=4,  # 4 needs 17.9 GiB of the device's 23.64
-        gradient_accumulation_steps=8,  # 32 sequences = 4 x 8 x 1
+        # the largest that fits and divides the rank's share of the global batch; predicted peak 17.9 of 23.6 GiB GPU
+        # memory
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=4,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
@@ -63,7 +65,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -23,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "a4e62c7fc1dedc42-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a8feac7a356236d1-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 
@@ -42,8 +42,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,  # 16 needs 22.0 GiB of the device's 23.64
-        gradient_accumulation_steps=1,  # 64 sequences = 16 x 1 x 4
+        # the rank's share of the global batch fits at once; predicted peak 22.0 of 23.6 GiB GPU memory
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 4 data-parallel ranks
         per_device_eval_batch_size=16,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
@@ -61,7 +62,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         completion_only_loss=True,
-        train_sampling_strategy="group_by_length",  # little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.1 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "9f333ad602f31e7d-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "874bea8e4bfdd5e2-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 51.9
 
@@ -43,8 +43,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,  # 16 needs 59.4 GiB of the device's 79.14
-        gradient_accumulation_steps=1,  # 32 sequences = 16 x 1 x 2
+        # the rank's share of the global batch fits at once; predicted peak 59.4 of 79.1 GiB GPU memory
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 2 data-parallel ranks
         per_device_eval_batch_size=16,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",
@@ -64,7 +65,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         beta=0.1,
         loss_type=["sigmoid"],
         disable_dropout=True,
-        train_sampling_strategy="random",  # DPOTrainer hands 0 lengths to its sampler
+        train_sampling_strategy="random",  # DPOTrainer cannot group pairs by length
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

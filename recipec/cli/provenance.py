@@ -1,0 +1,200 @@
+"""From a line or a key of a bundle to the decisions behind it, as JSON models; and how two plans differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recipec.bundle.merge import lines_of
+from recipec.bundle.source_map import Origin, ids_at
+from recipec.bundle.state import read_text
+from recipec.cli.inputs import Bundle, files_on_disk, open_bundle
+from recipec.cli.output import Failure
+from recipec.units import counted
+
+SCHEMA_VERSION = 1
+
+Document = dict[str, Any]
+
+
+_ESTIMATES = ("prediction", "alternatives", "model_runners_up")  # shown as tables elsewhere
+
+
+def decisions_of(plan: Document) -> dict[str, Document]:
+    """Full id ("sft.learning_rate", as the source map writes it) -> decision."""
+    return {
+        f"{stage['name']}.{decision['id']}": decision for stage in plan["stages"] for decision in stage["decisions"]
+    }
+
+
+def changed_decisions(one: Document, other: Document) -> list[Document]:
+    """The decisions with another value, or in one plan only: `a` and `b` have both values and reasons."""
+    a, b = decisions_of(one), decisions_of(other)
+    rows = [(id, a.get(id), b.get(id)) for id in dict.fromkeys([*a, *b])]
+    changed = [row for row in rows if _value(row[1]) != _value(row[2]) and not row[0].endswith(_ESTIMATES)]
+    return [{"id": id, "a": _side(old), "b": _side(new)} for id, old, new in changed]
+
+
+def _value(decision: Document | None) -> Any:
+    """What is compared; 1 and True and 1.0 are different, an absent decision differs from a null one."""
+    return None if decision is None else (repr(decision["value"]),)
+
+
+def _side(decision: Document | None) -> Document | None:
+    return decision and {name: decision[name] for name in ("value", "because", "origin", "where")}
+
+
+def reason(id: str, decisions: Mapping[str, Document]) -> Document:
+    """The decision `id` with its inputs, recursively, under `from`."""
+    return _grown(id, decisions, {id})
+
+
+def reasons(ids: Iterable[str], decisions: Mapping[str, Document]) -> list[Document]:
+    """The trees of several decisions; what one has shown, the next ones leave out."""
+    known = [id for id in dict.fromkeys(ids) if id in decisions]
+    seen = set(known)
+    return [_grown(id, decisions, seen) for id in known]
+
+
+def _grown(id: str, decisions: Mapping[str, Document], seen: set[str]) -> Document:
+    """Direct inputs are claimed before theirs, so that each decision stands as near to the top as it can."""
+    stage = id.partition(".")[0]
+    inputs = (f"{stage}.{name}" for name in decisions[id]["inputs"])
+    fresh = [other for other in dict.fromkeys(inputs) if other in decisions and other not in seen]
+    seen.update(fresh)
+    return decisions[id] | {"id": id, "from": [_grown(other, decisions, seen) for other in fresh]}
+
+
+def explain_line(out: Path, path: str, line: int) -> Document:
+    """The JSON model; `kind` is decided, fixed (text of the template) or yours (a line that the user added)."""
+    bundle = open_bundle(out)
+    origin = ids_at(out, path, line)
+    if origin is None:
+        raise _no_such_line(bundle, path)
+    placed_by = _of_every_line(bundle, path)
+    own = [id for id in origin.ids if id not in placed_by]
+    decisions = decisions_of(bundle.plan)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "file": path,
+        "line": line,
+        "text": origin.text,
+        "kind": _kind(origin, own),
+        "edited": origin.edited,
+        "built": None if origin.line is None else {"line": origin.line, "text": _built_text(bundle, path, origin.line)},
+        "decisions": reasons(own or origin.ids, decisions),
+        "file_decided_by": _values(placed_by, decisions),
+    }
+
+
+def _kind(origin: Origin, own: list[str]) -> str:
+    if origin.line is None:
+        return "yours"
+    return "decided" if own else "fixed"
+
+
+def _of_every_line(bundle: Bundle, path: str) -> list[str]:
+    """The decisions that put the whole file there: those that every one of its lines names."""
+    lines = bundle.lines.get(path, {})
+    if not lines or len(lines) < len(bundle.built[path].splitlines()):
+        return []
+    first, *others = lines.values()
+    return [id for id in first if all(id in ids for ids in others)]
+
+
+def _built_text(bundle: Bundle, path: str, line: int) -> str:
+    return bundle.built[path].split("\n")[line - 1]
+
+
+def _values(ids: list[str], decisions: Mapping[str, Document]) -> list[Document]:
+    return [{"id": id, "value": decisions[id]["value"]} for id in ids if id in decisions]
+
+
+def _no_such_line(bundle: Bundle, path: str) -> Failure:
+    text = read_text(bundle.out / path) if path in bundle.built else None
+    if text is not None:
+        return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
+    gone = "is no longer there" if path in bundle.built else "is not a file that recipec built"
+    return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")
+
+
+Lines = Mapping[str, Mapping[int, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A plan, and for each line of its files the decisions behind it."""
+
+    plan: Document
+    lines: Lines
+
+    @classmethod
+    def in_bundle(cls, bundle: Bundle) -> Emitted:
+        """The lines as they are numbered now, after the user's edits; lines that were taken out are gone."""
+        texts = files_on_disk(bundle)
+        now = {path: _moved(bundle.lines.get(path, {}), bundle.built[path], text) for path, text in texts.items()}
+        return cls(bundle.plan, now)
+
+
+def explain_key(key: str, emitted: Emitted) -> Document:
+    """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
+    decisions = decisions_of(emitted.plan)
+    found = [id for id, decision in decisions.items() if key in _names(id, decision["key"])]
+    if not found:
+        raise _unknown(key, decisions)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "key": key,
+        "decisions": [_decision(id, decisions, emitted.lines) for id in found],
+    }
+
+
+def _names(id: str, key: str) -> set[str]:
+    """What a decision answers to: sft.learning_rate, learning_rate, train.learning_rate, train.sft.learning_rate."""
+    stage, _, name = id.partition(".")
+    section, _, rest = key.partition(".")
+    return {id, name, *((key, rest.split(".")[-1], f"{section}.{stage}.{rest}") if key else ())}
+
+
+def _decision(id: str, decisions: Mapping[str, Document], lines: Lines) -> Document:
+    stage, _, name = id.partition(".")
+    mates = ((other, decision) for other, decision in decisions.items() if other.startswith(f"{stage}."))
+    leads_to = [other for other, decision in mates if name in decision["inputs"]]
+    return reason(id, decisions) | {"leads_to": leads_to, "lines": _reached(id, lines)}
+
+
+def _reached(id: str, lines: Lines) -> list[Document]:
+    """The lines that a decision marks, runs of them together."""
+    runs: list[Document] = []
+    for path, marks in lines.items():
+        for line in sorted(line for line, ids in marks.items() if id in ids):
+            if runs and runs[-1]["file"] == path and runs[-1]["last"] == line - 1:
+                runs[-1]["last"] = line
+            else:
+                runs.append({"file": path, "first": line, "last": line})
+    return runs
+
+
+def _moved(marks: Mapping[int, tuple[str, ...]], built: str, now: str) -> dict[int, tuple[str, ...]]:
+    """The marks on the lines where they are now; a changed line keeps its marks, as in `source_map.ids_at`."""
+    from difflib import SequenceMatcher
+
+    if built == now:
+        return dict(marks)
+    matcher = SequenceMatcher(None, lines_of(built), lines_of(now), autojunk=False)
+    kept = [(a, b, end_a - a) for _, a, end_a, b, end_b in matcher.get_opcodes() if end_a - a == end_b - b]
+    shifts = ((before + i, after + i) for before, after, size in kept for i in range(1, size + 1))
+    return {after: marks[before] for before, after in shifts if before in marks}
+
+
+def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:
+    from difflib import get_close_matches
+
+    names = sorted({name for id, decision in decisions.items() for name in _names(id, decision["key"])})
+    near = get_close_matches(key, names, n=3)
+    help = (
+        f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else "`recipec plan --json` has them all"
+    )
+    return Failure(f"no decision is called `{key}`", help)

@@ -1,0 +1,69 @@
+"""Rows of the rule books that the planner keeps to, from `seed-rows.md`: small recipes, and what their plans take."""
+
+from __future__ import annotations
+
+import pytest
+from compiling import BASES, compiled, with_key
+from test_seed_rows import PLANNER
+
+LONG = {"data.max_length": 32_768, "data.tokens_per_example": 30_000}
+FOUR_SMALL = {"hardware": {"gpu": "rtx-4090", "gpus_per_node": 4, "host_memory_gib": 256}}
+ROWS = {  # row -> base, keys, and what the layout must be
+    "003 Distributed training: 1 GPU": ("lora-single", {}, {"strategy": ("single",)}),
+    "003 Distributed training: 2-8 GPUs, model fits 1 GPU: DDP": ("lora-ddp", {}, {"strategy": ("ddp",)}),
+    "003 Distributed training: model won't fit 1 GPU: FSDP": ("full-fsdp", {}, {"strategy": ("fsdp",)}),
+    "003 Distributed training: DeepSpeed Stage 2 for memory pressure": (
+        "full-fsdp",
+        {"train.optimizer": "adamw-8bit"},
+        {"strategy": ("zero1", "zero2", "zero3")},
+    ),
+    "003 Distributed training: or DeepSpeed ZeRO-3 with CPU offload": (
+        "zero3-offload",
+        {**FOUR_SMALL, "train": {"adaptation": "full"}},
+        {"strategy": ("zero1", "zero2", "zero3"), "offload": ("cpu",)},
+    ),
+    "002 Step 2: offload_optimizer and offload_param off": ("full-fsdp", {}, {"offload": ("none",)}),
+    "004 Golden Rules: start with DDP, scale to FSDP or DeepSpeed": (
+        "lora-single",
+        {"hardware.gpus_per_node": 4},
+        {"strategy": ("ddp",)},
+    ),
+    "004 Anti-Patterns: DDP for large models": ("full-fsdp", {"hardware.gpus_per_node": 4}, {"strategy": ("fsdp",)}),
+    "000 Gradient Checkpointing, where the model is small": ("cpu", {}, {"checkpointing": (False,)}),
+    "004 Anti-Patterns: no gradient checkpointing on long sequences": (
+        "lora-single",
+        {**LONG, "model.name": "Qwen/Qwen3-4B", "hardware.gpu": "rtx-4090"},
+        {"checkpointing": (True,)},
+    ),
+}
+
+
+def layout(tmp_path, base: str, keys: dict):
+    recipe = BASES[base]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert found.plan, [str(finding) for finding in found.diagnostics]
+    return found.plan.stages[0].layout
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_plan_keeps_to_the_row(tmp_path, row):
+    base, keys, expected = ROWS[row]
+    found = layout(tmp_path, base, keys)
+    assert all(getattr(found, name) in values for name, values in expected.items()), found
+
+
+def test_every_planned_row_is_in_the_table():
+    assert ROWS.keys() <= {row for row, *_ in PLANNER}
+
+
+def test_gradient_accumulation_makes_the_global_batch_of_what_fits(tmp_path):
+    found = layout(tmp_path, "qlora", {"train.global_batch_size": 64})
+    assert found.micro_batch * found.accumulation * found.mesh.data_parallel == 64
+    assert found.accumulation > 1
+
+
+def test_gpus_without_a_share_of_a_small_batch_stay_idle(tmp_path):
+    found = layout(tmp_path, "lora-single", {"hardware.gpus_per_node": 8, "train.global_batch_size": 4})
+    assert found.mesh.world_size == 4
