@@ -13,6 +13,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from benchmarks.mutants.known import run_known
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
             _try_package(sandbox, package, share, asked.seed, asked.again)
     finally:
         sandbox.close()
-    text = "\n".join(report({package: _existing(package) for package in NEIGHBORS})) + "\n"
+    text = "\n".join(report({package: _existing(ROOT, package) for package in NEIGHBORS})) + "\n"
     print(text, end="")
     SUMMARY.write_text(text, encoding="utf-8")
     return 0
@@ -58,10 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _existing(package: str) -> dict[str, Mutant]:
+def _existing(root: Path, package: str) -> dict[str, Mutant]:
     """All mutants of a package, by id."""
-    paths = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py"))
-    return {mutant.id: mutant for path in paths for mutant in mutants(ROOT, path)}
+    paths = sorted(path.relative_to(root).as_posix() for path in (root / package).rglob("*.py"))
+    return {mutant.id: mutant for path in paths for mutant in mutants(root, path)}
 
 
 def _drawn(found: Mapping[str, Mutant], count: int | None, seed: int) -> list[Mutant]:
@@ -72,7 +73,7 @@ def _drawn(found: Mapping[str, Mutant], count: int | None, seed: int) -> list[Mu
 
 def _try_package(sandbox: Sandbox, package: str, count: int | None, seed: int, again: bool) -> None:
     known = read()
-    drawn = _drawn(_existing(package), count, seed)
+    drawn = _drawn(_existing(sandbox.folder, package), count, seed)
     todo = [mutant for mutant in drawn if mutant.id not in known or (again and not known[mutant.id]["killed_by"])]
     if not todo:
         return
@@ -88,7 +89,7 @@ def _try_package(sandbox: Sandbox, package: str, count: int | None, seed: int, a
 def _tried(sandbox: Sandbox, package: str, todo: list[Mutant], suite: Suite) -> Iterator[dict[str, Any]]:
     for mutant in todo:
         tests = suite.for_mutant(mutant)
-        text = mutant.applied((ROOT / mutant.path).read_bytes())
+        text = mutant.applied((sandbox.folder / mutant.path).read_bytes())
         killed_by, seconds = sandbox.killer(mutant.path, text, tests, suite.limit(tests))
         place = {"id": mutant.id, "package": package, "path": mutant.path, "line": mutant.line}
         change = {"scope": mutant.scope, "before": mutant.before, "after": mutant.after}

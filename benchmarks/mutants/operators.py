@@ -11,8 +11,11 @@ from pathlib import Path
 
 # Arguments that hold sentences for people, not behavior.
 TEXTS = frozenset(
-    "because source watch title description page means summary learns full_name pros cons result recognized "
-    "packs_because groups_because adaptations_because preferred_because not_on_cpu help label note doc".split()
+    (
+        *("because", "source", "watch", "title", "description", "page", "means", "summary", "learns", "full_name"),
+        *("pros", "cons", "result", "recognized", "label", "note", "help", "not_on_cpu"),
+        *("packs_because", "groups_because", "adaptations_because", "preferred_because"),
+    )
 )
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),

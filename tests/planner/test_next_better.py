@@ -63,6 +63,14 @@ def test_nothing_is_above_full_fine_tuning_or_a_wish(tmp_path: Path) -> None:
     assert stage(tmp_path, recipe("Qwen/Qwen3-8B", 24, adaptation="lora")).next_better is None
 
 
+def test_what_fits_already_is_not_said_to_take_more(tmp_path: Path) -> None:
+    """QLoRA comes first where memory does, though LoRA fits on the same GPU."""
+    tables = recipe("Qwen/Qwen3-8B", 80)
+    first = stage(tmp_path, with_key(tables, "goal.priority", "memory"))
+    assert first.layout.adaptation == "qlora" and stage(tmp_path, tables).layout.adaptation == "lora"
+    assert first.next_better is None
+
+
 def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:
     tables = recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full")
     assert stage(tmp_path, tables).layout.offload == "cpu"
