@@ -252,6 +252,11 @@ class _Finder(ast.NodeVisitor):
 
     visit_List = visit_Tuple
 
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.visit(node.value)
+        if not isinstance(node.slice, ast.Tuple):  # tuple[str, ...] is a type
+            self.visit(node.slice)
+
     def visit_Set(self, node: ast.Set) -> None:
         if len(node.elts) > 1:
             self.note(node, ast.Set(node.elts[:-1]))

@@ -40,12 +40,18 @@ class _Reporting(ast.NodeTransformer):
             for field in ("body", "orelse", "finalbody"):
                 block = getattr(inner, field, None)
                 if isinstance(block, list):
-                    setattr(inner, field, [new for old in block for new in (self._report(old), old)])
+                    text = block[:1] if field == "body" and _docstring(inner) else []
+                    rest = [new for old in block[len(text) :] for new in (self._report(old), old)]
+                    setattr(inner, field, text + rest)
         return node
 
     def _report(self, node: ast.stmt) -> ast.Expr:
         call = ast.Call(ast.Name("__reached__", ast.Load()), [ast.Constant(f"{self.path}:{node.lineno}")], [])
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node))
+
+
+def _docstring(node: ast.AST) -> str | None:
+    return ast.get_docstring(node) if isinstance(node, ast.FunctionDef | ast.ClassDef) else None
 
 
 def _source_to_code(self: SourceFileLoader, data: Any, path: Any, **more: Any) -> CodeType:

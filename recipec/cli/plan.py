@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import BASES, METHODS, STRATEGIES, adaptation_of
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
@@ -113,11 +113,12 @@ def _row(label: str, text: str) -> str:
 
 
 def _trained(choice: Document, values: Document) -> str:
-    if choice["adaptation"] == "full":
-        what = "all weights"
-    else:
-        name = "QLoRA, 4-bit base" if choice["quantization"] == "nf4" else "LoRA"
-        what = f"{name}, rank {value_text(values.get('lora_rank'))} on {value_text(values.get('lora_targets'))}"
+    row = adaptation_of(choice["adaptation"], choice["quantization"])
+    what = row.summary
+    if not row.trains_all:
+        base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
+        rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
+        what = f"{row.title}{base}, rank {rank} on {targets}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, Strategy
+from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Combination:
     @property
     def deepspeed(self) -> bool:
         """Whether DeepSpeed runs it."""
-        return self.strategy.engine == "deepspeed"
+        return self.strategy.engine == DEEPSPEED
 
     @property
     def adapts_linear(self) -> bool:
@@ -58,7 +59,7 @@ class Combination:
     @property
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
-        return self.strategy.engine == "fsdp"
+        return self.strategy.engine == TORCH_FSDP
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # the benchmarks are no part of the package
+sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
 from benchmarks.mutants.known import Known, known_mutants
+from benchmarks.mutants.sandbox import ROOT
 
 
 @pytest.mark.parametrize("known", known_mutants(), ids=lambda known: known.mistake)
