@@ -232,7 +232,8 @@ class _Finder(ast.NodeVisitor):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in CALLS:
             self.note(node, ast.Call(ast.Name(CALLS[name]), node.args, [] if name == "sorted" else node.keywords))
-        if len(node.args) > 1 and not any(isinstance(value, ast.Starred) for value in node.args[:2]):
+        pair = node.args[:2]
+        if len(pair) == 2 and not any(isinstance(part, ast.Starred) for part in pair) and not all(map(_text, pair)):
             self.note(node, ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords))
         if name == "replace" and len(node.keywords) > 1:
             for place in range(len(node.keywords)):

@@ -34,7 +34,7 @@ def report(existing: Mapping[str, Mapping[str, Mutant]]) -> Iterator[str]:
     yield "# Mutants: which mistakes no test notices"
     yield ""
     yield "Written by `python -m benchmarks.mutants`. A mutant is the package with one small mistake; the tests of the"
-    yield "neighboring folders that reach it run on it, fastest first and 30 s of them at most, until one fails. The"
+    yield "neighboring folders that reach it run on it, fastest first and 15 s of them at most, until one fails. The"
     yield "compared files of `generated-examples` are not among them."
     yield ""
     yield "| package | mutants | tried | killed | survived | of these without consequence | score |"
