@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,8 @@ class Suite:
         statement = f"{mutant.path}:{mutant.statement}"
         if mutant.statement and statement not in self.imported:
             return self._by_seconds(id for id, test in self.tests.items() if statement in test["reaches"])
-        files = {mutant.path, *_importers(mutant.path)}
-        near = [id for id, test in self.tests.items() if files & {name.partition(":")[0] for name in test["reaches"]}]
+        users = {mutant.path, *_importers(mutant.path)}
+        near = [id for id, test in self.tests.items() if users & {id.partition("::")[0], *_files(test)}]
         return self._by_seconds(near or self.tests)
 
     def _by_seconds(self, ids: Iterable[str]) -> list[str]:
@@ -57,12 +58,20 @@ class Suite:
         return LIMIT_SECONDS + 20 * sum(self.tests[id]["seconds"] for id in tests)
 
 
-def _importers(path: str) -> set[str]:
-    """The files of recipec that import from that file."""
+def _files(test: dict[str, Any]) -> set[str]:
+    """The files of recipec that a test reaches."""
+    return {statement.partition(":")[0] for statement in test["reaches"]}
+
+
+@cache
+def _importers(path: str) -> frozenset[str]:
+    """The files of recipec and of its tests that import from that file, or from a package that passes it on."""
     module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     line = re.compile(rf"^from {re.escape(module)} import|^\s*import {re.escape(module)}$", re.MULTILINE)
-    every = (ROOT / "recipec").rglob("*.py")
-    return {file.relative_to(ROOT).as_posix() for file in every if line.search(file.read_text(encoding="utf-8"))}
+    every = (file for folder in ("recipec", "tests") for file in (ROOT / folder).rglob("*.py"))
+    found = {file.relative_to(ROOT).as_posix() for file in every if line.search(file.read_text(encoding="utf-8"))}
+    packages = {file for file in found if file.endswith("__init__.py") and path.startswith(str(Path(file).parent))}
+    return frozenset(found.union(*(_importers(package) for package in packages - {path})))
 
 
 class Sandbox:
