@@ -117,12 +117,13 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
     if "messages" in rows.column_names:
-        rows = rows.map(every_answer, batched=True, remove_columns=rows.column_names)
+        rows = answers_of_chat(rows)
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    report[name] = {"read": len(raw), "answers": len(rows)}
+    report[name] |= {"empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
     return full.select(sorted(first.values()))
 
 
@@ -160,8 +161,12 @@ def from_chat(row: dict) -> dict:
     return {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in turns]}
 
 
-def every_answer(batch: dict[str, list]) -> dict[str, list]:
+def answers_of_chat(rows: Dataset) -> Dataset:
     """One row per answer of the assistant, with the conversation before it as the prompt."""
+    return rows.map(every_answer, batched=True, remove_columns=rows.column_names)
+
+
+def every_answer(batch: dict[str, list]) -> dict[str, list]:
     turns = [(m[:i], m[i : i + 1]) for m in batch["messages"] for i in range(len(m)) if m[i]["role"] == "assistant"]
     return {"prompt": [before for before, _ in turns], "completion": [answer for _, answer in turns]}
 

@@ -7,8 +7,9 @@ knows its name. Every field is required: a row that lacks one does not construct
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 from recipec.axes.sections import COMMON_SECTION
 
@@ -52,8 +53,10 @@ class Own:
     id: str  # of its rule, never reused: "DPO-001"
     name: str  # of the decision: "beta"
     key: str  # in [alignment]: "beta"
+    argument: str  # of the trainer's configuration, which takes it: "beta"
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
+    formula: str  # of recipec/rules/preference.py, which decides it from the data; "" where `value` is the answer
     value: float | str
     because: str
     source: str
@@ -61,6 +64,7 @@ class Own:
     above: float | None  # the schema's bounds: above < value <= most; None for a name
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
+    changes: Mapping[float | str, Mapping[str, Any]]  # value -> fields of the method's row that it changes
     watch: str
     page: str  # what `recipec explain ID` says
 
@@ -87,6 +91,7 @@ class Method:
     means: str  # what `task`, or `alignment.method`, means by it, for editors and `recipec init`
     section: str  # of [data] that holds its rows; data.train is read where the recipe has no such section
     formats: tuple[str, ...]  # names of recipec.axes.row_formats, the usual one first
+    kinds: tuple[str, ...]  # names of its KINDS that the trainer reads; rows of other kinds are unrolled
     after: tuple[str, ...]  # methods that run before it where data.train holds rows for them
     # what runs
     module: str  # that trainer and configuration are imported from: "trl"
@@ -104,8 +109,10 @@ class Method:
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # blocks | examples | never
     packs_because: str
-    groups_lengths: bool  # rows of similar length make a batch
-    groups_because: str
+    least_micro_batch: int  # examples; more than one where the loss compares the examples of a micro batch
+    least_micro_batch_because: str  # "" where one is enough
+    sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential
+    sampling_because: str
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
     keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
     accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps
@@ -127,6 +134,13 @@ class Method:
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
     proof: tuple[str, ...]  # checks of recipec/verify/learn_checks.py
+
+    def under(self, values: Mapping[str, Any]) -> Method:
+        """The row with these values of its own hyperparameters, by their names; other names are passed over."""
+        changed: dict[str, Any] = {}
+        for own in self.own:
+            changed |= own.changes.get(values.get(own.name, own.value), {})
+        return replace(self, **changed) if changed else self
 
     @property
     def sequences_per_example(self) -> int:

@@ -29,20 +29,42 @@ class Kind:
     taught: tuple[str, ...]  # those of them that hold what is learned
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
     masked: bool  # the chat template says which tokens of a row are learned
+    flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
+    shares_prompts: bool  # rows often have the same prompt, so that a split keeps those together
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
 KINDS = {
     row.name: row
     for row in (
-        Kind(name="text", columns=("text",), taught=("text",), scored="", masked=False, template="text"),
-        Kind(name="chat", columns=("messages",), taught=("messages",), scored="", masked=True, template="chat"),
+        Kind(
+            name="text",
+            columns=("text",),
+            taught=("text",),
+            scored="",
+            masked=False,
+            flag="",
+            shares_prompts=False,
+            template="text",
+        ),
+        Kind(
+            name="chat",
+            columns=("messages",),
+            taught=("messages",),
+            scored="",
+            masked=True,
+            flag="",
+            shares_prompts=False,
+            template="chat",
+        ),
         Kind(
             name="completion",
             columns=("prompt", "completion"),
             taught=("completion",),
             scored="completion",
             masked=False,
+            flag="",
+            shares_prompts=False,
             template="completion",
         ),
         Kind(
@@ -51,6 +73,8 @@ KINDS = {
             taught=("chosen", "rejected"),
             scored="chosen",
             masked=False,
+            flag="",
+            shares_prompts=False,
             template="pairs",
         ),
     )
@@ -65,6 +89,7 @@ class RowFormat:
     means: str  # for editors
     kind: str  # what preparation makes of it
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
+    answers: int  # in every row; 0 where rows differ
     roles: tuple[Role, ...]
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
@@ -95,6 +120,7 @@ PREFERENCE = RowFormat(
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
     unrolled="",
+    answers=2,
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
@@ -113,6 +139,7 @@ CHAT = RowFormat(
     means="lists of messages with roles",
     kind="chat",
     unrolled="completion",
+    answers=0,
     roles=(
         Role(
             name="messages",
@@ -135,6 +162,7 @@ INSTRUCTION = RowFormat(
     means="an instruction, perhaps an input, and the output",
     kind="completion",
     unrolled="",
+    answers=1,
     roles=(
         Role(name="instruction", aliases=("instruction",), required=True, holds=_TEXTS, becomes="prompt"),
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
@@ -153,6 +181,7 @@ PROMPT_COMPLETION = RowFormat(
     means="a prompt and its completion",
     kind="completion",
     unrolled="",
+    answers=1,
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
         Role(
@@ -176,6 +205,7 @@ TEXT = RowFormat(
     means="raw text",
     kind="text",
     unrolled="",
+    answers=1,
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
     splits=True,
     loss_on="all",

@@ -98,8 +98,9 @@ class StageJob:
 
     @property
     def unrolls(self) -> bool:
-        """Whether every answer of a conversation becomes a row of its own, since no mask tells them apart."""
-        return bool(self.format.unrolled) and self.value("loss_on") != self.format.loss_on
+        """Whether every answer becomes a row of its own: the trainer reads no others, or no mask tells them apart."""
+        apart = self.format.kind not in self.method.kinds or self.value("loss_on") != self.format.loss_on
+        return bool(self.format.unrolled) and apart
 
     @property
     def kind(self) -> Kind:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+from recipec.axes import KINDS, Kind
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_model, from_hub, has_template_file
 from recipec.facts.model import is_path
@@ -50,6 +52,7 @@ def _names(job: Job) -> dict[str, Any]:
         **_splitting(job),
         **_converting(stages),
         **_selecting(stages),
+        "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         **_rows(stages),
     }
 
@@ -71,17 +74,23 @@ def _reading(job: Job) -> dict[str, Any]:
 
 def _splitting(job: Job) -> dict[str, Any]:
     """How evaluation and test rows are set aside."""
-    split = job.loaded.recipe.data.split
-    column = (split and (split.time or split.group or split.stratify)) or None
+    split, column = job.loaded.recipe.data.split, _split_column(job)
+    shared = any(stage.kind.shares_prompts for stage in job.stages)
     return {
         "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
         "splits_test": any(stage.value("test_fraction") for stage in job.stages),
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
-        "splits_at_random": column is None,
+        "splits_by_prompt": column is None and shared,
+        "splits_at_random": column is None and not shared,
         "split_column": column,
     }
+
+
+def _split_column(job: Job) -> str | None:
+    split = job.loaded.recipe.data.split
+    return (split and (split.time or split.group or split.stratify)) or None
 
 
 def _converting(stages: list[StageJob]) -> dict[str, Any]:
@@ -91,8 +100,17 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "converters": [_converter(of_format[name]) for name in dict.fromkeys(stage.format.name for stage in stages)],
         "converters_by_format": Raw("{" + ", ".join(named) + "}"),
-        "unrolls": stages[0].because(any(stage.unrolls for stage in stages), "loss_on"),
+        "unrolled": [
+            _unrolled(KINDS[kind], stages) for kind in dict.fromkeys(s.format.kind for s in stages if s.unrolls)
+        ],
     }
+
+
+def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
+    """answers_of_KIND: one row for each answer."""
+    names = {"split_column": _split_column(stages[0].job)}
+    text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
+    return SimpleNamespace(column=kind.taught[0], function=Raw(f"answers_of_{kind.name}"), text=text)
 
 
 def _converter(stage: StageJob) -> Raw:
@@ -112,7 +130,10 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
     """What the converted rows hold, and how they are counted."""
     kinds = [stage.kind for stage in stages]
     columns = {column for kind in kinds for column in kind.columns}
+    flagged = next((kind for kind in kinds if kind.flag), None)
     return {
+        "flag_column": flagged.flag if flagged else "",
+        "labeled_columns": [column for column in flagged.columns if column != flagged.flag] if flagged else [],
         "only_column": columns.pop() if len(columns) == 1 else "",
         "has_text": any(not stage.format.turns for stage in stages),
         "has_turns": any(stage.format.turns for stage in stages),
@@ -146,9 +167,8 @@ def _sources(job: Job) -> list[Any]:
 
 
 def _columns(job: Job) -> set[str]:
-    split = job.loaded.recipe.data.split
     columns = {column for stage in job.stages for column in stage.shape.columns.values()}
-    return columns | {column for column in (split and (split.time or split.group or split.stratify),) if column}
+    return columns | {column for column in (_split_column(job),) if column}
 
 
 def _stage(stage: StageJob) -> Call:
@@ -167,7 +187,14 @@ def _stage(stage: StageJob) -> Call:
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):
             args.append(stage.arg(fraction, fraction))
+    if _shuffles(stage):
+        args.append(stage.arg("shuffled", "sampling", True))
     return Call("Stage", args)
+
+
+def _shuffles(stage: StageJob) -> bool:
+    """Whether the rows are put into the random order here that the trainer then keeps."""
+    return bool(stage.value("sampling") == "sequential")
 
 
 def _source(source: Any) -> dict[str, Any]:

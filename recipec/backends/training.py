@@ -165,7 +165,7 @@ def _bundle_root(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = stage.value("sampling") == "random" and not stage.value("packing")
+    tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),

@@ -59,7 +59,8 @@ def _common_format(
     found = [next((format for format in formats if _fits(row, format, renamed)), None) for row in rows]
     for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
-            raise UnknownFormat(f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}")
+            seen = _no_flag(row, formats, renamed) or f"has the columns {_names(row)}: {_wanted(formats, renamed)}"
+            raise UnknownFormat(f"{place} {seen}")
         if format != found[0]:
             names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
             raise UnknownFormat(f"{names}: one source must have one format")
@@ -73,6 +74,18 @@ def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
         role.name in columns and (role.holds != FLAGS or isinstance(row[columns[role.name]], bool))
         for role in format.required
     )
+
+
+def _no_flag(row: Row, formats: list[RowFormat], renamed: Mapping[str, str]) -> str:
+    """What a row holds in place of true or false, where it has every column that a format needs; "" otherwise."""
+    for format in formats:
+        columns = _columns(row, format, renamed)
+        if all(role.name in columns for role in format.required):
+            names = (columns[role.name] for role in format.required if role.holds == FLAGS)
+            wrong = next((name for name in names if not isinstance(row[name], bool)), None)
+            if wrong is not None:
+                return f"holds {row[wrong]!r:.40} in `{wrong}`, where {format.name} rows hold true or false"
+    return ""
 
 
 def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ class Work:
     """
 
     objective: str = SFT.name  # a row of recipec.axes.METHODS
+    own: tuple[tuple[str, float | str], ...] = ()  # values of its own hyperparameters that change the row
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
     lora: LoraShape | None = None
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
@@ -60,8 +61,8 @@ class Work:
 
     @property
     def method(self) -> Method:
-        """The row of its objective."""
-        return METHODS[self.objective]
+        """The row of its objective, as its own hyperparameters have it."""
+        return METHODS[self.objective].under(dict(self.own))
 
     @property
     def code(self) -> str:

@@ -87,9 +87,9 @@ def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
 
 
 def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """Where the rows decide which method runs, the keys of [alignment] are those of that method."""
+    """Where the rows decide which method runs, the first that takes them, the keys of [alignment] are its own."""
     methods = methods_of(loaded.recipe.goal.task, loaded.recipe.alignment.method)
-    fitting = [row for row in methods if _held(row, data) in row.formats]
+    fitting = [row for row in methods if _held(row, data) in row.formats][:1]
     for key, value in (loaded.value("alignment") or {}).items() if fitting else ():
         if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in fitting):
             section = loaded.place("data", fitting[0].rows_in(data))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from recipec.axes import COMMON_SECTION, ROW_FORMATS, SECTIONS, formats_of, readers
+from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
+from recipec.facts.labels import label_facts
 from recipec.facts.sizes import sizes
 from recipec.facts.sources import places_of, samples_of
 from recipec.recipe import LoadedRecipe
@@ -32,7 +33,21 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     if samples is None or shape is None:
         return None
     facts = [*sizes(loaded, samples), known("data_format", shape.format, shape.evidence, origin="data")]
+    facts += label_facts(loaded, section, shape, samples, report)
     return DataFacts(shape, _columns(samples), {fact.id: fact for fact in facts})
+
+
+def read_by(facts: DataFacts, method: Method) -> DataFacts:
+    """The rows as the method's trainer reads them: where it reads single answers, every answer is a row."""
+    row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
+    if row.kind in method.kinds or not row.answers:
+        return facts
+    because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
+    decisions = {**facts.decisions, "examples": replace(rows, value=row.answers * rows.value, because=because)}
+    if KINDS[row.unrolled].flag:
+        wanted = f"one of the {row.answers} answers of every {row.name} row"
+        decisions["true_share"] = known("true_share", 1 / row.answers, wanted, origin="data")
+    return replace(facts, decisions=decisions)
 
 
 def _columns(samples: list[Sample]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import method_of
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule
 from recipec.rules.words import device
@@ -70,12 +71,13 @@ def _run_batch(ledger: Ledger, layout: Layout) -> None:
 
 def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int) -> Iterator[Ruled]:
     layout, world = chosen.layout, chosen.layout.mesh.world_size
-    fixed = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else 1
+    least = method_of(ledger.decisions).least_micro_batch
+    least = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else least
     hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
     noun = device(facts.decisions["gpu_is_cpu"].value)
     yield rules.strategy, rules.strategy(layout.strategy, peak), STRATEGY_INPUTS
     yield rules.offload, rules.offload(layout.offload, peak, hosted_gib), ("strategy", "gpu", "params")
-    answer = rules.world_size(world, facts.machines.gpus, target // fixed, noun)
+    answer = rules.world_size(world, facts.machines.gpus, target // least, noun)
     yield rules.world_size, answer, ("gpus", "global_batch_size")
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import ceil
 
 from recipec.axes import METHODS
-from recipec.diagnostics.model import Report
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import DataFacts
+from recipec.facts.data import DataFacts, read_by
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
@@ -83,11 +83,14 @@ def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
-    wishes = loaded.wishes(stage.name, last=stage is stages[-1])
-    return Context(stage, goals, facts, facts.data[METHODS[stage.name].rows_in(facts.data)], wishes)
+    wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+    if (too_small := _too_small(context, loaded)) is not None:
+        report.add(too_small)
+        return None
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
@@ -100,6 +103,24 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
         report.add(known_to_fail(loaded, [bad]))
         return None
     return plan
+
+
+def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
+    """A method that compares the examples of a micro batch cannot learn from a smaller one (E0401)."""
+    stage, wishes = context.stage.name, context.wishes
+    asked = {own.name: wishes[key].value for own in METHODS[stage].own if (key := f"alignment.{own.key}") in wishes}
+    row = METHODS[stage].under(asked)
+    for key in ("micro_batch_size", "global_batch_size"):
+        wish = wishes.get(f"train.{key}")
+        if wish is not None and wish.value < row.least_micro_batch:
+            table = ("train", stage) if loaded.is_set("train", stage, key) else ("train",)
+            labels = (
+                Label(loaded.place(*table, key), f"{stage} needs {row.least_micro_batch} or more"),
+                Label(loaded.place("data", row.rows_in(context.facts.data)), row.least_micro_batch_because),
+            )
+            help = (f"use {key} = {row.least_micro_batch} or more",)
+            return Diagnostic("E0401", f"`{'.'.join((*table, key))}` is too small for {row.title}", labels, help)
+    return None
 
 
 def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:

@@ -69,8 +69,6 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "assistant_only_loss": "",
     "completion_only_loss": "",
     "remove_unused_columns": "",
-    "beta": "alignment.beta",
-    "loss_type": "alignment.loss",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
     "chat_template_path": "data.template",
@@ -82,7 +80,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "fsdp_config": "train.strategy",
     "accelerator_config": "train.strategy",
     "ddp_find_unused_parameters": "",
-}
+} | {own.argument: f"alignment.{own.key}" for row in METHODS.values() for own in row.own}
 
 # Variables that the launcher sets for each process: a fixed value would make the ranks collide.
 LAUNCHER_VARIABLES = frozenset(

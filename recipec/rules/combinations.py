@@ -124,9 +124,9 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-014",
-        "packed preference pairs",
-        "DPOTrainer does not support packing and only warns about `padding_free`",
-        "TRL 1.16 trainer/dpo_config.py",
+        "packing with a trainer that takes every example whole",
+        "the trainer does not support packing and only warns about `padding_free`",
+        "TRL 1.16: of its configuration classes only SFTConfig has packing; trainer/dpo_config.py",
         "set `train.packing = false`",
         lambda f: f.packing and f.method.packs == "never",
     ),
@@ -203,8 +203,8 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-032",
-        "partial gradient checkpointing or activation offload with DPO",
-        "DPOTrainer resets gradient checkpointing when it computes the reference, so from the second step on every "
+        "partial gradient checkpointing or activation offload beside a reference",
+        "the trainer resets gradient checkpointing when it computes the reference, so from the second step on every "
         "layer is checkpointed on the GPU",
         "TRL 1.16 models/utils.py (disable_gradient_checkpointing; run)",
         "leave `train.recompute_every` and `train.activation_offload` out",

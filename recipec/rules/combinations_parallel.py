@@ -66,9 +66,9 @@ PARALLEL = (
     ),
     BadCombination(
         "BAD-025",
-        "context parallelism for preference pairs",
-        "DPOTrainer scores whole sequences and does not support ranks that hold a part of a sequence",
-        "TRL 1.16 trainer/dpo_trainer.py (no context parallel code)",
+        "context parallelism where whole sequences are compared",
+        "the trainer scores whole sequences and does not support ranks that hold a part of a sequence",
+        "TRL 1.16 trainer/dpo_trainer.py, kto_trainer.py (no context parallel code)",
         "lower `data.max_length`, or shard over more GPUs",
         lambda f: f.context > 1 and not f.method.single_pass,
     ),

@@ -54,6 +54,12 @@ class Rule:
     defaults: str = ""  # the field of a method's row that holds its answers
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the decisions that it is asked with."""
+        code = self.function.__code__
+        return code.co_varnames[: code.co_argcount]
+
+    @property
     def title(self) -> str:
         return (self.function.__doc__ or "").strip().splitlines()[0]
 

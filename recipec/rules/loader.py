@@ -96,9 +96,10 @@ def sampling(stage: str, packing: bool) -> Choice:
     evaluation loss does not.
 
     DPOTrainer cannot group by length. Its pairs come in random order, and the bundle tries the longest batch once
-    before step 1.
+    before step 1. A trainer that relates the rows of a batch to each other before training keeps the order of the file:
+    preparation shuffles the rows once, and every epoch has the same batches.
     """
     method = method_of(stage)
     if packing:
         return Choice("random", "packed sequences all have the same length")
-    return Choice("group_by_length" if method.groups_lengths else "random", method.groups_because)
+    return Choice(method.sampling, method.sampling_because)

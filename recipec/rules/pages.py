@@ -50,11 +50,9 @@ def explain_rule(id: str) -> str | None:
 
 def _rule_page(rule: Rule) -> str:
     title, _, body = cleandoc(rule.function.__doc__ or "").partition("\n")
-    code = rule.function.__code__
-    inputs = code.co_varnames[: code.co_argcount]
     lines = [
         f"- Sets: `{rule.decides}`",
-        f"- Depends on: {', '.join(f'`{name}`' for name in inputs) or 'nothing'}",
+        f"- Depends on: {', '.join(f'`{name}`' for name in rule.inputs) or 'nothing'}",
         f"- Override with: `{rule.key}`" if rule.key else "- Cannot be overridden",
         f"- Watch: {rule.watch}",
         f"- Sources: {rule.source}",

@@ -33,17 +33,53 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
 
 
+BALANCE = (1.0, 4 / 3)  # wanted over unwanted answers, weight times rows: arXiv 2402.01306, TRL 1.16 kto_trainer.py
+_MIDDLE = sum(BALANCE) / 2  # leaves room on both sides for the error of a sampled share
+_NOT_KNOWN = (
+    "how many answers are desirable is not known; where they are few or many, the trainer logs the range to use"
+)
+
+
+def _weight_of_unwanted(true_share: float | None) -> Choice:
+    """More than 1 where the unwanted answers are the rarer ones."""
+    if true_share is None:
+        return Choice(1.0, _NOT_KNOWN)
+    ratio = true_share / (1 - true_share)
+    if ratio <= BALANCE[1]:
+        return Choice(1.0, f"{true_share:.0%} of the answers are desirable, so the others are not the rarer ones")
+    accepts = ratio / BALANCE[1], ratio / BALANCE[0]
+    return Choice(float(f"{ratio / _MIDDLE:.2g}"), _balanced(true_share), accepts)
+
+
+def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Choice:
+    """What balances the two, given the weight of the unwanted ones."""
+    if true_share is None:
+        return Choice(1.0, _NOT_KNOWN)
+    ratio = true_share / (1 - true_share) / undesirable_weight
+    fits = BALANCE[0] <= ratio <= BALANCE[1]
+    accepts = BALANCE[0] / ratio, BALANCE[1] / ratio
+    return Choice(1.0 if fits else float(f"{_MIDDLE / ratio:.2g}"), _balanced(true_share), accepts)
+
+
+def _balanced(true_share: float) -> str:
+    return f"{true_share:.0%} of the answers are desirable; so weighted they count 1 to 4/3 times as much as the others"
+
+
+FORMULAS = {"weight of unwanted": _weight_of_unwanted, "weight of wanted": _weight_of_wanted}  # Own.formula
+
+
 def own_rules(stage: str) -> list[Rule]:
     """The rules of a method's own hyperparameters, in the order of its row."""
     return [_OWN[own.id] for own in METHODS[stage].own]
 
 
 def _own_rule(own: Own) -> Rule:
-    """A rule whose answer and page are a row's."""
+    """A rule whose answer, or the formula behind it, and whose page are a row's."""
 
-    def answer() -> Choice:
+    def default() -> Choice:
         return Choice(own.value, own.because, own.accepts)
 
+    answer = FORMULAS[own.formula] if own.formula else default
     answer.__doc__ = own.page
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 

@@ -35,16 +35,22 @@ def pairs(run: Run, inputs: Inputs) -> torch.Tensor:
 
 
 def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
-    """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both."""
-    mismatched = {name: tensor.clone() for name, tensor in inputs.items()}
-    policy_kl = run.scored(POLICY, run.model, mismatched).log_probs.sum(1)
+    """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both.
+
+    A loss without the KL, whose row has no such passes, scores no mismatched completions.
+    """
+    estimates_kl = any(part.model == POLICY for part in run.method.scorings)
+    mismatched = {name: tensor.clone() for name, tensor in inputs.items()} if estimates_kl else None
+    policy_kl = run.scored(POLICY, run.model, mismatched).log_probs.sum(1) if mismatched else None
     outputs = run.learned(inputs)
     run.sites.differentiated(outputs.log_probs)
     logps = outputs.log_probs.sum(1)
+    kl: torch.Tensor | float = 0.0
     with run.as_reference() as reference:
-        reference_kl = run.scored(REFERENCE, reference, mismatched).log_probs.sum(1)
+        if mismatched:
+            reference_kl = run.scored(REFERENCE, reference, mismatched).log_probs.sum(1)
+            kl = (policy_kl - reference_kl).mean().detach().clamp(min=0)
         reference_logps = run.scored(REFERENCE, reference, inputs).log_probs.sum(1)
-    kl = (policy_kl - reference_kl).mean().detach().clamp(min=0)
     ratios = logps - reference_logps
     return run.with_router_loss((1 - functional.sigmoid(BETA * (ratios - kl))).nanmean(), outputs)
 

@@ -126,3 +126,23 @@ def test_the_newest_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.Monkey
     }
     assert [len(found) for found in dates.values()] == [80, 10, 10]
     assert dates["train"][-1] < dates["eval"][0] <= dates["eval"][-1] < dates["test"][0]
+
+
+def test_every_answer_of_a_conversation_keeps_what_it_is_split_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Llama 3.1's template does not mark answers, so that each becomes a row."""
+    turns = ("user", "assistant", "user", "assistant")
+    said = [
+        [{"role": role, "content": f"{role} {place} of {n}"} for place, role in enumerate(turns)] for n in range(60)
+    ]
+    write(tmp_path / "chat.jsonl", [{"messages": messages, "user": n} for n, messages in enumerate(said)])
+    recipe = with_key(BASES["full-fsdp"], "model.name", "meta-llama/Llama-3.1-8B-Instruct")
+    emitted(tmp_path, with_key(recipe, "data.split", {"group": "user"}), monkeypatch).main()
+
+    users = {part: [row["user"] for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}
+    assert sum(map(len, users.values())) == 120
+    assert not set(users["train"]) & {*users["eval"], *users["test"]}
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
+    assert (report["answers"], report["empty"]) == (2 * report["read"], 0) == (120, 0)
+    assert len({*users["eval"]}) == len({*users["test"]}) == 6

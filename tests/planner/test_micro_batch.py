@@ -1,11 +1,15 @@
-"""The search for the micro batch looks at its two ends before it looks between them."""
+"""The search for the micro batch looks at its two ends before it looks between them, and keeps to a method's least."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
+from compiling import BASES, codes, compiled, good, with_key
 
+from recipec.axes import METHODS
 from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory
 from recipec.estimate.work import LoraShape, Work
@@ -30,3 +34,39 @@ def test_no_size_between_the_ends_takes_less_than_both(strategy, adaptation, che
         for size in sizes
     ]
     assert min(peaks[1:-1]) >= min(peaks[0], peaks[-1])
+
+
+@pytest.fixture
+def pairs_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DPO as if its loss compared the pairs of a micro batch."""
+    row = replace(METHODS["dpo"], least_micro_batch=4, least_micro_batch_because="pairs are compared")
+    monkeypatch.setitem(METHODS, "dpo", row)
+
+
+@pytest.mark.usefixtures("pairs_of_pairs")
+def test_no_rank_gets_less_than_the_method_can_learn_from(tmp_path: Path) -> None:
+    """Sixteen pairs keep four of eight GPUs busy; the micro batch divides what a GPU gets."""
+    recipe = with_key(with_key(BASES["dpo-full"], "hardware.gpus_per_node", 8), "train.global_batch_size", 16)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    (stage,) = found.plan.stages
+    assert stage.layout.mesh.world_size <= 4
+    assert stage.layout.micro_batch >= 4
+    assert "no sequence for the other" in stage.decisions["world_size"].because
+    assert "raise train.global_batch_size" in str(found.diagnostics)
+
+
+@pytest.mark.usefixtures("pairs_of_pairs")
+@pytest.mark.parametrize("key", ["train.micro_batch_size", "train.dpo.micro_batch_size", "train.global_batch_size"])
+def test_a_smaller_batch_is_refused_by_name(tmp_path: Path, key: str) -> None:
+    found = compiled(tmp_path, with_key(BASES["dpo-full"], key, 2))
+    assert codes(found) == ["E0401"]
+    assert found.diagnostics[0].title == f"`{key}` is too small for direct preference optimization"
+    assert [label.message for label in found.diagnostics[0].labels] == ["dpo needs 4 or more", "pairs are compared"]
+    assert good(tmp_path, with_key(BASES["dpo-full"], key, 4)).plan.stages[0].layout.micro_batch == 4
+
+
+def test_another_stage_may_have_a_smaller_batch(tmp_path: Path) -> None:
+    row = replace(METHODS["dpo"], least_micro_batch=2, least_micro_batch_because="pairs are compared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(METHODS, "dpo", row)
+        assert good(tmp_path, with_key(BASES["sft-dpo"], "train.sft.micro_batch_size", 1))

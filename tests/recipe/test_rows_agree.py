@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,18 @@ def test_a_method_names_rows_that_are_there(row) -> None:
 
 
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_a_trainer_reads_what_its_formats_become(row) -> None:
+    assert set(row.kinds) <= KINDS.keys()
+    for name in row.formats:
+        assert {ROW_FORMATS[name].kind, ROW_FORMATS[name].unrolled} & set(row.kinds)
+
+
+@pytest.mark.parametrize("row", ROW_FORMATS.values(), ids=ROW_FORMATS)
+def test_rows_with_several_answers_can_be_told_apart(row) -> None:
+    assert not row.unrolled or (row.unrolled in KINDS and row.answers != 1)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
 def test_a_method_says_why_it_does_without_an_adaptation(row) -> None:
     assert bool(row.adaptations_because) == (set(row.adaptations) != ADAPTATIONS.keys())
 
@@ -46,6 +59,24 @@ def test_a_reference_can_be_had_from_every_adaptation(row) -> None:
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
 def test_a_number_of_a_method_has_bounds_and_its_default_lies_within(row) -> None:
     assert all(own.allows(own.value) for own in row.own)
+
+
+@pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
+def test_what_a_value_changes_of_a_row_is_there(row) -> None:
+    for own in row.own:
+        for value, fields in own.changes.items():
+            assert own.allows(value)
+            changed = row.under({own.name: value})
+            assert {name: getattr(changed, name) for name in fields} == fields
+
+
+def test_a_row_is_as_the_values_of_its_own_hyperparameters_have_it() -> None:
+    (alone,) = METHODS["sft"].passes
+    beta, loss = METHODS["dpo"].own
+    row = replace(METHODS["dpo"], own=(beta, replace(loss, changes={"ipo": {"passes": (alone,), "packs": "examples"}})))
+    assert row.under({loss.name: "ipo", "learning_rate": 1e-6}).passes == (alone,)
+    assert row.under({loss.name: "hinge"}) is row.under({}) is row
+    assert replace(row, own=(beta, replace(row.own[1], value="ipo"))).under({}).single_pass
 
 
 @pytest.mark.parametrize("row", ROW_FORMATS.values(), ids=ROW_FORMATS)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from recipec.axes import METHODS
 from recipec.recipe.passed_on import DECIDED_ARGUMENTS
 from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
-CONFIGS = ("SFTConfig", "DPOConfig")
+CONFIGS = {row.config for row in METHODS.values()}
 
 
 def test_every_argument_of_the_examples_is_decided() -> None:

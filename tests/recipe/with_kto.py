@@ -18,6 +18,7 @@ WEIGHT = Own(
     id="KTO-002",
     name="desirable_weight",
     key="desirable_weight",
+    argument="desirable_weight",
     title="Desirable weight",
     description="The weight of good answers.",
     value=1.0,
@@ -27,6 +28,7 @@ WEIGHT = Own(
     above=0,
     most=100,
     values=None,
+    changes={},
     watch="rewards/chosen: rises",
     page="Decides the weight of good answers: 1.",
 )

@@ -7,6 +7,7 @@ from itertools import chain
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
+from recipec.estimate.work import Work
 from recipec.layout import Layout
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
 from recipec.planner.plan import NextBetter
@@ -73,15 +74,18 @@ def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] 
     dense = [layout for layout in plain if layout.recompute_every == every]
     allowed = [layout for layout in dense if not refused(layout, ledger.decisions, shape)]
     batch = ledger.decisions["global_batch_size"].value
-    split = [with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, layout, batch)]
+    split = [
+        with_batch(layout, size, batch) for layout in allowed for size in _micro_batches(context, work, layout, batch)
+    ]
     found = [(layout, step_memory(shape, layout, work)) for layout in split]
     return min(found, key=lambda pair: pair[1].peak_allocated_bytes, default=None)
 
 
-def _micro_batches(context: Context, layout: Layout, global_batch: int) -> tuple[int, ...]:
-    """One sequence at a time, or all at once, which keeps no gradients between micro steps."""
+def _micro_batches(context: Context, work: Work, layout: Layout, global_batch: int) -> tuple[int, ...]:
+    """As few sequences as the method can learn from, or all at once, which keeps no gradients between micro steps."""
     fixed = context.wishes.get("train.micro_batch_size")
-    return (fixed.value,) if fixed else (1, max(1, global_batch // layout.mesh.data_parallel))
+    least = work.method.least_micro_batch
+    return (fixed.value,) if fixed else (least, max(least, global_batch // layout.mesh.data_parallel))
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:

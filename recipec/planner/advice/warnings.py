@@ -8,6 +8,7 @@ from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.search.context import method_of
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.rules.goal import NO_ALIGNMENT
@@ -108,11 +109,11 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
         label = Label(loaded.place("hardware", "gpus_per_node"), f"stage {stage.stage.name} uses {counted(used, noun)}")
         decisions, layout = stage.decisions, stage.layout
-        fixed = layout.micro_batch if decisions["micro_batch_size"].origin == "recipe" else 1
-        starved = decisions["global_batch_size"].value // fixed < gpus
-        raised = (
-            f"raise `train.global_batch_size`{', lower `train.micro_batch_size`' * (fixed > 1)}, or use fewer {noun}s"
-        )
+        fixed = decisions["micro_batch_size"].origin == "recipe"
+        least = layout.micro_batch if fixed else method_of(decisions).least_micro_batch
+        starved = decisions["global_batch_size"].value // least < gpus
+        lower = ", lower `train.micro_batch_size`" * (fixed and least > 1)
+        raised = f"raise `train.global_batch_size`{lower}, or use fewer {noun}s"
         fewer = f"use fewer {noun}s; no layout that fits on more of them is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
         report.add(Diagnostic("W0503", title, (label,), (raised if starved else fewer,)))

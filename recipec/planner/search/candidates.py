@@ -38,6 +38,11 @@ class Bounds:
     link: Link  # between the devices
     typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
 
+    @property
+    def least_micro_batch(self) -> int:
+        """The smallest micro batch that the method can learn from."""
+        return self.typical.method.least_micro_batch
+
 
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
@@ -153,9 +158,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
-    """With its time; one row at a time needs no mask between rows, and is taken where that is faster."""
+    """With its time; one row at a time needs no mask between rows, and is taken where it can be and is faster."""
     several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
-    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None:
+    if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None or bounds.least_micro_batch > 1:
         return several
     layout = with_batch(candidate.layout, 1, bounds.global_batch)
     alone = replace(several, layout=layout, time=step_time(shape, layout, bounds.typical, gpu, bounds.link))
@@ -194,11 +199,12 @@ def _with_largest_batch(
 
 
 def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else the divisors of a rank's share of the global batch."""
+    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from."""
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
-    return [size for size in range(1, share + 1) if share % size == 0]
+    least = bounds.least_micro_batch
+    return [size for size in range(least, share + 1) if share % size == 0] or [least]
 
 
 def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:

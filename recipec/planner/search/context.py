@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from recipec.axes import ADAPTATIONS, METHODS, Adaptation
+from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.estimate.work import LoraShape, Work
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -64,7 +64,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger)
     for rule in preference.own_rules(context.stage.name):
-        ledger.decide(rule)
+        ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if METHODS[context.stage.name].has_reference:
         _reference(ledger, context)
     return ledger
@@ -202,6 +202,11 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
     ledger.decide(tracking.logging_steps, steps)
 
 
+def method_of(decisions: Mapping[str, Decision]) -> Method:
+    """The row of a settled stage, as its own hyperparameters have it."""
+    return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
+
+
 def work_of(ledger: Ledger) -> Work:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -211,6 +216,7 @@ def work_of(ledger: Ledger) -> Work:
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
     return Work(
         objective=value["stage"],
+        own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
         padded=not value["packing"],

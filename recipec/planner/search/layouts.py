@@ -22,7 +22,8 @@ def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
     """
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
-    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", 1)
+    least = METHODS[value["stage"]].under(value).least_micro_batch
+    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", least)
     found = meshes(Machines(value["nodes"], value["gpus_per_node"]), sequences, wishes)
     for (strategy, mesh), offload in product(found, _offloads(wishes)):
         if offload not in ("none", *strategy.offloads):

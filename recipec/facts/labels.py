@@ -1,0 +1,56 @@
+"""How many of the rows with a label are labeled true, from a bounded sample; both labels must occur."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from recipec.axes import ROW_FORMATS
+from recipec.dataset import DataShape, Sample
+from recipec.dataset.contents import FLAGS
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.fact import known
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+
+NOT_SEEN = "no label can be looked at when the recipe is compiled"
+
+
+def label_facts(
+    loaded: LoadedRecipe, section: str, shape: DataShape, samples: list[Sample], report: Report
+) -> Iterator[Decision]:
+    """Yield true_share for a format with labels. Reports E0304 where all rows have one label, W0511 a sample's."""
+    role = next((role for role in ROW_FORMATS[shape.format].roles if role.holds == FLAGS), None)
+    if role is None:
+        return
+    sources = getattr(loaded.recipe.data, section)
+    if len(samples) < len(sources):
+        yield known("true_share", None, NOT_SEEN, origin="default")
+        return
+    column, count = shape.columns[role.name], sum(len(sample.rows) for sample in samples)
+    share = _share(samples, column, [source.weight or 1.0 for source in sources])
+    if 0 < share < 1:
+        yield known("true_share", round(share, 3), f"the labels of {count:,} sampled rows", origin="data")
+        return
+    label, whole = str(share == 1).lower(), all(sample.total_rows == len(sample.rows) for sample in samples)
+    report.add(_one_kind(loaded, section, column, label, count, whole))
+    yield known("true_share", None, f"all {count:,} sampled rows are labeled {label}", origin="data")
+
+
+def _share(samples: Sequence[Sample], column: str, weights: Sequence[float]) -> float:
+    """Every source counts by its rows, as often as they are drawn."""
+    drawn = [weight * (sample.total_rows or 1) for sample, weight in zip(samples, weights, strict=True)]
+    shares = [sum(row[column] for row in sample.rows) / len(sample.rows) for sample in samples]
+    return sum(count * share for count, share in zip(drawn, shares, strict=True)) / sum(drawn)
+
+
+def _one_kind(loaded: LoadedRecipe, section: str, column: str, label: str, count: int, whole: bool) -> Diagnostic:
+    other = "false" if label == "true" else "true"
+    place = loaded.place("data", section)
+    if whole:
+        found = Label(place, f"`{column}` is {label} in all {count:,} rows")
+        help = (f"add rows whose `{column}` is {other}",)
+        return Diagnostic("E0304", f"every row of data.{section} is labeled {label}", (found,), help)
+    found = Label(place, f"`{column}` is {label} in the first {count:,} rows")
+    help = ("shuffle the file, so that its first rows show both labels",)
+    note = "prepare_data.py stops where all rows have one label; until then how many have each is not known"
+    return Diagnostic("W0511", f"the sample of data.{section} has one label only", (found,), help, (note,))
