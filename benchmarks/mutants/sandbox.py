@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,13 @@ def _importers(path: str) -> frozenset[str]:
     return frozenset(found.union(*(_importers(package) for package in packages - {path})))
 
 
+def _digest(paths: Iterable[Path], root: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(paths):
+        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
 class Sandbox:
     """The copy: one mutant at a time is written into it."""
 
@@ -88,31 +95,40 @@ class Sandbox:
         shutil.rmtree(self.folder)
 
     def suite(self, folders: Sequence[str]) -> Suite:
-        """Run the tests of the folders without a mutant; the answer is kept for as long as no file changes."""
-        kept = Path(tempfile.gettempdir()) / f"mutants-suite-{self._digest(folders)}.json"
-        if not kept.exists():
-            asked = [
-                "-p",
-                "benchmarks.mutants.reach",
-                "-m",
-                "not executes",
-                "-k",
-                "not on_stack",
-                *(f"tests/{name}" for name in folders),
-            ]
-            found = {"MUTANTS_ROOT": str(self.folder), "MUTANTS_REACH": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
-            self._pytest(asked, 3600, **found)
-        found = json.loads(kept.read_text(encoding="utf-8"))
-        good = {id for id, test in found["tests"].items() if test["passed"] and test["seconds"] < SLOW_SECONDS}
-        tests = {id: test for id, test in found["tests"].items() if id in good}
-        return Suite(tests, frozenset(found["imported"]), tuple(sorted(found["tests"].keys() - good)))
+        """The tests of the folders without a mutant; what a file reaches is kept until it or the code changes."""
+        paths = (path for name in folders for path in (self.folder / "tests" / name).glob("test_*.py"))
+        files = {path.relative_to(self.folder).as_posix(): self._kept(path) for path in sorted(paths)}
+        self._reach([file for file, kept in files.items() if not kept.exists()])
+        found = [json.loads(kept.read_text(encoding="utf-8")) for kept in files.values()]
+        tests = {id: test for part in found for id, test in part["tests"].items()}
+        good = {id: test for id, test in tests.items() if test["passed"] and test["seconds"] < SLOW_SECONDS}
+        imported = frozenset(statement for part in found for statement in part["imported"])
+        return Suite(good, imported, tuple(sorted(tests.keys() - good.keys())))
 
-    def _digest(self, folders: Sequence[str]) -> str:
-        found = hashlib.sha256(" ".join(folders).encode())
-        for path in sorted(path for name in COPIED for path in (self.folder / name).rglob("*") if path.is_file()):
-            if not {"__pycache__", "mutants"} & set(path.parts):
-                found.update(str(path.relative_to(self.folder)).encode() + path.read_bytes())
-        return found.hexdigest()[:16]
+    def _kept(self, test_file: Path) -> Path:
+        """Where the answer of a test file is: named by the file and all that it may read."""
+        return Path(tempfile.gettempdir()) / f"mutants-{self._code}-{_digest([test_file], self.folder)}.json"
+
+    @cached_property
+    def _code(self) -> str:
+        """The digest of all files but the tests' own and this command's."""
+        every = (path for name in COPIED for path in (self.folder / name).rglob("*") if path.is_file())
+        ours = {"__pycache__", "mutants", "results"}
+        return _digest((path for path in every if not (ours & {*path.parts} or path.match("test_*.py"))), self.folder)
+
+    def _reach(self, files: Sequence[str]) -> None:
+        """Run test files that are not known, and keep what each reaches."""
+        if not files:
+            return
+        answer = self.folder / "reach.json"
+        fast = ["-m", "not executes", "-k", "not on_stack"]
+        where = {"MUTANTS_ROOT": str(self.folder), "MUTANTS_REACH": str(answer), "PYTHONDONTWRITEBYTECODE": "1"}
+        self._pytest(["-p", "benchmarks.mutants.reach", *fast, *files], 3600, **where)
+        found = json.loads(answer.read_text(encoding="utf-8"))
+        for file in files:
+            tests = {id: test for id, test in found["tests"].items() if id.partition("::")[0] == file}
+            part = {"imported": found["imported"], "tests": tests}
+            self._kept(self.folder / file).write_text(json.dumps(part), encoding="utf-8")
 
     def killer(self, path: str, text: bytes, tests: Sequence[str], limit: float) -> tuple[str, float]:
         """The test that fails when the file holds the text ("" when none does), and the seconds that took."""
