@@ -11,8 +11,9 @@ import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
+from recipec.planner.advice.rejected import _closest
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import TIE
+from recipec.planner.search.candidates import TIE, Candidate
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
 
@@ -158,6 +159,22 @@ def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None
     assert kept.seconds is not None and "PREC-004" in kept.reason
     free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
     assert free.seconds <= kept.seconds * 1.25
+    asked = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", True))
+    assert all(other.layout.checkpointing for other in asked.rejected), "the recipe wants it"
+
+
+@pytest.mark.parametrize("base", ["lora-single", "full-fsdp", "sft-dpo", "pretrain"])
+def test_what_a_decision_was_made_from_was_decided(tmp_path: Path, base: str) -> None:
+    for plan in good(tmp_path, BASES[base]).plan.stages:
+        named = {name for decision in plan.decisions.values() for name in decision.inputs}
+        assert named <= plan.decisions.keys()
+
+
+def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memory(tmp_path: Path) -> None:
+    layout = stage(tmp_path, "lora-single").layout
+    host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")
+    gpu = Candidate("sft", layout, None, None, over_bytes=10, host_bytes=0)
+    assert _closest([host, gpu]) is gpu
 
 
 def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:

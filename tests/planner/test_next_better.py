@@ -71,6 +71,11 @@ def test_what_fits_already_is_not_said_to_take_more(tmp_path: Path) -> None:
     assert first.next_better is None
 
 
+def test_a_fixed_micro_batch_is_part_of_what_it_takes(tmp_path: Path) -> None:
+    free, fixed = (better(tmp_path, recipe("Qwen/Qwen3-8B", 48, **train)) for train in ({}, {"micro_batch_size": 8}))
+    assert fixed.family == free.family and fixed.needs_gib > free.needs_gib + 1
+
+
 def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:
     tables = recipe("Qwen/Qwen3-8B", 24, 4, adaptation="full")
     assert stage(tmp_path, tables).layout.offload == "cpu"
