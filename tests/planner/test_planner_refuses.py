@@ -11,7 +11,7 @@ from compiling import BASES, codes, compiled, good, with_key
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
 SCRATCH = BASES["pretrain"]
 GPUS4 = with_key(LORA, "hardware.gpus_per_node", 4)
-EXPERTS = with_key(with_key(LORA, "model.name", "Qwen/Qwen3-30B-A3B"), "hardware", {"gpu": "h200"})
+EXPERTS = with_key(with_key(LORA, "model.name", "Qwen/Qwen3-30B-A3B"), "train.adaptation", "lora")
 T4 = with_key(with_key(LORA, "model.name", "Qwen/Qwen2.5-0.5B"), "hardware.gpu", "t4")
 Keys = dict[str, Any]
 
@@ -29,7 +29,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "compiled ZeRO-3": (GPUS4, {"train": {"compile": True, "strategy": "zero3"}}, "E0405"),
     "flash attention": (LORA, {"train.attention": "flash_attention_2"}, "E0405"),
     "LoRA on the head": (LORA, {"train.adaptation": "lora", "train.lora": {"targets": ["lm_head"]}}, "E0405"),
-    "dropout on fused experts": (EXPERTS, {"train.lora": {"targets": "all-linear", "dropout": 0.05}}, "E0405"),
+    "dropout on experts": (EXPERTS, {"train.lora": {"targets": "all-linear", "dropout": 0.05}}, "E0405"),
     "eager packing": (LORA, {"train": {"packing": True, "attention": "eager"}}, "E0405"),
     "bf16 on a T4": (T4, {"train.precision": "bf16"}, "E0405"),
     "saving between evaluations": (LORA, {"train": {"save_every": 0.01, "eval_every": 0.05}}, "E0405"),
