@@ -170,6 +170,32 @@ def test_what_a_decision_was_made_from_was_decided(tmp_path: Path, base: str) ->
         assert named <= plan.decisions.keys()
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("train.global_batch_size", 64), ("train.epochs", 5), ("data.examples", 9_000), ("train.micro_batch_size", 3)],
+)
+def test_what_changes_the_steps_is_named_as_their_reason(tmp_path: Path, key: str, value: int) -> None:
+    before, after = (stage_of(tmp_path, recipe) for recipe in (BASES["qlora"], with_key(BASES["qlora"], key, value)))
+    named = before.decisions["total_steps"].inputs
+    changed = {name for name in named if before.value(name) != after.value(name)}
+    assert (before.value("total_steps") != after.value("total_steps")) == bool(changed)
+
+
+def test_the_document_has_the_cost_in_cents(tmp_path: Path) -> None:
+    found = good(tmp_path, BASES["lora-ddp"])
+    assert found.plan.stages[0].cost_usd is not None
+    cost = json.loads(found.plan_json)["stages"][0]["cost"]["usd"]
+    assert cost == round(cost, 2) == pytest.approx(found.plan.stages[0].cost_usd, abs=0.005)
+
+
+def test_a_decay_of_sgd_takes_memory(tmp_path: Path) -> None:
+    train = {"adaptation": "full", "optimizer": "sgd", "micro_batch_size": 1}
+    none, some = (
+        stage_of(tmp_path, changed("dpo-full", {"train": {**train, "weight_decay": decay}})) for decay in (0.0, 0.1)
+    )
+    assert some.memory.stages["optimizer_step"] > none.memory.stages["optimizer_step"]
+
+
 def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memory(tmp_path: Path) -> None:
     layout = stage(tmp_path, "lora-single").layout
     host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")

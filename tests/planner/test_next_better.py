@@ -45,7 +45,7 @@ def test_the_memory_that_it_names_is_enough_and_needed(tmp_path: Path, model: st
     assert floor(needs) >= vram_gib or ceil(needs) > vram_gib
 
 
-@pytest.mark.parametrize(("model", "vram_gib"), CASES[:3])
+@pytest.mark.parametrize(("model", "vram_gib"), [*CASES[:3], ("Qwen/Qwen3-8B", 24)])
 def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib: int) -> None:
     found = better(tmp_path, recipe(model, vram_gib))
     assert found.change is not None and found.change.startswith("gpus_per_node = ")

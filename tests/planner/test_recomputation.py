@@ -29,6 +29,13 @@ def test_speed_first_recomputes_only_what_memory_asks_for(tmp_path: Path) -> Non
     assert not some.layout.activation_offload
 
 
+def test_all_layers_are_recomputed_where_states_wait_in_host_memory(tmp_path: Path) -> None:
+    recipe = with_key(BASES["zero3-offload"], "goal.priority", "speed")
+    plan = compiled(tmp_path, with_key(recipe, "data.max_length", 4096), only_plan=True).plan
+    assert plan and plan.stages[0].layout.checkpointing and plan.stages[0].layout.offload == "cpu"
+    assert plan.stages[0].layout.recompute_every == 1
+
+
 def test_activations_leave_the_device_only_where_nothing_else_fits(tmp_path: Path) -> None:
     wide, narrow = (stage(tmp_path, hardware__gpu=gpu, data__max_length=32768) for gpu in ("a100-80gb", "rtx-4090"))
     assert (wide.layout.activation_offload, narrow.layout.activation_offload) == (False, True)
