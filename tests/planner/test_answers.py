@@ -181,6 +181,13 @@ def test_what_changes_the_steps_is_named_as_their_reason(tmp_path: Path, key: st
     assert (before.value("total_steps") != after.value("total_steps")) == bool(changed)
 
 
+def test_what_changes_the_reason_of_the_micro_batch_is_named(tmp_path: Path) -> None:
+    """The reason has the predicted peak, which falls when fewer layers keep what they computed."""
+    found = [stage(tmp_path, "lora-single", train__recompute_every=every) for every in (1, 8)]
+    few, many = (plan.decisions["micro_batch_size"] for plan in found)
+    assert few.because != many.because and "recompute_every" in few.inputs
+
+
 def test_the_document_has_the_cost_in_cents(tmp_path: Path) -> None:
     found = good(tmp_path, BASES["lora-ddp"])
     assert found.plan.stages[0].cost_usd is not None
