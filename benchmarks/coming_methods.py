@@ -10,39 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from recipec.axes import METHODS, Method, Pass
-from recipec.axes.method import POLICY, REFERENCE, TEACHER
-from recipec.axes.methods.dpo import DPO
+from recipec.axes.method import POLICY, TEACHER
 from recipec.axes.methods.sft import SFT
 
-KTO = replace(
-    DPO,
-    name="kto",
-    trainer="KTOTrainer",
-    config="KTOConfig",
-    passes=(
-        Pass(
-            model=POLICY, sequences=1, gradient=False, gives="tokens"
-        ),  # on mismatched completions, as the reference's first
-        Pass(model=POLICY, sequences=1, gradient=True, gives="tokens"),
-        Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),
-        Pass(model=REFERENCE, sequences=1, gradient=False, gives="tokens"),
-    ),
-    loss="unpaired",
-    loss_outputs=("log_probs", "entropy", "mean_logits"),
-)
-REWARD = replace(
-    DPO,
-    name="reward",
-    trainer="RewardTrainer",
-    config="RewardConfig",
-    auto_class="AutoModelForSequenceClassification",
-    peft_task="SEQ_CLS",
-    passes=(Pass(model=POLICY, sequences=2, gradient=True, gives="score"),),
-    head="scalar",
-    loss="ranking",
-    loss_outputs=(),
-    keeps_recomputation=True,
-)
 DISTILL = replace(
     SFT,
     name="distill",
@@ -58,7 +28,7 @@ DISTILL = replace(
     packs="never",
     drops_dropout=True,
 )
-COMING = {row.name: row for row in (KTO, REWARD, DISTILL)}
+COMING = {row.name: row for row in (DISTILL,)}
 
 
 @contextmanager

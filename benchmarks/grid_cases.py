@@ -9,7 +9,7 @@ from itertools import product
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
-from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
+from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 from recipec.layout import Layout, Mesh
 
 MODELS = {  # name -> what it adds
@@ -38,18 +38,14 @@ ATTENTIONS = (  # what the cases above do not have: masks in packed rows, and at
     ("meta-llama/Llama-3.1-8B", "sft", True, "sdpa"),
     *((name, "sft", False, "eager") for name in ("google/gemma-2-2b", "openai/gpt-oss-20b")),
 )
-PREFERENCES = ("kto", "reward")  # of models whose heads and layers differ most
-PREFERENCE_MODELS = (
-    *("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "mistralai/Mistral-7B-v0.3"),
-    *("google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B"),
-)
+COMPARISONS = ("kto", "reward")
+COMPARED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B")
 TEACHERS = (  # student, teacher: of one vocabulary
     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B"),
     ("meta-llama/Llama-3.2-1B", "meta-llama/Llama-3.1-8B"),
-    ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"),
-    ("Qwen/Qwen3-8B", "Qwen/Qwen3-32B"),
     ("mistralai/Mistral-7B-v0.1", "mistralai/Mixtral-8x7B-v0.1"),
 )
+WAYS = (*(("full", ranks) for ranks in RANKS[:3]), *(("lora", ranks) for ranks in RANKS[:3]), ("qlora", RANKS[0]))
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
@@ -111,10 +107,10 @@ class Case:
         )
 
     @property
-    def work(self) -> Work:
+    def work(self) -> Workload:
         full = self.method == "full"
         targets = ATTENTION if self.architecture.moe else ALL_LINEAR
-        return Work(
+        return Workload(
             objective=self.trainer,
             seq_len_tokens=self.length,
             lora=None if full else LoraShape(16, targets, self.dropout),
@@ -140,10 +136,8 @@ def cases() -> list[Case]:
     rows += [_recomputing(name, *kind) for name, kind in product(RECOMPUTED_MODELS, RECOMPUTED)]
     kinds = product(ATTENTIONS, ("full", "lora"), (("single", 1), ("fsdp", 8)))
     rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
-    ways = (("full", RANKS[0]), ("full", RANKS[1]), ("full", RANKS[2]), ("qlora", RANKS[0]))
-    ways += (("lora", RANKS[0]), ("lora", RANKS[1]), ("lora", RANKS[2]))
-    rows += [_comparing(name, *way, trainer) for name, way, trainer in product(PREFERENCE_MODELS, ways, PREFERENCES)]
-    rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, ways)]
+    rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
+    rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
     return sorted(rows, key=lambda case: _number(case.id))
 
 

@@ -115,7 +115,7 @@ def _score(row: Row, case: Case) -> Score:
         strategy=case.layout.strategy,
         measured=measured / GIB,
         predicted=predicted / GIB,
-        note=estimate.peak_stage,
+        note=estimate.peak_moment,
     )
 
 

@@ -18,9 +18,9 @@ from benchmarks.published import RESULTS
 
 GIB = 1 << 30
 TABLE, SUMMARY = RESULTS / "memory_grid.csv", RESULTS / "memory_grid.md"
-STAGES = ("policy", "forward", "forward_end", "reference", "teacher", "loss", "layer_backward", "end_of_backward")
-STAGES += ("optimizer_step", "evaluation")
-COLUMNS = ("case", "peak_bytes", "peak_stage", *STAGES, "seconds", "found_by")
+MOMENTS = ("policy", "forward", "forward_end", "reference", "teacher", "loss", "layer_backward", "end_of_backward")
+MOMENTS += ("optimizer_step", "evaluation")
+COLUMNS = ("case", "peak_bytes", "peak_stage", *MOMENTS, "seconds", "found_by")
 
 
 def main(arguments: list[str]) -> int:
@@ -54,8 +54,8 @@ def _simulated(case: Case) -> Mapping[str, str]:
     from recipec.simulate.simulate import simulate
 
     found = simulate(case.architecture, case.layout, case.work)
-    row = {"case": case.id, "peak_bytes": found.peak_allocated_bytes, "peak_stage": found.peak_stage}
-    row |= {name: found.stages.get(name, "") for name in STAGES}
+    row = {"case": case.id, "peak_bytes": found.peak_allocated_bytes, "peak_stage": found.peak_moment}
+    row |= {name: found.moments.get(name, "") for name in MOMENTS}
     row |= {"seconds": f"{found.seconds:.1f}", "found_by": found.notes[0]}
     return {name: str(value) for name, value in row.items()}
 
@@ -76,7 +76,7 @@ def error(case: Case, row: Mapping[str, str]) -> float:
 
 def _line(case: Case, row: Mapping[str, str]) -> str:
     simulated = f"{int(row['peak_bytes']) / GIB:9.2f} GiB {row['peak_stage']:15}"
-    return f"{case.id:95} {simulated} formula {error(case, row):+7.1%} {case.formula.peak_stage:15} {row['seconds']} s"
+    return f"{case.id:95} {simulated} formula {error(case, row):+7.1%} {case.formula.peak_moment:15} {row['seconds']} s"
 
 
 def report(known: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def report(known: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     yield ""
     for case in sorted((case for case in done if abs(errors[case]) > 0.03), key=lambda case: errors[case]):
         row = known[case.id]
-        peaks = f"{row['peak_stage']}, formula {case.formula.peak_stage}"
+        peaks = f"{row['peak_stage']}, formula {case.formula.peak_moment}"
         yield f"- {errors[case]:+.1%} {case.id} ({int(row['peak_bytes']) / GIB:.2f} GiB at {peaks})"
 
 

@@ -12,7 +12,7 @@ from recipec.catalog.architecture import Architecture, Modules
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.gpus import Gpu, gpu
 from recipec.catalog.models import model
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 DATA = Path(__file__).parent / "data"
@@ -31,7 +31,7 @@ class Case:
 
     architecture: Architecture
     layout: Layout
-    work: Work
+    work: Workload
 
 
 # Names in the tables, in lower case, that are not catalog names.

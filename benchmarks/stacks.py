@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.published import Case, Row, Unmodelled, architecture, fused, number
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout, Mesh
 
 _METHODS = {
@@ -107,7 +107,7 @@ def _fms(row: Row) -> Case:
     plain = "hf" if shape.model_type == "granite" else "hf-fp32-copy"  # granite scales its logits into a new tensor
     head = {"none": plain, "foak fused CE": "inplace", "liger fused linear CE": "fused"}[row["fused_loss"]]
     lora = LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] != "full" else None
-    work = Work(
+    work = Workload(
         seq_len_tokens=number(row, "seq_len"),
         lora=lora,
         head=head,
@@ -136,7 +136,7 @@ def _litgpt(row: Row) -> Case:
     if "head" in parts:
         raise Unmodelled("LoRA on the head")
     names = tuple({_LITGPT[part] for part in parts})
-    work = Work(
+    work = Workload(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), names, dropout=True) if parts else None,
         head="litgpt",
@@ -177,7 +177,7 @@ def _swift(row: Row) -> Case:
     if row["method"] != "full":
         targets = shape.modules.qkv if "all" not in row["lora_targets"] else "all-linear"
         lora = LoraShape(number(row, "lora_rank"), targets, dropout=True)
-    work = Work(
+    work = Workload(
         seq_len_tokens=number(row, "seq_len"),
         lora=lora,
         head="hf-fp32-copy",
@@ -192,7 +192,7 @@ def _swift(row: Row) -> Case:
 def _torchtune(row: Row) -> Case:
     if "optimizer_in_bwd" in row["notes"]:
         raise Unmodelled("optimizer: a step in the backward pass")
-    work = Work(
+    work = Workload(
         seq_len_tokens=number(row, "seq_len"),
         lora=LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] != "full" else None,
         head="hf" if row["fused_loss"] == "none" else "torchtune",
@@ -208,7 +208,7 @@ def _torchtune(row: Row) -> Case:
 def _huggingface(row: Row) -> Case:
     """Anything else: transformers' own loop as far as the row says."""
     lora = LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] in ("lora", "qlora") else None
-    work = Work(seq_len_tokens=number(row, "seq_len"), lora=lora, head="hf", full_weights="bf16", foreach=True)
+    work = Workload(seq_len_tokens=number(row, "seq_len"), lora=lora, head="hf", full_weights="bf16", foreach=True)
     return Case(architecture(row["model"]), layout(row, _strategy(row["strategy"])), work)
 
 

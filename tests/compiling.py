@@ -23,8 +23,9 @@ CHAT = [
     for n in range(8)
 ]
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
+ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n % 2 == 0} for n in range(8)]
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
-DATA = {"chat.jsonl": CHAT, "pairs.jsonl": PAIRS, "instructions.jsonl": INSTRUCTIONS}
+DATA = {"chat.jsonl": CHAT, "pairs.jsonl": PAIRS, "answers.jsonl": ANSWERS, "instructions.jsonl": INSTRUCTIONS}
 
 _KNOWN = {"examples": 5_000, "tokens_per_example": 400, "max_length": 1024}
 
@@ -75,6 +76,19 @@ BASES: dict[str, Tables] = {
         {"preferences": "pairs.jsonl"} | _KNOWN,
         {"gpu": "h100"},
         train={"adaptation": "full"},
+    ),
+    "kto": _recipe(
+        "align", "Qwen/Qwen2.5-0.5B-Instruct", {"preferences": "answers.jsonl"} | _KNOWN, {"gpu": "rtx-3060-12gb"}
+    ),
+    "sft-kto": _recipe(
+        "align",
+        "Qwen/Qwen2.5-7B",
+        {"train": "chat.jsonl", "preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "a100-80gb", "gpus_per_node": 2},
+        alignment={"method": "kto"},
+    ),
+    "reward": _recipe(
+        "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
     ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "pretrain": _recipe(

@@ -167,7 +167,7 @@ COLUMNS = ["messages"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     return [answers(row["messages"])]
 
 

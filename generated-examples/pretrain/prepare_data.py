@@ -134,7 +134,7 @@ COLUMNS = ["text"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     return [row["text"]]
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     model, tokenizer = load(when)
     rows = load_dataset("json", data_files=str(ROWS), split="train")
     rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": answer(model, tokenizer, rows), "digest": question}
+    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
@@ -108,16 +108,16 @@ def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -
 
 
 @torch.no_grad()
-def answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
+def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions."""
-    samples = []
+    answered = []
     for row in rows.select(range(min(SAMPLES, len(rows)))):
         question = opening(row, tokenizer)
         ids = torch.tensor([question], device=model.device)
         output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
-        answered = tokenizer.decode(output[0, len(question) :])
-        samples.append({"question": tokenizer.decode(question), "answer": answered})
-    return samples
+        answer = tokenizer.decode(output[0, len(question) :])
+        answered.append({"question": tokenizer.decode(question), "answer": answer})
+    return answered
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ COLUMNS = ["input", "instruction", "output"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     parts = [row[column] for column in ["completion"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
 

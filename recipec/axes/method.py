@@ -23,7 +23,7 @@ class Default:
 
     value: float
     because: str  # the fact that decides, without the value
-    source: str  # public: a paper with its arXiv number, a library file with its version
+    source: str  # public: `docs/rule-books/001.md, Step 4; Rules`, a paper with its arXiv number, a library file
     accepts: tuple[float, float] | None = None  # inclusive; a recipe's value outside it is warned about
     adaptations: tuple[str, ...] = ()  # names of recipec.axes.adaptations
     sizes: tuple[str, ...] = ()  # rows of the table of data sizes: "<1K", "1K-10K", "10K-100K", ">100K"
@@ -62,6 +62,7 @@ class Own:
     source: str
     accepts: tuple[float, float] | None  # inclusive; outside it a recipe's value is warned about
     above: float | None  # the schema's bounds: above < value <= most; None for a name
+    closed: bool  # the lower bound is a value too: above <= value <= most
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
     changes: Mapping[float | str, Mapping[str, Any]]  # value -> fields of the method's row that it changes
@@ -72,7 +73,8 @@ class Own:
         """Whether a recipe may set it to the value."""
         if self.values is not None:
             return value in self.values
-        return isinstance(value, int | float) and self.above < value <= self.most
+        low = isinstance(value, int | float) and (self.above < value or (self.closed and value == self.above))
+        return low and value <= self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ class Method:
     config: str
     auto_class: str  # that loads the result: "AutoModelForCausalLM"
     peft_task: str  # task_type of its adapters: "CAUSAL_LM"
+    new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     passes: tuple[Pass, ...]
     head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py
@@ -109,6 +112,8 @@ class Method:
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # blocks | examples | never
     packs_because: str
+    unread: Mapping[str, str]  # columns that the trainer would use and recipec does not hand on, and what for
+    truncates: bool  # the trainer cuts rows that are longer than max_length; False: it leaves them out
     least_micro_batch: int  # examples; more than one where the loss compares the examples of a micro batch
     least_micro_batch_because: str  # "" where one is enough
     sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential

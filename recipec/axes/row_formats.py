@@ -77,6 +77,16 @@ KINDS = {
             shares_prompts=False,
             template="pairs",
         ),
+        Kind(
+            name="unpaired",
+            columns=("prompt", "completion", "label"),
+            taught=("completion",),
+            scored="completion",
+            masked=False,
+            flag="label",
+            shares_prompts=True,
+            template="completion",
+        ),
     )
 }
 
@@ -119,7 +129,7 @@ PREFERENCE = RowFormat(
     name="preference",
     means="a prompt with a chosen and a rejected answer",
     kind="pairs",
-    unrolled="",
+    unrolled="unpaired",
     answers=2,
     roles=(
         Role(name="prompt", aliases=_PROMPTS, required=False, holds=_TURNS, becomes="prompt"),
@@ -133,6 +143,31 @@ PREFERENCE = RowFormat(
     implicit="prompt",
     recognized="`chosen` and `rejected`, and a `prompt` unless both begin with the same messages",
     usual="dpo",
+)
+UNPAIRED_PREFERENCE = RowFormat(
+    name="unpaired-preference",
+    means="a prompt, an answer, and whether the answer is good",
+    kind="unpaired",
+    unrolled="",
+    answers=1,
+    roles=(
+        Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),
+        Role(
+            name="completion",
+            aliases=("completion", "response", "answer"),
+            required=True,
+            holds=_TURNS,
+            becomes="completion",
+        ),
+        Role(name="label", aliases=("label",), required=True, holds=("flags",), becomes="label"),
+    ),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=True,
+    implicit="",
+    recognized="`prompt`, `completion` and a `label` that is true or false",
+    usual="kto",
 )
 CHAT = RowFormat(
     name="chat",
@@ -217,4 +252,4 @@ TEXT = RowFormat(
 )
 
 # In the order in which a row is tried against them.
-ROW_FORMATS = {row.name: row for row in (PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT)}
+ROW_FORMATS = {row.name: row for row in (PREFERENCE, UNPAIRED_PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT)}

@@ -26,8 +26,8 @@ SECTIONS = {
         ),
         DataSection(
             name="preferences",
-            title="Preference pairs",
-            description="Pairs for the task `align`.",
+            title="Preferences",
+            description="Pairs of answers, or single answers with a label, for the task `align`.",
             examples=("data/pairs.jsonl",),
         ),
     )

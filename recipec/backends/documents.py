@@ -100,6 +100,9 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),
         "result": job.last.because(job.last.adapts.result, "adaptation"),
+        "writes": job.last.because(job.last.method.writes, "stage"),
+        "auto_class": Raw(job.last.method.auto_class),
+        "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
@@ -108,6 +111,11 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _whole(stage: StageJob) -> str:
+    """The folder whose result loads without PEFT."""
+    return f"outputs/{stage.name}" + "/merged" * stage.adapts.merges
 
 
 def _selection(job: Job) -> Traced | None:

@@ -7,7 +7,7 @@ from typing import Any
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import base_model, code, from_hub, random_model, torch_dtype
+from recipec.backends.models import base_model, code, from_hub, head_options, random_model, torch_dtype
 from recipec.backends.parts import Import, import_blocks
 from recipec.backends.preparation import uses_template_file
 from recipec.facts.model import is_path
@@ -56,6 +56,8 @@ def _names(job: Job) -> dict[str, Any]:
         "auto_class": Raw(stage.method.auto_class),
         "adapter_class": Raw(stage.method.adapter_class),
         "random_weights": stage.because(stage.method.random_weights, "stage"),
+        "new_head": stage.because(bool(stage.method.new_head), "stage"),
+        "writes": stage.because(stage.method.writes, "stage"),
         "seed": stage.traced("seed"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
         "random_model": random_model(stage, _dtype(stage)),
@@ -83,6 +85,8 @@ def _imports(stage: StageJob) -> list[Import]:
         found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
     if base is not None:
         found += base.imports(stage)
+    if method.new_head:
+        found.append(Import("transformers", "set_seed", stage.ids("stage")))
     if method.random_weights:
         found += [Import(*source, stage.ids("stage")) for source in _RANDOM]
     return found
@@ -109,6 +113,7 @@ def _load_model(stage: StageJob) -> Call:
         Arg("device_map", "auto"),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
+    args += head_options(stage)
     if base is not None:
         args.append(Arg("quantization_config", base.config(stage), stage.ids("quantization")))
     if model.revision:

@@ -137,6 +137,7 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
         "only_column": columns.pop() if len(columns) == 1 else "",
         "has_text": any(not stage.format.turns for stage in stages),
         "has_turns": any(stage.format.turns for stage in stages),
+        "compares": any(len(kind.taught) > 1 for kind in kinds),
         "proves_mask": any(kind.masked for kind in kinds),
         "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
         "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.job import Job, StageJob
+from recipec.backends.methods import BACKENDS
 from recipec.backends.models import starting_point
 from recipec.catalog.stack import stack
 from recipec.render.artifact import Artifact
@@ -37,7 +38,7 @@ def _entry(job: Job) -> dict[str, Any]:
         "method": [Leaf(_method(part), part.ids("adaptation", "quantization", "model")) for part in job.stages],
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
         "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
-        "metrics": {"eval_loss": None, "perplexity": None, "forgetting_delta": None},
+        "metrics": Leaf(_metrics(stage), stage.ids("stage")),
         "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs} | _adapter(stage),
         "training_metadata": {
             "plan_digest": job.plan_digest,
@@ -51,6 +52,12 @@ def _entry(job: Job) -> dict[str, Any]:
         "status": recipe.registry.status or "experimental",
         "tags": list(recipe.registry.tags or ()),
     }
+
+
+def _metrics(stage: StageJob) -> dict[str, None]:
+    """What training and evaluate.py measure, and what a set of other tasks would show of a model that writes."""
+    names = ("eval_loss", *BACKENDS[stage.name].measure.metrics, *["forgetting_delta"] * stage.method.writes)
+    return dict.fromkeys(names)
 
 
 def _base_model(job: Job) -> str | None:

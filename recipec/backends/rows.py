@@ -19,6 +19,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
         "rows.py.j2",
         {
             "stage": stage.traced("stage"),
+            "writes": stage.because(stage.method.writes, "stage"),
             "encodes_masked": stage.because(evaluated and stage.kind.masked, "stage", "loss_on"),
             "functions": [snippet(template, names, ids) for template in templates],
         },

@@ -15,6 +15,7 @@ from recipec.backends.models import (
     code,
     from_hub,
     has_template_file,
+    head_options,
     names_part,
     random_weights_part,
     source_part,
@@ -53,7 +54,7 @@ def summary(stage: StageJob) -> str:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
-    return f"{row.title.capitalize()} of {start} for {stage.job.name}: {how}, {count:,} rows."
+    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows."
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -189,13 +190,20 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
 def _merge_artifact(stage: StageJob) -> Artifact:
     """merge_adapter.py: the next stage needs it, and whoever wants one model that loads without PEFT."""
     path = f"{stage.folder}merge_adapter.py"
+    dtype = code(stage, weights_dtype(stage), "precision")
+    folder = [Arg("", Raw("OUTPUT"))]
+    if stage.job.loaded.recipe.model.trust_remote_code:
+        folder.append(Arg("trust_remote_code", True, stage.ids("model")))
+    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
     names = {
         "stage": stage.traced("stage"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
-        "dtype": code(stage, weights_dtype(stage), "precision"),
-        "remote_code": stage.because(bool(stage.job.loaded.recipe.model.trust_remote_code), "model"),
+        "dtype": dtype,
+        "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
+        "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
+        "writes": stage.because(stage.method.writes, "stage"),
         "bundle_root": _bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

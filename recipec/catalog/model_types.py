@@ -55,6 +55,7 @@ class ModelType:
     pattern_key: str = ""  # an older key for the same
     modules: Modules = _SPLIT
     moe: MoeType | None = None
+    scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
 
 
@@ -151,7 +152,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         layers_differ=True,
         full_attention_every=4,
     ),
-    "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
+    "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS, scores=False),
     "smollm3": ModelType(
         "SmolLM3DecoderLayer",
         ties=True,

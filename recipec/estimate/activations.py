@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.work import ALL_LINEAR, LoraShape
+from recipec.estimate.workload import ALL_LINEAR, LoraShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from recipec.axes import BASES
 from recipec.axes.strategies import DEEPSPEED
 from recipec.estimate.optimizers import state_bytes
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 BLOCK, NESTED_BLOCK = 64, 256  # weights per absmax, and absmax values per second scale (bitsandbytes)
@@ -47,7 +47,7 @@ class CodePath:
     holds_inputs: bool  # FSDP1's hooks on frozen units hold each layer's recomputed input and its gradient to the end
 
 
-def code_path(layout: Layout, work: Work) -> CodePath:
+def code_path(layout: Layout, work: Workload) -> CodePath:
     """Resolve the code path that `layout` and `work` take."""
     low = 4 if layout.precision == "fp32" else 2
     spreads, full = layout.spreads, layout.adapts.trains_all
@@ -83,7 +83,7 @@ def code_path(layout: Layout, work: Work) -> CodePath:
     )
 
 
-def _trained_bytes(layout: Layout, work: Work, low: int) -> int:
+def _trained_bytes(layout: Layout, work: Workload, low: int) -> int:
     if layout.spreads.engine == DEEPSPEED:
         return low
     if layout.adapts.trains_all:
@@ -93,7 +93,7 @@ def _trained_bytes(layout: Layout, work: Work, low: int) -> int:
     return low if layout.adapts.quantized else 4
 
 
-def _quantized_bytes(layout: Layout, work: Work) -> float:
+def _quantized_bytes(layout: Layout, work: Workload) -> float:
     """bitsandbytes: packed weights, and for each block an fp32 absmax, or one of a byte with a scale of its own."""
     bits = BASES[layout.adapts.base].bits
     if bits is None:
@@ -101,7 +101,7 @@ def _quantized_bytes(layout: Layout, work: Work) -> float:
     return bits / 8 + (1 / BLOCK + 4 / (BLOCK * NESTED_BLOCK) if work.double_quant else 4 / BLOCK)
 
 
-def _adapter_copy(layout: Layout, work: Work, trained: int, low: int) -> int:
+def _adapter_copy(layout: Layout, work: Workload, trained: int, low: int) -> int:
     """PEFT casts an adapter's input to the adapter's type; autocast casts it back, so each module saves its own.
 
     On a 4-bit base PEFT skips that cast under autocast; hand-fused kernels never make it.

@@ -8,7 +8,7 @@ from functools import lru_cache
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import masked, row_tokens
 from recipec.estimate.step import Fixed
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
@@ -50,7 +50,7 @@ def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
     return window_tokens - window_tokens**2 / (2 * seq_len_tokens)
 
 
-def step_flops(architecture: Architecture, layout: Layout, work: Work, fixed: Fixed) -> StepFlops:
+def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
     """Forward, backward and recomputation of a step, and the passes without a gradient.
 
     Backward: one forward's worth for the inputs, one more for weights that train; flash attention's is 2.5 forwards
@@ -69,7 +69,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Work, fixed: Fi
     return own if work.teacher is None else _with_teacher(own, work.teacher, layout, work, fixed)
 
 
-def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Work, fixed: Fixed) -> StepFlops:
+def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
     forward = forward_flops(teacher, work.seq_len_tokens)
     products = fixed.taught * (forward.layers + forward.head)
     return StepFlops(
@@ -79,7 +79,7 @@ def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: W
     )
 
 
-def _computed_attention(architecture: Architecture, layout: Layout, work: Work, fixed: Fixed) -> float:
+def _computed_attention(architecture: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> float:
     """A forward's attention as it is computed: eager, or given a mask, it leaves nothing out."""
     keys, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():

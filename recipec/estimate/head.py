@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import final_norm
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
@@ -39,14 +39,14 @@ Needs = Callable[[int, Architecture, int, CodePath], Head]  # of tokens, and ele
 class LossCode:
     """One code that gets from the last hidden states to the loss."""
 
-    name: str  # Method.head, or Work.head
+    name: str  # Method.head, or Workload.head
     to_vocabulary: bool  # multiplies by the vocabulary's matrix; else every token gets one number
     repeats: bool  # the backward pass makes that product again
     needs: Needs
     source: str
 
 
-def loss_code(work: Work) -> LossCode:
+def loss_code(work: Workload) -> LossCode:
     """The row of the code that computes the loss; raises KeyError where there is none."""
     return CODES[work.code]
 

@@ -13,7 +13,7 @@ from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.step import Step
-from recipec.estimate.work import ALL_LINEAR, Work
+from recipec.estimate.workload import ALL_LINEAR, Workload
 from recipec.layout import Layout
 
 # Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
@@ -80,7 +80,7 @@ def attention_share(card: Card) -> float:
 
 
 def micro_step_seconds(
-    architecture: Architecture, layout: Layout, work: Work, step: Step, flops: StepFlops, card: Card
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, flops: StepFlops, card: Card
 ) -> float:
     """One forward and backward of the micro batch on one rank."""
     bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
@@ -96,7 +96,7 @@ def micro_step_seconds(
     return max(kernels, _launches(architecture, work, passes) * LAUNCH_SECONDS)
 
 
-def _elementwise(architecture: Architecture, layout: Layout, work: Work, step: Step) -> float:
+def _elementwise(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Bytes moved by everything but products."""
     forwards = 1 + layout.recomputed_share(architecture.num_layers)
     scored = SCORING_SHARE * step.fixed.scored
@@ -116,13 +116,13 @@ def _teacher_traffic(step: Step) -> float:
     return SCORING_SHARE * TRAFFIC_FORWARD * saved * step.fixed.taught * step.tokens
 
 
-def _adapter_traffic(architecture: Architecture, work: Work, step: Step) -> float:
+def _adapter_traffic(architecture: Architecture, work: Workload, step: Step) -> float:
     """Bytes per token of one layer's adapters in a forward."""
     cast = ADAPTER_INPUT_BYTES + (ADAPTER_CAST_BYTES if step.fixed.path.adapter_copy else 0)
     return sum(i * cast + o * ADAPTER_OUTPUT_BYTES for _, i, o in _adapted(architecture, work))
 
 
-def _adapted(architecture: Architecture, work: Work) -> list[tuple[str, int, int]]:
+def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int, int]]:
     """The linear modules of a layer that carry an adapter."""
     lora = work.lora
     if lora is None or work.fused_kernels:
@@ -130,7 +130,7 @@ def _adapted(architecture: Architecture, work: Work) -> list[tuple[str, int, int
     return [shape for shape in architecture.linear_shapes() if lora.targets == ALL_LINEAR or shape[0] in lora.targets]
 
 
-def _launches(architecture: Architecture, work: Work, passes: float) -> float:
+def _launches(architecture: Architecture, work: Workload, passes: float) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0

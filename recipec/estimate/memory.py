@@ -1,4 +1,4 @@
-"""Peak memory of one rank: a sum of named terms at each stage of a step, and the largest stage.
+"""Peak memory of one rank: a sum of named terms at each moment of a step, and the largest moment.
 
 Measured against published runs by benchmarks/memory_accuracy.py; the error bands below are its results.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
-from recipec.estimate.stages import stages
+from recipec.estimate.moments import moments
 from recipec.estimate.step import Step, step_of
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 _RESULTS = "benchmarks/results/memory_accuracy.md"
@@ -30,11 +30,11 @@ class ErrorBand:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Memory of one rank. `terms` sum to `peak_allocated_bytes` and are those of `peak_stage`."""
+    """Memory of one rank. `terms` sum to `peak_allocated_bytes` and are those of `peak_moment`."""
 
     terms: Mapping[str, int]
-    stages: Mapping[str, int]
-    peak_stage: str
+    moments: Mapping[str, int]
+    peak_moment: str
     peak_allocated_bytes: int  # torch.accelerator.max_memory_allocated
     peak_reserved_bytes: int  # max_memory_reserved: with the caching allocator's fragments
     peak_device_bytes: int  # with the CUDA context and NCCL: what nvidia-smi must at least have
@@ -42,10 +42,10 @@ class MemoryEstimate:
     host_bytes: int  # CPU memory per rank for offloaded states and activations, paged states
 
 
-def step_memory(architecture: Architecture, layout: Layout, work: Work) -> MemoryEstimate:
+def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> MemoryEstimate:
     """Predict the peak of one optimizer step of `layout` on one rank, in bytes."""
     step = step_of(architecture, layout, work)
-    live = stages(step)
+    live = moments(step)
     totals = {name: round(sum(terms.values())) for name, terms in live.items()}
     peak = max(totals, key=totals.__getitem__)
     terms = {name: round(size) for name, size in live[peak].items() if size >= 0.5}
@@ -54,8 +54,8 @@ def step_memory(architecture: Architecture, layout: Layout, work: Work) -> Memor
     reserved = round(allocated * reserved_factor(world))
     return MemoryEstimate(
         terms=terms,
-        stages=totals,
-        peak_stage=peak,
+        moments=totals,
+        peak_moment=peak,
         peak_allocated_bytes=allocated,
         peak_reserved_bytes=reserved,
         peak_device_bytes=reserved + device_overhead_bytes(world),
@@ -85,7 +85,7 @@ def error_band(layout: Layout) -> ErrorBand:
 
 
 def largest_that_fits(
-    architecture: Architecture, layouts: Sequence[Layout], work: Work, room_bytes: int
+    architecture: Architecture, layouts: Sequence[Layout], work: Workload, room_bytes: int
 ) -> tuple[Layout, MemoryEstimate]:
     """Of layouts in ascending order of their peaks the last within `room_bytes`, or else the first, and its memory."""
     found = bisect_right(layouts, room_bytes, key=lambda layout: _peak(architecture, layout, work))
@@ -93,5 +93,5 @@ def largest_that_fits(
     return chosen, step_memory(architecture, chosen, work)
 
 
-def _peak(architecture: Architecture, layout: Layout, work: Work) -> int:
+def _peak(architecture: Architecture, layout: Layout, work: Workload) -> int:
     return step_memory(architecture, layout, work).peak_allocated_bytes

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import Sizes, sizes
-from recipec.estimate.work import LoraShape
+from recipec.estimate.workload import LoraShape
 from recipec.layout import Mesh
 
 

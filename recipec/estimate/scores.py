@@ -8,7 +8,7 @@ from functools import lru_cache
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import adapted_modules
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout
 
 
@@ -23,7 +23,7 @@ class Scores:
     backward: int  # while a layer runs its attention backward, on top of what it saved
 
 
-def scores_of(architecture: Architecture, layout: Layout, work: Work, path: CodePath, sequences: int) -> Scores:
+def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: CodePath, sequences: int) -> Scores:
     """The bytes of a pass over `sequences`, those of a micro batch."""
     tokens = sequences * work.seq_len_tokens
     pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
@@ -71,7 +71,7 @@ def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: i
     return path.compute * (2 * repeated * tokens + pairs)
 
 
-def _without_mask(architecture: Architecture, work: Work, path: CodePath, tokens: int) -> int:
+def _without_mask(architecture: Architecture, work: Workload, path: CodePath, tokens: int) -> int:
     """Behind a fused projection queries are concatenated head by head, so the flash kernel's output is copied."""
     copied = len(architecture.modules.qkv) == 1 and _keeps_output(architecture, work.lora, path)
     return path.compute * architecture.query_size * tokens * copied
@@ -85,17 +85,17 @@ def _keeps_output(architecture: Architecture, lora: LoraShape | None, path: Code
     return adapted and not path.adapter_copy and not lora.dropout
 
 
-def one_row(layout: Layout, work: Work) -> bool:
+def one_row(layout: Layout, work: Workload) -> bool:
     """Whether a micro batch is one row: so TRL 1.16 hands packed examples over; packed text keeps its rows."""
     return layout.packing and work.method.packs == "examples"
 
 
-def row_tokens(layout: Layout, work: Work) -> int:
+def row_tokens(layout: Layout, work: Workload) -> int:
     """Tokens of a row as attention sees it."""
     return work.seq_len_tokens * (layout.micro_batch if one_row(layout, work) else 1)
 
 
-def masked(window: int | None, layout: Layout, work: Work, sequences: int) -> bool:
+def masked(window: int | None, layout: Layout, work: Workload, sequences: int) -> bool:
     """Whether SDPA gets a mask: packed examples in a row, rows of different length, more tokens than the window.
 
     Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from recipec.axes import strategies
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.sizes import Sizes
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 ZERO3_PREFETCH = 0.9  # our stage3_prefetch_bucket_size in units of hidden_size squared
@@ -46,7 +46,7 @@ class Buffers:
     idle: float = 0.0  # kept at all times
 
 
-def buffers(layout: Layout, work: Work, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
+def buffers(layout: Layout, work: Workload, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
     """What `layout`'s strategy adds to a rank."""
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
@@ -69,7 +69,7 @@ def _at_all_times(size: float) -> Buffers:
     return Buffers(throughout, throughout, loss=size, backward=size, last=size, end=size, held=size, idle=size)
 
 
-def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _fsdp1(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """One layer in use, one prefetched, gradients on their way, and the root unit, which stays gathered to the end."""
     layer = _gathered(work, sizes, path, layout)
     full = layout.adapts.trains_all
@@ -88,7 +88,7 @@ def _fsdp1(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     )
 
 
-def _fsdp2(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _fsdp2(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """Gathered layers in use, prefetched and reduced, and the vocabulary matrices, read off a simulated step.
 
     A unit that is being gathered exists twice. Tied matrices stay gathered, with the head's gradient, to the end.
@@ -144,7 +144,7 @@ def gathered_by_zero3(hidden: int, layer_bytes: float, sizes: Sizes, path: CodeP
     return max(layer_bytes, reused) + path.compute * (ZERO3_PREFETCH * hidden * hidden + sizes.embedding)
 
 
-def _zero3(work: Work, hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
+def _zero3(work: Workload, hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers:
     """What a forward gathers, and gradients on their way in the bucket."""
     layer = _gathered(work, sizes, path, layout)
     bucket = path.compute * hidden * hidden
@@ -169,7 +169,7 @@ def _zero2(hidden: int, sizes: Sizes, path: CodePath, layout: Layout) -> Buffers
     return Buffers(each, each, loss=bucket, backward=first, last=bucket + layer, end=end, held=bucket, idle=bucket)
 
 
-def _gathered(work: Work, sizes: Sizes, path: CodePath, layout: Layout) -> float:
+def _gathered(work: Workload, sizes: Sizes, path: CodePath, layout: Layout) -> float:
     """Bytes of one gathered layer; accelerate leaves 4-bit weights whole under FSDP2, FSDP1 gathers them packed."""
     if not layout.adapts.quantized:
         return path.compute * sizes.layer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.work import ALL_LINEAR, LoraShape
+from recipec.estimate.workload import ALL_LINEAR, LoraShape
 
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
 

@@ -9,7 +9,7 @@ from recipec.estimate.codepath import CodePath
 from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.teacher import Teacher
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 OFFLOAD_PINNED_COPIES = 1.5  # DeepSpeed's own factor for host buffers (memory.rst, `additional_buffer_factor`)
@@ -27,7 +27,7 @@ class States:
     host: float
 
 
-def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
+def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher: Teacher | None) -> States:
     """Weights, masters, optimizer states and gradients of one rank."""
     full = layout.adapts.trains_all
     weights = sizes.params * path.trained / path.weight_shards if full else _frozen(sizes, path, work)
@@ -47,14 +47,14 @@ def states(layout: Layout, work: Work, sizes: Sizes, path: CodePath, teacher: Te
     return _paged(_offloaded(resident, layout), path)
 
 
-def _accumulated(layout: Layout, work: Work, sizes: Sizes, path: CodePath, gradients: float) -> float:
+def _accumulated(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, gradients: float) -> float:
     """FSDP2 without a reduction after each micro step keeps whole gradients in the compute type."""
     if layout.fsdp and not work.sync_each_batch:
         return sizes.trainable * path.compute
     return gradients
 
 
-def _frozen(sizes: Sizes, path: CodePath, work: Work) -> float:
+def _frozen(sizes: Sizes, path: CodePath, work: Workload) -> float:
     """Frozen weights: accelerate leaves 4-bit linears whole under FSDP2, everything else is sharded."""
     if not path.quantized:
         return sizes.params * path.frozen / path.weight_shards
@@ -73,7 +73,7 @@ def optimizer_states(layout: Layout, sizes: Sizes, path: CodePath) -> float:
     return (sizes.trainable - whole) * path.optimizer + whole * STATES[layout.optimizer] * FP32_BYTES
 
 
-def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> float:
+def _temporaries(layout: Layout, work: Workload, sizes: Sizes, path: CodePath) -> float:
     """Adafactor: two fp32 tensors of the largest parameter, with copies of a 16-bit parameter and its gradient four.
 
     The multi-tensor AdamW holds a copy of what it trains; so does the multi-tensor SGD for a decay. Where FSDP shards,
@@ -88,12 +88,14 @@ def _temporaries(layout: Layout, work: Work, sizes: Sizes, path: CodePath) -> fl
 
 
 def _offloaded(states: States, layout: Layout) -> States:
-    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights."""
+    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights, and those of other models,
+    whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
+    """
     if layout.offload == "none":
         return states
     moved = {"master_weights", "optimizer_states"}
     if layout.spreads.shards_weights:
-        moved |= {"weights", "adapters"}
+        moved |= {"weights", "adapters", "reference_model", "teacher_model"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients
     return States(kept, 0.0, 0.0, 0.0, 0.0, host * OFFLOAD_PINNED_COPIES)

@@ -17,7 +17,7 @@ from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
 from recipec.estimate.teacher import Teacher, teacher_of
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Mesh
 
 
@@ -94,7 +94,7 @@ class Step:
     depth: Depth
 
 
-def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
+def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     """Resolve everything that the moments of a step need."""
     choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
@@ -123,7 +123,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Work) -> Step:
 
 
 def _batch(
-    architecture: Architecture, layout: Layout, work: Work, path: CodePath, each: Activations, sequences: int
+    architecture: Architecture, layout: Layout, work: Workload, path: CodePath, each: Activations, sequences: int
 ) -> Batch:
     """So many sequences of every example."""
     sequences, context = layout.micro_batch * sequences, layout.mesh.context
@@ -155,7 +155,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
     )
 
 
-def _by_teacher(part: Pass, layout: Layout, work: Work, fixed: Fixed) -> Scoring:
+def _by_teacher(part: Pass, layout: Layout, work: Workload, fixed: Fixed) -> Scoring:
     teacher, held = fixed.teacher, fixed.buffers.held
     assert teacher is not None
     batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.layers, part.sequences)
@@ -178,7 +178,7 @@ def _depth(layout: Layout, layers: int) -> Depth:
 
 
 @lru_cache(maxsize=8192)
-def _fixed(architecture: Architecture, work: Work, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
+def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
     adaptation, precision, strategy, offload = choices
     layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
     path, code, method = code_path(layout, work), loss_code(work), work.method

@@ -12,7 +12,7 @@ from recipec.estimate.head import loss_code
 from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank; our decision
@@ -44,7 +44,7 @@ class HostMemory:
 def run_storage(
     architecture: Architecture,
     layout: Layout,
-    work: Work,
+    work: Workload,
     keep_checkpoints: int,
     dataset_tokens: int,
     downloaded: bool = True,
@@ -58,20 +58,20 @@ def run_storage(
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
 
 
-def export_bytes(architecture: Architecture, layout: Layout, work: Work) -> int:
+def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """The saved model in the type it trains in, or the adapter."""
     count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
     counted = count.params if layout.adapts.trains_all else count.adapters
     return counted * path.trained + SMALL_FILES_BYTES
 
 
-def _optimizer_file(architecture: Architecture, layout: Layout, work: Work) -> int:
+def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """Optimizer states of all ranks, and DeepSpeed's fp32 masters."""
     count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
     return round(optimizer_states(layout, count, path) + count.trainable * path.master)
 
 
-def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per_node: int) -> HostMemory:
+def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int) -> HostMemory:
     """CPU memory of a node: processes, the weights while they are loaded, and offloaded state.
 
     A teacher is loaded by every rank, after the model, which may still wait there.
@@ -89,7 +89,7 @@ def host_memory(architecture: Architecture, layout: Layout, work: Work, gpus_per
     return HostMemory(needed, round(needed / ranks), because)
 
 
-def _copies(layout: Layout, work: Work, ranks: int) -> int:
+def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     """Whole copies of the weights in a node while they are read, or made: random ones are made by every rank, but under
     ZeRO-3, which shards each layer as it is made, and where a plan spreads layers as the model is made.
     """

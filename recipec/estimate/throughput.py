@@ -17,7 +17,7 @@ from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
 from recipec.estimate.memory import step_memory
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 # Vectorised AdamW on the host: 28 bytes moved per parameter at about 100 GB/s per node (0.25 s per billion parameters,
@@ -44,7 +44,7 @@ class TimeEstimate:
     band_source: str
 
 
-def step_time(architecture: Architecture, layout: Layout, work: Work, gpu: Card, link: Link) -> TimeEstimate:
+def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: Card, link: Link) -> TimeEstimate:
     """Predict the seconds of one optimizer step of `layout`."""
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
@@ -100,7 +100,7 @@ def _moved_activations(layout: Layout, step: Step) -> float:
     return 2 * moved * layout.accumulation / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 
 
-def _paging(architecture: Architecture, layout: Layout, work: Work, step: Step, gpu: Card) -> float:
+def _paging(architecture: Architecture, layout: Layout, work: Workload, step: Step, gpu: Card) -> float:
     """Paged states that find no room beside the step's peak go to the host in every step and come back."""
     if not step.fixed.path.paged_optimizer:
         return 0.0
@@ -112,7 +112,7 @@ def _paging(architecture: Architecture, layout: Layout, work: Work, step: Step, 
     return 2 * min(states, max(states - room, 0.0)) / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
 
 
-def _optimizer(work: Work, layout: Layout, step: Step, gpu: Card) -> float:
+def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
     """On the device: weights, gradient and states are read, weights and states written back, in one or more passes."""
     if layout.offload != "none":
         return 0.0
@@ -122,7 +122,7 @@ def _optimizer(work: Work, layout: Layout, step: Step, gpu: Card) -> float:
     return moved * _passes(work, layout) / (gpu.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9)
 
 
-def _passes(work: Work, layout: Layout) -> float:
+def _passes(work: Workload, layout: Layout) -> float:
     if layout.optimizer == "adafactor":
         return ADAFACTOR_PASSES
     if layout.optimizer == "sgd":

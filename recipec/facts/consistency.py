@@ -103,6 +103,20 @@ def _held(method: Method, data: Data) -> str | None:
     return data[section].shape.format if section in data else None
 
 
+def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A column that the trainer itself would use is not dropped in silence."""
+    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    for section, facts in data.items():
+        unread = {name: why for row in readers(section, data, task, named) for name, why in row.unread.items()}
+        for name in (name for name in unread if name in facts.columns):
+            labels = (
+                Label(loaded.place("data", section), f"every row has `{name}`"),
+                Label(loaded.place(*TASK), f"recipec does not use it: {unread[name]}"),
+            )
+            title = f"data.{section} has a column `{name}` that training would leave out"
+            yield Diagnostic("E0401", title, labels, (f"remove `{name}` from the rows, or rename it",))
+
+
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     for section, facts in data.items():
         if loaded.recipe.data.overflow == "split" and not ROW_FORMATS[facts.shape.format].splits:
@@ -154,6 +168,7 @@ def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str
 _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] = (
     _rows_of_stages,
     _keys_of_method,
+    _columns_not_handed_on,
     _text_to_split,
     _column_to_split_by,
     _something_held_out,

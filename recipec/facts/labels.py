@@ -52,5 +52,5 @@ def _one_kind(loaded: LoadedRecipe, section: str, column: str, label: str, count
         return Diagnostic("E0304", f"every row of data.{section} is labeled {label}", (found,), help)
     found = Label(place, f"`{column}` is {label} in the first {count:,} rows")
     help = ("shuffle the file, so that its first rows show both labels",)
-    note = "prepare_data.py stops where all rows have one label; until then how many have each is not known"
+    note = "what depends on the share of the labels is decided without it; prepare_data.py counts all rows"
     return Diagnostic("W0511", f"the sample of data.{section} has one label only", (found,), help, (note,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.axes.adaptations import FULL, LORA
 from recipec.axes.strategies import DDP, FSDP, ZERO2, ZERO3, Strategy
 from recipec.figures.figure import Ours, about, figure
-from recipec.figures.jobs import GPUS_PER_NODE, Job, adapter_percent, card_gb, fewest_gpus, speed
+from recipec.figures.trainings import GPUS_PER_NODE, Training, adapter_percent, card_gb, fewest_gpus, speed
 
 _TABLE = "000, strategy table"
 _CARD = "a100-80gb"
@@ -17,12 +17,12 @@ _DECIDES = "gives no strategy a GPU count: every strategy is laid out on the GPU
 def _sharded(strategy: Strategy, most: int) -> Ours:
     """The fewest cards that hold full fine-tuning of 7B, and how the most that the book names scales."""
     fewest = fewest_gpus("7B", FULL, strategy, _CARD)
-    how = f"fewest {_CARD} (80 GB) that hold {Job('7B', FULL, strategy, fewest)}; {_scales(strategy, most)}"
+    how = f"fewest {_CARD} (80 GB) that hold {Training('7B', FULL, strategy, fewest)}; {_scales(strategy, most)}"
     return Ours(fewest, how)
 
 
 def _scales(strategy: Strategy, most: int) -> str:
-    job, node = (Job("7B", FULL, strategy, ranks, micro_batch=4) for ranks in (most, GPUS_PER_NODE))
+    job, node = (Training("7B", FULL, strategy, ranks, micro_batch=4) for ranks in (most, GPUS_PER_NODE))
     many = speed(job, _CARD, _NETWORK_GBPS).tokens_per_second_per_gpu
     kept = 100 * many / speed(node, _CARD).tokens_per_second_per_gpu
     return f"{most} of them keep {kept:.0f} % of the speed per GPU of one node, over {_NETWORK_GBPS:g} Gbit/s"
@@ -33,7 +33,7 @@ def ddp_gpus() -> Ours:
     """DDP starts where there is more than one GPU. Its end is no count either: adapters have small gradients, so more
     nodes keep the speed even over a slow network.
     """
-    job, wide = (Job("7B", LORA, DDP, ranks, micro_batch=4) for ranks in (2, 2 * GPUS_PER_NODE))
+    job, wide = (Training("7B", LORA, DDP, ranks, micro_batch=4) for ranks in (2, 2 * GPUS_PER_NODE))
     many = speed(wide, _CARD, _SLOW_GBPS).tokens_per_second_per_gpu
     kept = 100 * many / speed(job, _CARD).tokens_per_second_per_gpu
     how = f"the least that shares a batch; over {_SLOW_GBPS:g} Gbit/s {kept:.0f} % of the speed per GPU is left: {wide}"
@@ -73,8 +73,8 @@ def moe_gpus() -> Ours:
 @figure("FIG-006", "LoRA: from 1 GPU", about(1, "GPUs"), book=_TABLE, does=_DECIDES, rules=("ADPT-001",))
 def lora_gpus() -> Ours:
     """One card is enough for 7B and not for 70B: the count follows from the model."""
-    cards = [-(-card_gb(Job(size, LORA)) // 80) for size in ("7B", "70B")]
-    return Ours(cards[0], f"80 GB cards that hold {Job('7B', LORA)}; for 70B {cards[1]:.0f}")
+    cards = [-(-card_gb(Training(size, LORA)) // 80) for size in ("7B", "70B")]
+    return Ours(cards[0], f"80 GB cards that hold {Training('7B', LORA)}; for 70B {cards[1]:.0f}")
 
 
 @figure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recipec.axes.adaptations import FULL, LORA, QLORA
 from recipec.figures.figure import Figure, Ours, about, at_least, at_most, figure
-from recipec.figures.jobs import Job, adapter_percent, card_gb, gpu, speed
+from recipec.figures.trainings import Training, adapter_percent, card_gb, gpu, speed
 
 _COMPUTE, _STEP_1 = "001, Compute", "001, Step 1"
 _COUNTS = "counts the adapters of the model and rank at hand"
@@ -60,7 +60,7 @@ def vram_of_cards() -> Ours:
     return Ours(shares[least], f"the least of the table, GiB that drivers report of the stated GB: {rows}")
 
 
-def _best_for(id: str, card: str, states: str, job: Job, why: str) -> Figure:
+def _best_for(id: str, card: str, states: str, job: Training, why: str) -> Figure:
     """A "Best For" entry: the largest job that one card is said to do."""
 
     def needed() -> Ours:
@@ -74,12 +74,12 @@ def _best_for(id: str, card: str, states: str, job: Job, why: str) -> Figure:
 
 _NODE = "Several cards do it, one does not: full fine-tuning with AdamW is 16 bytes per parameter."
 BEST_FOR = [
-    _best_for("FIG-109", "rtx-4090", "QLoRA up to 13B", Job("13B", QLORA), "It fits with room."),
-    _best_for("FIG-110", "rtx-4090", "LoRA up to 13B", Job("13B", LORA), "13B in bf16 alone are 26 GB."),
-    _best_for("FIG-111", "a100-80gb", "full fine-tuning up to 13B", Job("13B", FULL), _NODE),
-    _best_for("FIG-112", "a100-80gb", "LoRA up to 70B", Job("70B", LORA), "70B in bf16 are 138 GB; 4-bit fits."),
-    _best_for("FIG-113", "h100", "full fine-tuning up to 70B", Job("70B", FULL), _NODE),
-    _best_for("FIG-114", "h200", "full fine-tuning of 70B and more", Job("70B", FULL), _NODE),
+    _best_for("FIG-109", "rtx-4090", "QLoRA up to 13B", Training("13B", QLORA), "It fits with room."),
+    _best_for("FIG-110", "rtx-4090", "LoRA up to 13B", Training("13B", LORA), "13B in bf16 alone are 26 GB."),
+    _best_for("FIG-111", "a100-80gb", "full fine-tuning up to 13B", Training("13B", FULL), _NODE),
+    _best_for("FIG-112", "a100-80gb", "LoRA up to 70B", Training("70B", LORA), "70B in bf16 are 138 GB; 4-bit fits."),
+    _best_for("FIG-113", "h100", "full fine-tuning up to 70B", Training("70B", FULL), _NODE),
+    _best_for("FIG-114", "h200", "full fine-tuning of 70B and more", Training("70B", FULL), _NODE),
 ]
 
 
@@ -92,7 +92,7 @@ BEST_FOR = [
 )
 def mi300x_for_h100() -> Ours:
     """It has more memory and, by the estimate, at least the speed. No published AMD run is behind that."""
-    job = Job("7B", LORA, micro_batch=4)
+    job = Training("7B", LORA, micro_batch=4)
     rates = [speed(job, card).tokens_per_second_per_gpu for card in ("mi300x", "h100")]
     how = f"{rates[0]:,.0f} against {rates[1]:,.0f} tokens/s: {job}"
     return Ours(rates[0] / rates[1], how)

@@ -6,7 +6,7 @@ from recipec.axes.adaptations import FULL, LORA
 from recipec.axes.strategies import DDP, FSDP, ZERO3
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.figures.figure import Ours, about, at_least, between, figure
-from recipec.figures.jobs import GB, GPUS_PER_NODE, Job, speed
+from recipec.figures.trainings import GB, GPUS_PER_NODE, Training, speed
 from recipec.rules.checkpoints import keep_checkpoints
 from recipec.rules.loader import dataloader_workers
 
@@ -19,18 +19,18 @@ _IB_LANE_GBPS = 50  # HDR, per lane: InfiniBand Trade Association, speed table; 
 _KEPT: int = keep_checkpoints().value
 
 
-def _disk(job: Job) -> Storage:
+def _disk(job: Training) -> Storage:
     """Without the data, which the book counts apart."""
     return run_storage(job.architecture, job.layout, job.work, _KEPT, 0)
 
 
-_FULL_70B = Job("70B", FULL, ZERO3, GPUS_PER_NODE)
+_FULL_70B = Training("70B", FULL, ZERO3, GPUS_PER_NODE)
 
 
 @figure("FIG-116", "A 70B checkpoint in bf16: about 140 GB", about(140, "GB"), book=_STORAGE, does=_DISK)
 def weights_on_disk() -> Ours:
     """2 bytes per parameter, as ZeRO-3 writes them. FSDP keeps fp32 weights and writes twice that."""
-    fsdp = _disk(Job("70B", FULL, FSDP, GPUS_PER_NODE)).export_bytes
+    fsdp = _disk(Training("70B", FULL, FSDP, GPUS_PER_NODE)).export_bytes
     return Ours(_disk(_FULL_70B).export_bytes / GB, f"final model of {_FULL_70B}; {fsdp / GB:.0f} GB with FSDP")
 
 
@@ -52,7 +52,7 @@ def checkpoint_space() -> Ours:
     """One checkpoint of full fine-tuning is 7 times the bf16 model, and several are kept; one of LoRA is next to
     nothing.
     """
-    times = [_disk(job).checkpoints_bytes / (2 * job.architecture.params) for job in (_FULL_70B, Job("70B", LORA))]
+    times = [_disk(job).checkpoints_bytes / (2 * job.architecture.params) for job in (_FULL_70B, Training("70B", LORA))]
     how = f"{_KEPT} checkpoints and the one being written, over the bf16 weights: {_FULL_70B}; {times[1]:.2f}x for LoRA"
     return Ours(times[0], how)
 
@@ -60,13 +60,13 @@ def checkpoint_space() -> Ours:
 @figure("FIG-119", "Hub cache: 10-100 GB", between(10, 100, "GB"), book=_STORAGE, does=_DISK)
 def hub_cache() -> Ours:
     """The published bf16 weights: it holds for 7B to 34B, not for 70B."""
-    sizes = {size: _disk(Job(size, LORA)).hub_cache_bytes / GB for size in ("7B", "34B", "70B")}
+    sizes = {size: _disk(Training(size, LORA)).hub_cache_bytes / GB for size in ("7B", "34B", "70B")}
     return Ours(sizes["70B"], f"70B; {sizes['7B']:.0f} GB for 7B, {sizes['34B']:.0f} GB for 34B")
 
 
 def _efficiency(network_gbps: float) -> Ours:
     """Speed per GPU of two nodes over that of one."""
-    one, two = (Job("7B", FULL, FSDP, nodes * GPUS_PER_NODE, micro_batch=4) for nodes in (1, 2))
+    one, two = (Training("7B", FULL, FSDP, nodes * GPUS_PER_NODE, micro_batch=4) for nodes in (1, 2))
     rates = [speed(job, _CARD, network_gbps).tokens_per_second_per_gpu for job in (two, one)]
     how = f"speed per {_CARD} of two nodes over one node, {network_gbps:g} Gbit/s per node: {two}"
     return Ours(100 * rates[0] / rates[1], how)
@@ -98,14 +98,14 @@ def hdr100() -> Ours:
     return Ours(2 * _IB_LANE_GBPS, f"two lanes of {_IB_LANE_GBPS} Gbit/s (InfiniBand Trade Association)")
 
 
-def _host(job: Job) -> HostMemory:
+def _host(job: Training) -> HostMemory:
     return host_memory(job.architecture, job.layout, job.work, GPUS_PER_NODE)
 
 
 @figure("FIG-123", "CPU memory: at least 64 GB per GPU", about(64, "GB"), book=_HOST, does=_NEEDS)
 def host_memory_least() -> Ours:
     """Without offload it is one process per GPU and the weights while they are loaded: far less is enough."""
-    job, large = Job("7B", LORA, DDP, GPUS_PER_NODE), _FULL_70B
+    job, large = Training("7B", LORA, DDP, GPUS_PER_NODE), _FULL_70B
     return Ours(_host(job).per_gpu_bytes / GB, f"{job}; {_host(large).per_gpu_bytes / GB:.0f} GB per GPU for {large}")
 
 
@@ -114,7 +114,7 @@ def host_memory_offload() -> Ours:
     """Offload moves weights, masters, states and gradients, with DeepSpeed's pinned copies: it follows from the model.
     A 7B model needs less than 128 GB per GPU.
     """
-    large, small = (Job(size, FULL, ZERO3, GPUS_PER_NODE, offload="cpu") for size in ("70B", "7B"))
+    large, small = (Training(size, FULL, ZERO3, GPUS_PER_NODE, offload="cpu") for size in ("70B", "7B"))
     return Ours(_host(large).per_gpu_bytes / GB, f"{large}; {_host(small).per_gpu_bytes / GB:.0f} GB per GPU for 7B")
 
 

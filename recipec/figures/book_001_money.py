@@ -7,7 +7,7 @@ from recipec.axes.strategies import FSDP
 from recipec.catalog.prices import price
 from recipec.estimate.cost import run_cost
 from recipec.figures.figure import Figure, Ours, about, between, figure
-from recipec.figures.jobs import Job, card_gb, speed
+from recipec.figures.trainings import Training, card_gb, speed
 
 _COST = "001, Cost Estimation"
 _PRICES = "uses ours unless budget.price_per_gpu_hour states the real one, and names the origin beside every cost"
@@ -48,7 +48,7 @@ def other_price() -> Ours:
     return Ours(None, "dated medians of clouds: t4 and b200", f"${low:.2f} to ${high:.2f}")
 
 
-def _cost(hours: float, job: Job, card: str) -> tuple[float | None, str]:
+def _cost(hours: float, job: Training, card: str) -> tuple[float | None, str]:
     """Cost of a job that runs for `hours`, and what it trains in that time."""
     tokens = speed(job, card).tokens_per_second_per_gpu * job.ranks * hours * 3600
     known = price(card)
@@ -60,13 +60,13 @@ def _cost(hours: float, job: Job, card: str) -> tuple[float | None, str]:
 @figure("FIG-131", "LoRA 7B, one A100, 4 hours: $12", about(12, "$"), book=_COST, does=_TIMES)
 def lora_example() -> Ours:
     """The product of hours and price, with today's price."""
-    return Ours(*_cost(4, Job("7B", LORA, micro_batch=4), "a100-80gb"))
+    return Ours(*_cost(4, Training("7B", LORA, micro_batch=4), "a100-80gb"))
 
 
 @figure("FIG-132", "Full fine-tuning of 70B, 8x H100, a day: $960", about(960, "$"), book=_COST, does=_TIMES)
 def full_70b_example() -> Ours:
     """The product, with today's price. The run does not fit on 8 cards of 80 GB without offload."""
-    job = Job("70B", FULL, FSDP, 8)
+    job = Training("70B", FULL, FSDP, 8)
     usd, how = _cost(24, job, "h100")
     return Ours(usd, f"{how}; every card would need {card_gb(job):.0f} GB")
 
@@ -74,7 +74,7 @@ def full_70b_example() -> Ours:
 @figure("FIG-133", "Pretraining of 8B, 256x H100, 30 days: $921,600", about(921_600, "$"), book=_COST, does=_TIMES)
 def pretraining_example() -> Ours:
     """The product, with today's price. It buys about the 1T tokens that the book asks of pretraining."""
-    return Ours(*_cost(_HOURS_PER_MONTH, Job("8B", FULL, FSDP, 256, seq_len_tokens=8192), "h100"))
+    return Ours(*_cost(_HOURS_PER_MONTH, Training("8B", FULL, FSDP, 256, seq_len_tokens=8192), "h100"))
 
 
 @figure(

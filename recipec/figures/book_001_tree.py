@@ -8,7 +8,7 @@ from recipec.axes.adaptations import FULL, LORA, QLORA
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.memory import largest_that_fits
 from recipec.figures.figure import Figure, Ours, at_most, between, figure
-from recipec.figures.jobs import Job, card_gb
+from recipec.figures.trainings import Training, card_gb
 
 _TREE = "001, Decision Tree (Available compute?)"
 _RULES = ("ADPT-001",)
@@ -20,25 +20,25 @@ MOST_SEQUENCES = 512
 @figure("FIG-135", "Under 16 GB: QLoRA", at_most(16, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
 def qlora_branch() -> Ours:
     """7B and 13B fit; a threshold in GB says nothing of larger models."""
-    large = card_gb(Job("34B", QLORA))
-    return Ours(card_gb(Job("7B", QLORA)), f"peak on the card: {Job('7B', QLORA)}; 34B needs {large:.1f} GB")
+    large = card_gb(Training("34B", QLORA))
+    return Ours(card_gb(Training("7B", QLORA)), f"peak on the card: {Training('7B', QLORA)}; 34B needs {large:.1f} GB")
 
 
 @figure("FIG-136", "16-48 GB: LoRA on a bf16 base", between(16, 48, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
 def lora_branch() -> Ours:
     """7B and 13B fit; larger models do not."""
-    large = card_gb(Job("34B", LORA))
-    return Ours(card_gb(Job("7B", LORA)), f"peak on the card: {Job('7B', LORA)}; 34B needs {large:.1f} GB")
+    large = card_gb(Training("34B", LORA))
+    return Ours(card_gb(Training("7B", LORA)), f"peak on the card: {Training('7B', LORA)}; 34B needs {large:.1f} GB")
 
 
 @figure("FIG-137", "48-160 GB: full fine-tuning", between(48, 160, "GB"), book=_TREE, does=_ORDERS, rules=_RULES)
 def full_branch() -> Ours:
     """7B fits, from about the middle of the range on; 13B does not."""
-    large = card_gb(Job("13B", FULL))
-    return Ours(card_gb(Job("7B", FULL)), f"peak on the card: {Job('7B', FULL)}; 13B needs {large:.0f} GB")
+    large = card_gb(Training("13B", FULL))
+    return Ours(card_gb(Training("7B", FULL)), f"peak on the card: {Training('7B', FULL)}; 13B needs {large:.0f} GB")
 
 
-def _batch(id: str, states: str, stated: tuple[int, int], job: Job, card_gib: float, why: str) -> Figure:
+def _batch(id: str, states: str, stated: tuple[int, int], job: Training, card_gib: float, why: str) -> Figure:
     """The batch size of a branch, on the largest card of it."""
 
     def largest() -> Ours:
@@ -52,6 +52,6 @@ def _batch(id: str, states: str, stated: tuple[int, int], job: Job, card_gib: fl
 
 _MORE = "Recomputed activations and a loss in chunks leave room for more sequences than the book thinks."
 BATCHES = [
-    _batch("FIG-138", "Under 16 GB: batch size 1-2", (1, 2), Job("7B", QLORA), 16, _MORE),
-    _batch("FIG-139", "16-48 GB: batch size 2-8", (2, 8), Job("7B", LORA), 48, _MORE),
+    _batch("FIG-138", "Under 16 GB: batch size 1-2", (1, 2), Training("7B", QLORA), 16, _MORE),
+    _batch("FIG-139", "16-48 GB: batch size 2-8", (2, 8), Training("7B", LORA), 48, _MORE),
 ]

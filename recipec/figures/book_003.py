@@ -5,7 +5,7 @@ from __future__ import annotations
 from recipec.axes.adaptations import FULL, LORA, QLORA
 from recipec.axes.strategies import ZERO2
 from recipec.figures.figure import Figure, Ours, about, at_most, between, figure
-from recipec.figures.jobs import GB, Job, card_gb, memory, sharding_saves, states_gb
+from recipec.figures.trainings import GB, Training, card_gb, memory, sharding_saves, states_gb
 
 _STACK, _REFERENCE = "003, Stack Defaults", "003, Reference"
 _COMPUTES = "computes the memory of the model, rank, batch and length at hand, and shows it term by term"
@@ -13,7 +13,7 @@ _ORDERS = "orders the adaptations by rule ADPT-001 and takes the first that fits
 _QLORA_BOUND = "The book's number leaves room for a longer batch, or for trainers that keep all logits."
 
 
-def _card(job: Job) -> Ours:
+def _card(job: Training) -> Ours:
     return Ours(card_gb(job), f"peak on the card: {job}")
 
 
@@ -27,8 +27,10 @@ def _card(job: Job) -> Ours:
 )
 def lora_saves() -> Ours:
     """It holds against 16 bytes per parameter. The book's own 16.9 and 29.5 GB would save only 43 %."""
-    lora, full = card_gb(Job("7B", LORA)), card_gb(Job("7B", FULL))
-    return Ours(100 * (1 - lora / full), f"{lora:.1f} of {full:.1f} GB: {Job('7B', LORA)}, against full fine-tuning")
+    lora, full = card_gb(Training("7B", LORA)), card_gb(Training("7B", FULL))
+    return Ours(
+        100 * (1 - lora / full), f"{lora:.1f} of {full:.1f} GB: {Training('7B', LORA)}, against full fine-tuning"
+    )
 
 
 @figure(
@@ -43,7 +45,7 @@ def qlora_7b_fits() -> Ours:
     """It fits with room, because TRL computes the loss in chunks and no logits are kept. With the book's own "about
     8 GB" (FIG-309) it would not.
     """
-    return _card(Job("7B", QLORA))
+    return _card(Training("7B", QLORA))
 
 
 @figure(
@@ -56,7 +58,7 @@ def qlora_7b_fits() -> Ours:
 )
 def qlora_13b_fits() -> Ours:
     """It fits with room."""
-    return _card(Job("13B", QLORA))
+    return _card(Training("13B", QLORA))
 
 
 @figure("FIG-304", "ZeRO-2 saves 8x memory", about(8, "x"), book=_STACK, does=_COMPUTES)
@@ -67,7 +69,7 @@ def zero2_saves() -> Ours:
 
 
 def _times_model_size() -> Ours:
-    full, weights = Job("7B", FULL), 2 * Job("7B", FULL).architecture.params / GB
+    full, weights = Training("7B", FULL), 2 * Training("7B", FULL).architecture.params / GB
     how = f"{card_gb(full):.1f} GB of {full} over {weights:.1f} GB of bf16 weights"
     return Ours(card_gb(full) / weights, how)
 
@@ -101,25 +103,25 @@ def full_takes() -> Ours:
 @figure("FIG-307", "LoRA of 7B, rank 16: about 16.9 GB", about(16.9, "GB"), book=_REFERENCE, does=_COMPUTES)
 def lora_7b() -> Ours:
     """It holds for short batches. A longer batch takes more: activations grow with the tokens."""
-    longer = Job("7B", LORA, micro_batch=4)
-    how = f"peak on the card: {Job('7B', LORA)}; {card_gb(longer):.1f} GB with {longer.micro_batch} sequences"
-    return Ours(card_gb(Job("7B", LORA)), how)
+    longer = Training("7B", LORA, micro_batch=4)
+    how = f"peak on the card: {Training('7B', LORA)}; {card_gb(longer):.1f} GB with {longer.micro_batch} sequences"
+    return Ours(card_gb(Training("7B", LORA)), how)
 
 
 @figure("FIG-308", "Full fine-tuning of 7B: about 29.5 GB", about(29.5, "GB"), book=_REFERENCE, does=_COMPUTES)
 def full_7b() -> Ours:
     """The book's formula, model + gradients + activations, leaves out the optimizer: masters and two states."""
-    estimate = memory(Job("7B", FULL))
+    estimate = memory(Training("7B", FULL))
     moments = estimate.terms["optimizer_states"] / GB
-    how = f"peak on the card: {Job('7B', FULL)}; AdamW's two states are {moments:.1f} GB of it"
-    return Ours(card_gb(Job("7B", FULL)), how)
+    how = f"peak on the card: {Training('7B', FULL)}; AdamW's two states are {moments:.1f} GB of it"
+    return Ours(card_gb(Training("7B", FULL)), how)
 
 
 def _qlora(id: str, size: str, stated_gb: float) -> Figure:
     """The row of one size: its docstring is that of all sizes."""
 
     def needed() -> Ours:
-        return _card(Job(size, QLORA))
+        return _card(Training(size, QLORA))
 
     needed.__doc__ = f"4-bit weights take half a byte and the head stays in bf16. {_QLORA_BOUND}"
     states = f"QLoRA of {size}: about {stated_gb:g} GB"
@@ -139,7 +141,7 @@ QLORA_SIZES = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B",
 )
 def qlora_branch() -> Ours:
     """Even the book's 34B fits the upper end, just."""
-    return _card(Job("34B", QLORA))
+    return _card(Training("34B", QLORA))
 
 
 @figure(
@@ -152,12 +154,12 @@ def qlora_branch() -> Ours:
 )
 def lora_branch() -> Ours:
     """Even the book's 34B fits the upper end, just."""
-    return _card(Job("34B", LORA))
+    return _card(Training("34B", LORA))
 
 
 @figure("FIG-314", "LoRA: model in fp16 x 1.1, and the rest", about(1.1, "x"), book=_REFERENCE, does=_COMPUTES)
 def lora_weights() -> Ours:
     """Adapters, their gradients and states add a few percent of the model at rank 16, and more at a higher rank."""
-    job = Job("7B", LORA)
+    job = Training("7B", LORA)
     times = states_gb(job) * GB / (2 * job.architecture.params)
     return Ours(times, f"what is kept between steps, over the bf16 model: {job}")

@@ -5,15 +5,24 @@ from __future__ import annotations
 from recipec.axes.adaptations import FULL, LORA, QLORA
 from recipec.axes.strategies import FSDP, ZERO1, ZERO2, ZERO3, Strategy
 from recipec.figures.figure import Figure, Ours, about, at_least, figure
-from recipec.figures.jobs import GB, Job, activations_gb, architecture, card_gb, sharding_saves, speed, states_gb
+from recipec.figures.trainings import (
+    GB,
+    Training,
+    activations_gb,
+    architecture,
+    card_gb,
+    sharding_saves,
+    speed,
+    states_gb,
+)
 
 _RULES, _ZERO, _SIZES = "004, golden rules", "004, zero_redundancy", "004, memory_requirements"
 _COMPUTES = "computes the memory of the model, strategy and GPUs at hand, and shows it term by term"
 _RECOMPUTES = "recomputes where rule PREC-004 or the memory asks for it, and times both ways"
 
 
-def _recomputed_and_kept() -> tuple[Job, Job]:
-    return Job("7B", FULL, micro_batch=4), Job("7B", FULL, micro_batch=4, checkpointing=False)
+def _recomputed_and_kept() -> tuple[Training, Training]:
+    return Training("7B", FULL, micro_batch=4), Training("7B", FULL, micro_batch=4, checkpointing=False)
 
 
 @figure(
@@ -24,11 +33,11 @@ def recomputing_costs() -> Ours:
     so the repeated forward weighs more.
     """
     recomputed, kept = _recomputed_and_kept()
-    slower = [_slower(recomputed, kept), _slower(Job("7B", LORA), Job("7B", LORA, checkpointing=False))]
+    slower = [_slower(recomputed, kept), _slower(Training("7B", LORA), Training("7B", LORA, checkpointing=False))]
     return Ours(slower[0], f"{recomputed}, against activations kept, on an A100; {slower[1]:.0f} % for LoRA")
 
 
-def _slower(recomputed: Job, kept: Job) -> float:
+def _slower(recomputed: Training, kept: Training) -> float:
     """Percent more time per step."""
     return 100 * (speed(recomputed, "a100").seconds_per_step / speed(kept, "a100").seconds_per_step - 1)
 
@@ -46,13 +55,13 @@ def recomputing_saves() -> Ours:
     fine-tuning with its 16 bytes per parameter, more of LoRA.
     """
     recomputed, kept = _recomputed_and_kept()
-    lora = _saved(Job("7B", LORA, micro_batch=4), Job("7B", LORA, micro_batch=4, checkpointing=False))
+    lora = _saved(Training("7B", LORA, micro_batch=4), Training("7B", LORA, micro_batch=4, checkpointing=False))
     activations = 100 * (1 - activations_gb(recomputed) / activations_gb(kept))
     how = f"{recomputed}, against activations kept; {activations:.0f} % of the activations, {lora:.0f} % with LoRA"
     return Ours(_saved(recomputed, kept), how)
 
 
-def _saved(recomputed: Job, kept: Job) -> float:
+def _saved(recomputed: Training, kept: Training) -> float:
     """Percent less memory on the card."""
     return 100 * (1 - card_gb(recomputed) / card_gb(kept))
 
@@ -69,8 +78,8 @@ def half_precision_saves() -> Ours:
     """Weights, gradients and Adam's states are 16 bytes per parameter either way: what halves is the activations, and
     frozen weights under LoRA.
     """
-    full, lora = (card_gb(Job("7B", way, precision="fp32")) / card_gb(Job("7B", way)) for way in (FULL, LORA))
-    return Ours(full, f"{Job('7B', FULL)}, against fp32; {lora:.1f}x for LoRA, whose base is frozen")
+    full, lora = (card_gb(Training("7B", way, precision="fp32")) / card_gb(Training("7B", way)) for way in (FULL, LORA))
+    return Ours(full, f"{Training('7B', FULL)}, against fp32; {lora:.1f}x for LoRA, whose base is frozen")
 
 
 def _zero(stage: Strategy) -> Ours:
@@ -119,7 +128,7 @@ WEIGHTS = [
 @figure("FIG-409", "7B with Adam: 84 GB", about(84, "GB"), book=_SIZES, does=_COMPUTES)
 def adam_7b() -> Ours:
     """84 GB are 12 bytes per parameter: one fp32 copy is missing. The book's own 14 GB on 8 GPUs (FIG-410) are 112."""
-    job = Job("7B", FULL)
+    job = Training("7B", FULL)
     each = states_gb(job) * GB / job.architecture.params
     return Ours(states_gb(job), f"weights, gradients and AdamW states: {each:.0f} bytes per parameter; {job}")
 
@@ -127,11 +136,11 @@ def adam_7b() -> Ours:
 @figure("FIG-410", "7B fully sharded on 8 GPUs: 14 GB each", about(14, "GB"), book=_SIZES, does=_COMPUTES)
 def sharded_7b() -> Ours:
     """It holds for what is kept between steps. A card needs more: activations, gathered layers, fragments, NCCL."""
-    job = Job("7B", FULL, FSDP, 8)
+    job = Training("7B", FULL, FSDP, 8)
     return Ours(states_gb(job), f"weights, gradients and AdamW states; the card must have {card_gb(job):.1f} GB: {job}")
 
 
 @figure("FIG-413", "QLoRA of 70B: about 48 GB", about(48, "GB"), book=_SIZES, does=_COMPUTES, rules=("ADPT-001",))
 def qlora_70b() -> Ours:
     """It holds for a short batch on one card."""
-    return Ours(card_gb(Job("70B", QLORA)), f"peak on the card: {Job('70B', QLORA)}")
+    return Ours(card_gb(Training("70B", QLORA)), f"peak on the card: {Training('70B', QLORA)}")

@@ -119,8 +119,8 @@ def _memory(plan: StagePlan) -> dict[str, Any]:
         "usable_bytes": plan.usable_bytes,
         "host_bytes": memory.host_bytes,
         "terms": dict(memory.terms),
-        "stages": dict(memory.stages),
-        "peak_stage": memory.peak_stage,
+        "stages": dict(memory.moments),
+        "peak_stage": memory.peak_moment,
         "error_band": asdict(memory.error_band),
     }
 

@@ -52,13 +52,13 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
     target = ledger.decisions["global_batch_size"].value
     _run_batch(ledger, chosen.layout)
     for ruled in [*_placement(ledger, chosen, facts, peak, target), *_recomputation(ledger, chosen.layout)]:
-        ledger.record(_ruled(ledger, *ruled))
-    for row in _recomputed(chosen.layout):
-        ledger.record(_decision(ledger, *row))
+        ledger.record(_ruled(ledger, peak, *ruled))
+    for row in _recomputed(chosen.layout, peak):
+        ledger.record(_decision(ledger, peak, *row))
     for ruled in _batch(chosen.layout, peak):
-        ledger.record(_ruled(ledger, *ruled))
+        ledger.record(_ruled(ledger, peak, *ruled))
     for row in _mesh(chosen.layout.mesh):
-        ledger.record(_decision(ledger, *row))
+        ledger.record(_decision(ledger, peak, *row))
 
 
 def _run_batch(ledger: Ledger, layout: Layout) -> None:
@@ -88,7 +88,7 @@ def _recomputation(ledger: Ledger, layout: Layout) -> Iterator[Ruled]:
     yield rules.checkpointing, answer, ("checkpointing_required", "gpu")
 
 
-def _recomputed(layout: Layout) -> list[Row]:
+def _recomputed(layout: Layout, peak: str) -> list[Row]:
     """Which layers are recomputed, and where their inputs wait."""
     every, hosted = layout.recompute_interval, layout.activation_offload
     some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
@@ -97,7 +97,7 @@ def _recomputed(layout: Layout) -> list[Row]:
     )
     return [
         ("recompute_every", every, f"{some} is recomputed", ("checkpointing", "priority", "strategy")),
-        ("activation_offload", hosted, place, ("checkpointing", "strategy", "gpu")),
+        ("activation_offload", hosted, f"{place}; predicted peak {peak}", ("checkpointing", "strategy", "gpu")),
     ]
 
 
@@ -165,29 +165,37 @@ def record_prediction(
         ledger.record(Decision(id, value, because, inputs=inputs, origin="planner", watch=watch, source=source))
 
 
-def _ruled(ledger: Ledger, rule: Rule, choice: Choice, inputs: tuple[str, ...]) -> Decision:
+def _ruled(ledger: Ledger, peak: str, rule: Rule, choice: Choice, inputs: tuple[str, ...]) -> Decision:
     """What the planner found, with the rule that says why; the recipe may have fixed it."""
     key = rule.key
     if rule is rules.checkpointing and key not in ledger.wishes:  # to say how layers are recomputed is to want it
         key = next((other for other in _RECOMPUTING if _wants(ledger, other)), key)
     metadata = {"rule": rule.id, "watch": rule.watch, "source": rule.source}
-    return _found(ledger, rule.decides, choice.value, choice.because, inputs, key, metadata)
+    return _found(ledger, peak, rule.decides, choice.value, choice.because, inputs, key, metadata)
 
 
-def _decision(ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
+def _decision(ledger: Ledger, peak: str, id: str, value: Any, because: str, inputs: tuple[str, ...]) -> Decision:
     """A part of the layout that no rule decides."""
     metadata = {"watch": WATCH[id], "source": "memory and time estimates of the planner"}
-    return _found(ledger, id, value, because, inputs, KEYS.get(id, ""), metadata)
+    return _found(ledger, peak, id, value, because, inputs, KEYS.get(id, ""), metadata)
 
 
 def _found(
-    ledger: Ledger, id: str, value: Any, because: str, inputs: tuple[str, ...], key: str, metadata: Mapping[str, str]
+    ledger: Ledger,
+    peak: str,
+    id: str,
+    value: Any,
+    because: str,
+    inputs: tuple[str, ...],
+    key: str,
+    metadata: Mapping[str, str],
 ) -> Decision:
+    """A part of the layout; of a value that the recipe sets, the reasons for choosing it are not said."""
     wish = ledger.wishes.get(key)
     return Decision(
         id,
         value,
-        f"set in {wish.where}" if wish else because,
+        f"set in {wish.where}; predicted peak {peak}" if wish else because,
         inputs=tuple(name for name in inputs if name in ledger.decisions),
         origin="recipe" if wish else "planner",
         key=key,

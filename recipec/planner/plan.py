@@ -69,7 +69,7 @@ class StagePlan:
     cost_usd: float | None
     cost_because: str
     needs: Needs
-    shorter_waits: tuple[str, ...]  # what to change where most of a step waits for the network: "nodes = 1 takes …"
+    shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None

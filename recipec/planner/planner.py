@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from recipec.axes import METHODS
+from recipec.axes import COMMON_SECTION, METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
@@ -57,8 +57,9 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
     task, held = facts.decisions["task"], train_format(facts.data)
-    method = ledger.decide(goal.alignment_method, task, ledger.record(_preference_format(facts.data)))
-    names = ledger.decide(goal.stages, task, held, method).value
+    preferred = ledger.record(_preference_format(facts.data))
+    method = ledger.decide(goal.alignment_method, task, preferred)
+    names = ledger.decide(goal.stages, task, held, preferred, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
 
 
@@ -71,11 +72,12 @@ def train_format(data: Mapping[str, DataFacts]) -> Decision:
 
 
 def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of the rows that an alignment method can learn from: its own section's, or data.train's."""
-    for section in dict.fromkeys(name for row in METHODS.values() if row.alignment for name in (row.section, "train")):
+    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
+    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
+    for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
         if section in data:
             held = data[section].decisions["data_format"]
-            if any(row.alignment and held.value in row.formats for row in METHODS.values()):
+            if any(held.value in row.formats for row in rows):
                 return replace(held, id="preference_format")
     return Decision("preference_format", None, "no such rows", origin="recipe")
 

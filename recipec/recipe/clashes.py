@@ -234,6 +234,33 @@ def _alignment_of_tasks() -> Clash:
     return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
 
 
+def _answers_of_tasks() -> Iterator[Clash]:
+    """The length of generated answers, for a task whose result writes none."""
+    for task in tasks():
+        if not any(row.writes for row in methods_of(task)):
+            why = "its result scores and writes nothing"
+            yield Clash(("evaluate", "max_new_tokens"), ANY, TASK, (task,), why, "remove max_new_tokens")
+
+
+def _methods_of_tasks() -> Iterator[Clash]:
+    """A task whose method has keys of its own, and is the only one."""
+    named = ("none", *(row.alignment for row in METHODS.values() if row.alignment))
+    for task in tasks():
+        if any(row.own for row in methods_of(task)) and not any(row.alignment for row in methods_of(task)):
+            yield Clash(METHOD, named, TASK, (task,), "this task has one method", "remove method")
+
+
+def _overflows_of_methods() -> Iterator[Clash]:
+    """A trainer that leaves long rows out cannot be asked to cut them."""
+
+    def values(task: str, named: str | None) -> list[str]:
+        return ["truncate" for row in _last(task, named) if row.truncates]
+
+    for choice, value in _barred(["truncate"], values):
+        why = f"{_last(choice.task, choice.method)[0].trainer} leaves longer rows out"
+        yield Clash(OVERFLOW, (value,), choice.path, choice.values, why, 'use overflow = "drop"')
+
+
 def _formats_to_split() -> Clash:
     whole = tuple(row.name for row in ROW_FORMATS.values() if not row.splits)
     return Clash(OVERFLOW, ("split",), FORMAT, whole, WHY_NOT_SPLIT, 'use overflow = "drop" or "truncate"')
@@ -273,6 +300,9 @@ CLASHES: tuple[Clash, ...] = (
     ),
     *_sections_of_tasks(),
     _alignment_of_tasks(),
+    *_methods_of_tasks(),
+    *_overflows_of_methods(),
+    *_answers_of_tasks(),
     *_stages_of_tasks(),
     *_formats_of_tasks(),
     _formats_to_split(),
@@ -297,12 +327,14 @@ def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other:
     for row in methods:
         for own in row.own:
             if own.key == key and own.values is None:
-                limits = f"must be more than {own.above:g} and at most {own.most:g} for {row.name}"
+                least = "at least" if own.closed else "more than"
+                limits = f"must be {least} {own.above:g} and at most {own.most:g} for {row.name}"
                 return Diagnostic("E0205", f"`alignment.{key}` is {value:g}", (Label(at, limits), other))
     owners = [row for row in METHODS.values() if row.can_set(key, value)]
     shown = f' = "{value}"' if isinstance(value, str) else ""
     names = either((row.name for row in owners), "")
     title, label = f"`alignment.{key}{shown}` belongs to {names}", Label(at, f"only {names} has it")
-    choices = [row.alignment for row in owners if row.alignment]
+    tasks_here = {row.task for row in methods or owners}
+    choices = [row.alignment for row in owners if row.alignment and row.task in tasks_here]
     help = f"use method = {either(choices)}, or remove {key}" if choices else f"remove {key}"
     return Diagnostic("E0401", title, (label, other), (help,))

@@ -181,7 +181,7 @@ class Evaluate(Section):
     """How the model is compared before and after."""
 
     samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Samples", "How many generated answers are compared.", 50
+        "Samples", "How many rows are shown with their answers, or with their scores.", 50
     )
     max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
         "Answer length", "The longest generated answer in tokens.", 256

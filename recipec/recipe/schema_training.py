@@ -133,7 +133,8 @@ def _value_of(shared: list[Own]) -> Any:
     kinds = {own.values is None for own in shared}
     assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
     if kinds == {True}:
-        return Annotated[float, Field(gt=min(own.above for own in shared), le=max(own.most for own in shared))]
+        least, most = min((own.above, not own.closed) for own in shared), max(own.most for own in shared)
+        return Annotated[float, Field(**{"gt" if least[1] else "ge": least[0]}, le=most)]
     values = dict.fromkeys(value for own in shared for value in own.values)
     return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
 
@@ -143,7 +144,7 @@ def _meanings(meanings: Iterable[str | None]) -> str:
 
 
 _NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
-_ALIGNED = " and ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment))
+_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment or row.own))
 _AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
 
 Alignment = create_model(

@@ -38,6 +38,7 @@ class Combination:
     context_divides: bool = True  # the length divides by twice the ranks
     experts: int = 0
     model_type: str = "llama"  # as config.json says
+    has_class: bool = True  # transformers has the class of the method's result for that type
     eval_every: float = 0.05
     save_every: float = 0.05
 

@@ -58,11 +58,12 @@ COMBINATIONS = (
     ),
     BadCombination(
         "BAD-006",
-        "modules_to_save under FSDP",
-        "training runs, but saving the first checkpoint never finishes",
-        "ms-swift #9313",
-        'set `train.strategy = "zero2"` or `"zero3"`, or leave `modules_to_save` out',
-        lambda f: bool(f.modules_to_save) and not f.adaptation.trains_all and f.fsdp,
+        "lm_head in modules_to_save under FSDP",
+        "TRL multiplies by the weight of lm_head without calling the module, and each GPU keeps the gradient of its "
+        "own rows: the loss is wrong from the second step on, without an error",
+        "run on two ranks: second loss 5.9497, 5.9105 in one process; TRL 1.16 trainer/utils.py (full_tensor)",
+        'set `train.strategy = "zero2"` or `"zero3"`',
+        lambda f: "lm_head" in f.modules_to_save and not f.adaptation.trains_all and f.fsdp,
     ),
     BadCombination(
         "BAD-007",
@@ -126,7 +127,7 @@ COMBINATIONS = (
         "BAD-014",
         "packing with a trainer that takes every example whole",
         "the trainer does not support packing and only warns about `padding_free`",
-        "TRL 1.16: of its configuration classes only SFTConfig has packing; trainer/dpo_config.py",
+        "TRL 1.16 trainer/dpo_config.py (padding_free; only SFTConfig has packing)",
         "set `train.packing = false`",
         lambda f: f.packing and f.method.packs == "never",
     ),
@@ -219,6 +220,14 @@ COMBINATIONS = (
         "set `train.compile = false`",
         lambda f: f.compile and f.attention == "sdpa",
         refused=False,
+    ),
+    BadCombination(
+        "BAD-036",
+        "model type without a class that scores",
+        "transformers has no sequence classification class for this model type, so no head for scores can be loaded",
+        "transformers 5.23 models/auto/modeling_auto.py (MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES)",
+        "set `model.name` to a model of another family, such as `Qwen/Qwen3-4B`",
+        lambda f: not f.has_class,
     ),
 )
 

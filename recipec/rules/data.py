@@ -118,6 +118,8 @@ def overflow(stage: str) -> Choice:
     """
     if method_of(stage).of_text:
         return Choice("split", "raw text is split into blocks, so no token is lost")
+    if not method_of(stage).truncates:
+        return Choice("drop", f"{method_of(stage).trainer} leaves longer rows out, so recipec counts and drops them")
     return Choice("drop", "a truncated answer has no end-of-turn token, and the model would not learn to stop")
 
 
@@ -146,7 +148,7 @@ def dropped_rows_limit() -> Choice:
     source="docs/rule-books/001.md, Step 2; Tokenization with label masking; Instruction format; "
     "docs/rule-books/003.md, Stack defaults (dataset format)",
 )
-def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
+def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool) -> Choice:
     """Which tokens count in the loss: the answers, or every token of raw text.
 
     | format of the rows | trained tokens |
@@ -156,6 +158,8 @@ def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
     | preference | both answers |
     | text | every token |
 
+    A model that scores learns from one number for each answer, and from no single token.
+
     Rule book 001 says that it masks the user's tokens with -100. Its code copies all tokens into the labels and masks
     nothing, not even padding. recipec does what the text says.
 
@@ -163,6 +167,8 @@ def loss_on(data_format: str, template: str, template_has_mask: bool) -> Choice:
     families, but not of Llama 3.1 and 3.2. With such a template each answer becomes a row of its own, with the
     conversation before it as the prompt.
     """
+    if not method_of(stage).writes:
+        return Choice("score", "the loss compares one score for each answer, and no token counts by itself")
     part = ROW_FORMATS[data_format].loss_on
     if part == "assistant" and template == "model" and not template_has_mask:
         return Choice(

@@ -47,7 +47,7 @@ def alignment_method(task: str, preference_format: str | None) -> Choice:
     source="docs/rule-books/001.md, Decision tree: fine-tuning or continued pre-training; Step 1; "
     "docs/rule-books/003.md, Which fine-tuning method",
 )
-def stages(task: str, train_format: str | None, alignment_method: str) -> Choice:
+def stages(task: str, train_format: str | None, preference_format: str | None, alignment_method: str) -> Choice:
     """Stages that run, in order: the method of the task or of the alignment, and before it what `data.train` is for.
 
     Rule book 001 sends new knowledge to continued pretraining, a task to fine-tuning and behavior to alignment. It puts
@@ -61,7 +61,7 @@ def stages(task: str, train_format: str | None, alignment_method: str) -> Choice
     Rule book 001 pretrains from random weights only where no suitable base model exists. recipec never chooses
     pretraining by itself, and reports fewer than 1T tokens (W0506).
     """
-    last = _last(task, train_format, alignment_method)
+    last = _last(task, {train_format, preference_format}, alignment_method)
     if last is None:
         return Choice((), f"no stage of task {task} learns from the {train_format or 'given'} rows")
     before = tuple(name for name in last.after if train_format in METHODS[name].formats)
@@ -71,13 +71,13 @@ def stages(task: str, train_format: str | None, alignment_method: str) -> Choice
     return Choice(names, f"the task is {task}{method}, and {data}")
 
 
-def _last(task: str, train_format: str | None, alignment_method: str) -> Method | None:
+def _last(task: str, held: set[str | None], alignment_method: str) -> Method | None:
     """The stage that the recipe is about; without alignment, the one that would have come before it."""
     named = next((row for row in METHODS.values() if row.alignment == alignment_method), None)
     if named is not None:
         return named
     of_task = _of_task(task) or [METHODS[name] for row in METHODS.values() if row.task == task for name in row.after]
-    return next((row for row in of_task if train_format in row.formats), None)
+    return next((row for row in of_task if held & set(row.formats)), None)
 
 
 def _of_task(task: str) -> list[Method]:

@@ -9,10 +9,7 @@ from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
 from recipec.rules.optimizers import LION, decay_for, rate_for
 
-_FORGETTING = (
-    "a rate below the range forgets less but also learns less, and LoRA already forgets less than full fine-tuning; "
-    "against forgetting, add general rows to the training data"
-)
+_FORGETTING = "a lower rate forgets less, but also learns less"
 
 
 @rule(
@@ -48,7 +45,8 @@ def learning_rate(stage: str, adaptation: str, examples: int, params: int, optim
     larger rate than all weights, so 1e-4 for LoRA is recipec's choice.
 
     Rule book 001 lowers LoRA to 1e-5 against forgetting. That is below the accepted range and is reported (W0501): a
-    rate so low also learns less, and LoRA forgets less than full fine-tuning already.
+    rate so low also learns less, and LoRA forgets less than full fine-tuning already. Against forgetting, add general
+    rows to the training data (NOT-004).
 
     Rule book 001 gives pretraining 1e-4 to 3e-4 for every size. Published runs vary the rate with the size of the
     model, and both ends of theirs leave that range.

@@ -46,9 +46,9 @@ def _weight_of_unwanted(true_share: float | None) -> Choice:
         return Choice(1.0, _NOT_KNOWN)
     ratio = true_share / (1 - true_share)
     if ratio <= BALANCE[1]:
-        return Choice(1.0, f"{true_share:.0%} of the answers are desirable, so the others are not the rarer ones")
-    accepts = ratio / BALANCE[1], ratio / BALANCE[0]
-    return Choice(float(f"{ratio / _MIDDLE:.2g}"), _balanced(true_share), accepts)
+        return Choice(1.0, f"undesirable answers, {1 - true_share:.0%} of all, are not the rarer kind")
+    because = f"undesirable answers are rare, {1 - true_share:.0%} of all, and so weighted they balance the others"
+    return Choice(float(f"{ratio / _MIDDLE:.2g}"), because, (ratio / BALANCE[1], ratio / BALANCE[0]))
 
 
 def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Choice:
@@ -56,13 +56,11 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     if true_share is None:
         return Choice(1.0, _NOT_KNOWN)
     ratio = true_share / (1 - true_share) / undesirable_weight
-    fits = BALANCE[0] <= ratio <= BALANCE[1]
     accepts = BALANCE[0] / ratio, BALANCE[1] / ratio
-    return Choice(1.0 if fits else float(f"{_MIDDLE / ratio:.2g}"), _balanced(true_share), accepts)
-
-
-def _balanced(true_share: float) -> str:
-    return f"{true_share:.0%} of the answers are desirable; so weighted they count 1 to 4/3 times as much as the others"
+    if BALANCE[0] <= ratio <= BALANCE[1]:
+        return Choice(1.0, f"desirable answers, {true_share:.0%} of all, balance the weighted others", accepts)
+    because = f"so weighted, desirable answers, {true_share:.0%} of all, balance the weighted others"
+    return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
 
 
 FORMULAS = {"weight of unwanted": _weight_of_unwanted, "weight of wanted": _weight_of_wanted}  # Own.formula

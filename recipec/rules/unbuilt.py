@@ -22,7 +22,8 @@ UNBUILT = (
         "PPO",
         "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
         "TRL removed its PPO trainer in 1.13 (TRL #7020), and recipec has no PPO loop of its own",
-        'set `alignment.method = "dpo"`; its beta controls the distance to the reference model',
+        'set `alignment.method = "dpo"`; its beta controls the distance to the reference model. `goal.task = "reward"` '
+        "trains the reward model for a PPO or GRPO run of your own",
     ),
     Unbuilt(
         "NOT-003",

@@ -23,12 +23,12 @@ def shallow(layers: int, peaks: dict[str, Peak]) -> Shallow:
     """Name the sites of layers by both ends: "forward:0" and "forward:-3" are the same layer of three."""
     sites: dict[str, Peak] = {}
     for site, peak in peaks.items():
-        stage, _, index = site.rpartition(":")
+        moment, _, index = site.rpartition(":")
         if not index.isdigit():
             sites[site] = peak
             continue
-        sites[f"{stage}:{index}"] = peak
-        sites[f"{stage}:{int(index) - layers}"] = peak
+        sites[f"{moment}:{index}"] = peak
+        sites[f"{moment}:{int(index) - layers}"] = peak
     return Shallow(layers, sites)
 
 

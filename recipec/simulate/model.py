@@ -14,7 +14,7 @@ from trl.trainer.utils import add_fused_lm_head
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
-from recipec.estimate.work import ALL_LINEAR, LoraShape, Work
+from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 from recipec.layout import Layout
 from recipec.simulate.config import config_fields
 from recipec.simulate.device import flash_attention
@@ -24,7 +24,7 @@ PACKED_KERNEL = "simulated-varlen"  # stands in for the flash-attn package, whic
 ROUTER_COEFFICIENT = 0.001  # what the emitted train.py sets
 
 
-def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.Module:
+def policy_model(architecture: Architecture, layout: Layout, work: Workload) -> nn.Module:
     """The model that trains; call it under FakeTensorMode."""
     method, model = work.method, _base(architecture, layout, work)
     if method.loss_outputs:
@@ -42,7 +42,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Work) -> nn.M
     return model.train()
 
 
-def reference_model(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
+def reference_model(architecture: Architecture, layout: Layout, work: Workload) -> PreTrainedModel:
     """The frozen start: TRL loads the copy in the policy's own type."""
     model = _base(architecture, layout, work)
     add_fused_lm_head(model)
@@ -61,7 +61,7 @@ def decoder(model: nn.Module) -> nn.Module:
     return base.base_model
 
 
-def _base(architecture: Architecture, layout: Layout, work: Work) -> PreTrainedModel:
+def _base(architecture: Architecture, layout: Layout, work: Workload) -> PreTrainedModel:
     """The model without weights; a sequence classifier gives one score."""
     fields: dict[str, Any] = {} if loss_code(work).to_vocabulary else {"num_labels": 1}
     if architecture.moe and work.method.loss_outputs:

@@ -6,11 +6,11 @@ from dataclasses import fields
 
 from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
-def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | None:
+def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str | None:
     """Why this run cannot be simulated; None when it can."""
     if layout.spreads.engine == DEEPSPEED:
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
@@ -30,10 +30,11 @@ def obstacle(architecture: Architecture, layout: Layout, work: Work) -> str | No
     return f"not what an emitted train.py does: {', '.join(foreign)}" if foreign else None
 
 
-def _foreign(work: Work) -> list[str]:
-    """Where the code path is another than that of an emitted train.py, whose knobs are a Work's defaults."""
-    emitted = Work(
+def _foreign(work: Workload) -> list[str]:
+    """Where the code path is another than that of an emitted train.py, whose knobs are a Workload's defaults."""
+    emitted = Workload(
         objective=work.objective,
+        own=work.own,
         seq_len_tokens=work.seq_len_tokens,
         lora=work.lora,
         teacher=work.teacher,
@@ -43,10 +44,10 @@ def _foreign(work: Work) -> list[str]:
         double_quant=work.double_quant,
         sync_each_batch=work.sync_each_batch,
     )
-    return [field.name for field in fields(Work) if getattr(work, field.name) != getattr(emitted, field.name)]
+    return [field.name for field in fields(Workload) if getattr(work, field.name) != getattr(emitted, field.name)]
 
 
-def notes_of(layout: Layout, work: Work) -> tuple[str, ...]:
+def notes_of(layout: Layout, work: Workload) -> tuple[str, ...]:
     """The assumptions behind the numbers of a run, one sentence each."""
     notes = ["every position counts in the loss, and every batch has the full length: an upper bound"]
     if work.padded and layout.micro_batch * work.method.sequences_per_example > 1:

@@ -30,8 +30,8 @@ def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Doc
     work = work_of(Ledger(decisions=dict(plan.decisions)))
     formula = {
         "peak_allocated_bytes": plan.memory.peak_allocated_bytes,
-        "peak_stage": plan.memory.peak_stage,
-        "stages": dict(plan.memory.stages),
+        "peak_stage": plan.memory.peak_moment,
+        "stages": dict(plan.memory.moments),
     }
     against = obstacle(architecture, plan.layout, work)
     common = {"name": plan.stage.name, "formula": formula, "usable_bytes": plan.usable_bytes}
@@ -42,8 +42,8 @@ def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Doc
     found = simulate(architecture, plan.layout, work, full_depth=full_depth)
     simulated = {
         "peak_allocated_bytes": found.peak_allocated_bytes,
-        "peak_stage": found.peak_stage,
-        "stages": dict(found.stages),
+        "peak_stage": found.peak_moment,
+        "stages": dict(found.moments),
         "terms": dict(found.terms),
         "seconds": round(found.seconds, 1),
         "notes": list(found.notes),

@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from recipec.axes.strategies import TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import one_row
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.simulate.device import AllValid, like_cuda
 from recipec.simulate.meter import Meter, Peak
@@ -27,7 +27,7 @@ from recipec.simulate.sites import Sites
 from recipec.simulate.step import batch, compute_dtype, train, trained
 
 
-def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[str, Peak]:
+def step_peaks(architecture: Architecture, layout: Layout, work: Workload) -> dict[str, Peak]:
     """Site -> peak of one step at the architecture's full depth; the optimizer's states exist when it begins."""
     mesh = None
     if layout.fsdp:
@@ -56,7 +56,7 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Work) -> dict[s
     return meter.peaks
 
 
-def _run(architecture: Architecture, layout: Layout, work: Work, meter: Meter, mesh: Any) -> Run:
+def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Meter, mesh: Any) -> Run:
     sites = Sites(meter)
     model, reference = _models(architecture, layout, work, sites, mesh)
     teacher = teacher_model(work.teacher, layout) if work.teacher else None
@@ -74,7 +74,7 @@ def _run(architecture: Architecture, layout: Layout, work: Work, meter: Meter, m
 
 
 def _models(
-    architecture: Architecture, layout: Layout, work: Work, sites: Sites, mesh: Any
+    architecture: Architecture, layout: Layout, work: Workload, sites: Sites, mesh: Any
 ) -> tuple[nn.Module, nn.Module | None]:
     model = policy_model(architecture, layout, work)
     copied = work.method.has_reference and layout.adapts.copies_reference

@@ -37,13 +37,13 @@ class Run:
         """The policy's forward that is learned from."""
         return self._forward(self.model, inputs, self.autocast, router=self.experts)
 
-    def scored(self, stage: str, model: nn.Module, inputs: Inputs) -> Any:
-        """A forward without a gradient, at a stage of its own."""
-        before = self.sites.stage
+    def scored(self, moment: str, model: nn.Module, inputs: Inputs) -> Any:
+        """A forward without a gradient, at a moment of its own."""
+        before = self.sites.moment
         if before == "forward":
-            self.sites.enter(stage)
+            self.sites.enter(moment)
         with torch.no_grad():
-            autocast = self.teacher_autocast if stage == TEACHER else self.autocast
+            autocast = self.teacher_autocast if moment == TEACHER else self.autocast
             outputs = self._forward(model, inputs, autocast, router=False)
         self.sites.enter(before)
         return outputs

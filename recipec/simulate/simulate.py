@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.simulate.depth import extrapolate, shallow
 from recipec.simulate.meter import Peak
@@ -21,34 +21,34 @@ SHALLOW_SHARDED = (4, 5)  # FSDP gathers one layer ahead and reduces one behind,
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Allocated bytes of one rank. `terms` are those of `peak_stage`; `seconds` is how long the simulation took."""
+    """Allocated bytes of one rank. `terms` are those of `peak_moment`; `seconds` is how long the simulation took."""
 
-    stages: Mapping[str, int]
-    peak_stage: str
+    moments: Mapping[str, int]
+    peak_moment: str
     peak_allocated_bytes: int
     terms: Mapping[str, int]
     seconds: float
     notes: tuple[str, ...]
 
 
-def simulate(architecture: Architecture, layout: Layout, work: Work, *, full_depth: bool = False) -> Simulated:
+def simulate(architecture: Architecture, layout: Layout, work: Workload, *, full_depth: bool = False) -> Simulated:
     """Run one step of `layout` on fake tensors; the layout must be one that `obstacle` has nothing against.
 
     Two shallow models stand for the whole one unless `full_depth` asks for it, or the two disagree.
     """
     begun = time.perf_counter()
     peaks, notes = _peaks(architecture, layout, work, full_depth)
-    stages: dict[str, Peak] = {}
+    moments: dict[str, Peak] = {}
     for site, peak in peaks.items():
         name = site.partition(":")[0]
-        if name not in stages or peak.total > stages[name].total:
-            stages[name] = peak
-    highest = max(stages, key=lambda name: stages[name].total)
+        if name not in moments or peak.total > moments[name].total:
+            moments[name] = peak
+    highest = max(moments, key=lambda name: moments[name].total)
     return Simulated(
-        stages={name: peak.total for name, peak in stages.items()},
-        peak_stage=highest,
-        peak_allocated_bytes=stages[highest].total,
-        terms={name: size for name, size in stages[highest].terms.items() if size > 0},
+        moments={name: peak.total for name, peak in moments.items()},
+        peak_moment=highest,
+        peak_allocated_bytes=moments[highest].total,
+        terms={name: size for name, size in moments[highest].terms.items() if size > 0},
         seconds=time.perf_counter() - begun,
         notes=(*notes, *notes_of(layout, work)),
     )
@@ -65,7 +65,7 @@ def _shallow(architecture: Architecture, layout: Layout) -> tuple[int, int]:
 
 
 def _peaks(
-    architecture: Architecture, layout: Layout, work: Work, full_depth: bool
+    architecture: Architecture, layout: Layout, work: Workload, full_depth: bool
 ) -> tuple[dict[str, Peak], list[str]]:
     """Site -> peak at the model's depth, and how it was found."""
     depths = _shallow(architecture, layout)

@@ -11,25 +11,25 @@ from torch import nn
 from recipec.axes.method import POLICY, REFERENCE, TEACHER
 from recipec.simulate.meter import Meter
 
-CATEGORIES = {  # what a new tensor is counted as, by the stage of the site
+CATEGORIES = {  # what a new tensor is counted as, by the moment of the site
     "forward": "activations",
     "forward_end": "logits",
     "loss": "logits",
 }
-SCORED = (POLICY, REFERENCE, TEACHER, "evaluation")  # stages without a gradient: their sites are apart
+SCORED = (POLICY, REFERENCE, TEACHER, "evaluation")  # moments without a gradient: their sites are apart
 
 
 class Sites:
-    """Moves the meter from site to site. A site is a stage, or a stage and the layer that runs: "forward:0"."""
+    """Moves the meter from site to site. A site is a moment, or a moment and the layer that runs: "forward:0"."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
-        self.stage = "build"
+        self.moment = "build"
 
-    def enter(self, stage: str) -> None:
-        """Begin a stage of the step: forward, who runs without a gradient, backward, optimizer_step or evaluation."""
-        self.stage = stage
-        self._at({"backward": "loss:router"}.get(stage, stage))
+    def enter(self, moment: str) -> None:
+        """Begin a moment of the step: forward, who runs without a gradient, backward, optimizer_step or evaluation."""
+        self.moment = moment
+        self._at({"backward": "loss:router"}.get(moment, moment))
 
     def attach(self, decoder: nn.Module) -> None:
         """Watch the decoder's layers and its final norm; before anything wraps them."""
@@ -37,7 +37,7 @@ class Sites:
         for index, layer in enumerate(layers):
             layer.register_forward_pre_hook(self._before(index))
             layer.register_forward_hook(self._after(index))
-        layers[-1].register_forward_hook(lambda *_: self._at("forward_end" if self.stage == "forward" else "head"))
+        layers[-1].register_forward_hook(lambda *_: self._at("forward_end" if self.moment == "forward" else "head"))
 
     def router_loss(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """The load-balancing loss looks at all layers at once: a place of its own, which grows with the depth."""
@@ -61,19 +61,19 @@ class Sites:
             outcome.register_hook(lambda _: self._at("loss"))
 
     def _at(self, site: str) -> None:
-        within = self.stage in SCORED and site != self.stage
-        self.meter.site = f"{self.stage}:{site}" if within else site
+        within = self.moment in SCORED and site != self.moment
+        self.meter.site = f"{self.moment}:{site}" if within else site
         self.meter.category = CATEGORIES.get(self.meter.site.partition(":")[0], "working_set")
 
     def _before(self, index: int) -> Callable[..., None]:
         """A layer runs: forward, or recomputed in the backward pass."""
 
         def hook(_: nn.Module, arguments: tuple[Any, ...]) -> None:
-            if self.stage == "backward":
+            if self.moment == "backward":
                 self._at(f"layer_backward:{index}")
                 return
-            self._at(f"forward:{index}" if self.stage == "forward" else str(index))
-            if index == 0 and self.stage == "forward" and arguments[0].requires_grad:
+            self._at(f"forward:{index}" if self.moment == "forward" else str(index))
+            if index == 0 and self.moment == "forward" and arguments[0].requires_grad:
                 arguments[0].register_hook(lambda _: self._at("end_of_backward"))
 
         return hook
@@ -83,7 +83,7 @@ class Sites:
 
         def hook(_: nn.Module, __: Any, output: Any) -> None:
             hidden = output if isinstance(output, torch.Tensor) else output[0]
-            if self.stage == "forward" and hidden.requires_grad:
+            if self.moment == "forward" and hidden.requires_grad:
                 hidden.register_hook(lambda _: self._at(f"layer_backward:{index}"))
 
         return hook

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from recipec.estimate.scores import one_row
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.simulate.losses import LOSSES
 from recipec.simulate.model import DTYPES
@@ -39,7 +39,7 @@ def train(run: Run, optimizer: torch.optim.Optimizer, inputs: Inputs, syncs: lis
         loss_of(run, inputs)
 
 
-def batch(layout: Layout, work: Work) -> Inputs:
+def batch(layout: Layout, work: Workload) -> Inputs:
     """Token ids and labels of one micro step; a mask only where rows of different length can meet."""
     rows, length = layout.micro_batch * work.method.sequences_per_example, work.seq_len_tokens
     together = one_row(layout, work)

@@ -15,7 +15,10 @@ from recipec.axes import Method
 LEARNED_SHARE = 0.5  # of its first value: what is left of the loss when one batch's rows are learned
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
 LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
+REWARD_TOLERANCE = 0.01  # of a policy that has not been trained: the rounding of bf16 in two forwards
 WEIGHT_TOLERANCE = 1e-4  # absolute, where several processes sum in changing order
+
+_REWARDS = ("rewards/chosen", "rewards/rejected", "rewards/margins")
 
 History = list[dict[str, Any]]
 
@@ -74,6 +77,15 @@ def margins_rise(history: History) -> list[str]:
     return _rising_problems(logged(history, "rewards/margins"), "the margin")
 
 
+def starts_as_reference(history: History) -> list[str]:
+    """Rewards that are not zero at first: a policy that is not what it is compared with."""
+    rewards = [{name: entry[name] for name in _REWARDS if name in entry} for entry in history]
+    first = next(filter(None, rewards), None)
+    if first is None:
+        return ["no reward was logged"]
+    return [f"{name} begins at {value:.4f}" for name, value in first.items() if not abs(value) <= REWARD_TOLERANCE]
+
+
 def rewards_separate(history: History) -> list[str]:
     """Rewards of liked answers that did not rise above those of disliked ones; a batch may hold one kind alone."""
     both = [entry for entry in history if {"rewards/chosen", "rewards/rejected"} <= entry.keys()]
@@ -102,6 +114,7 @@ PROOFS = {
     for proof in (
         Proof("the rows of one batch are learned", "loss", loss_halves),
         Proof("preference margins rise", "rewards/margins", margins_rise),
+        Proof("the policy begins as its reference", "rewards/chosen", starts_as_reference),
         Proof("rewards of liked and disliked answers separate", "rewards/chosen", rewards_separate),
         Proof("the pairs of one batch are told apart", "accuracy", accuracy_rises),
         Proof("the distance to the teacher falls", "loss", divergence_falls),

@@ -23,7 +23,12 @@ COMMON = {
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor"),
     *("dataloader_persistent_workers", "train_sampling_strategy", "model_init_kwargs"),
 }
-MUST = {"SFTConfig": COMMON | {"packing"}, "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"}}
+MUST = {
+    "SFTConfig": COMMON | {"packing"},
+    "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"},
+    "RewardConfig": COMMON | {"center_rewards_coefficient", "disable_dropout"},
+}
+MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
 SHAPES = {
@@ -39,6 +44,8 @@ SHAPES = {
     },
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
+    "kto": {"tf32", "activation_checkpointing_kwargs"},
+    "reward": {"tf32", "chat_template_path"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
@@ -68,7 +75,9 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "track.project": ("assistants", "project", "assistants"),
     "alignment.beta": (0.3, "beta", 0.3),
     "alignment.loss": ("ipo", "loss_type", ["ipo"]),
+    "alignment.center_rewards_coefficient": (0, "center_rewards_coefficient", 0),
 }  # fmt: skip
+CARRIED_BY = {"alignment.center_rewards_coefficient": "reward"}  # key -> the base that has it
 
 
 def arguments(text: str) -> tuple[str, dict[str, Any]]:
@@ -120,7 +129,7 @@ def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None
 @pytest.mark.parametrize("key", CARRIED)
 def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     value, argument, expected = CARRIED[key]
-    base = BASES["dpo-full" if key.startswith("alignment") else "lora-single"]
+    base = BASES[CARRIED_BY.get(key, "dpo-full" if key.startswith("alignment") else "lora-single")]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
 
@@ -222,8 +231,11 @@ def _fields(config: str) -> set[str]:
     """The annotated fields of a configuration class of the pinned stack and its parents, read without importing."""
     from importlib.util import find_spec
 
-    sources = {"SFTConfig": "trl/trainer/sft_config.py", "DPOConfig": "trl/trainer/dpo_config.py"}
-    files = [sources[config], "trl/trainer/base_config.py", "transformers/training_args.py"]
+    files = [
+        f"trl/trainer/{config.removesuffix('Config').lower()}_config.py",
+        "trl/trainer/base_config.py",
+        "transformers/training_args.py",
+    ]
     roots = {package: Path(str(find_spec(package).origin)).parents[1] for package in ("trl", "transformers")}  # type: ignore[union-attr]
     trees = [ast.parse(path.read_text()) for file in files if (path := roots[file.split("/")[0]] / file).exists()]
     return {

@@ -56,6 +56,24 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
 
 
 @pytest.mark.executes
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_the_types_that_score_are_those_with_a_class_and_a_head(model_type: str) -> None:
+    """The head comes last, so that 4-bit loading leaves it as it is (transformers quantizers/base.py)."""
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as KNOWN
+    from transformers.quantizers.base import get_keys_to_not_convert
+
+    assert MODEL_TYPES[model_type].scores is (model_type in KNOWN)
+    if model_type in KNOWN:
+        with torch.device("meta"):
+            config = AutoConfig.for_model(**config_of(model_type), num_labels=1)
+            model = AutoModelForSequenceClassification.from_config(config)
+        assert (tuple(model.score.weight.shape), model.score.bias) == ((1, TINY["hidden_size"]), None)
+        assert "score" in get_keys_to_not_convert(model)
+
+
+@pytest.mark.executes
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if MODEL_TYPES[v.split()[0]].moe])
 def test_the_real_experts_are_as_stated(variant: str) -> None:
     moe = architecture_from_config(config_of(variant)).moe

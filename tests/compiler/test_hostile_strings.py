@@ -72,7 +72,14 @@ _SOURCE: dict[str, Put] = {
         for key in ("hub", "split", "subset", "revision")
     },
 }
-_STAGES = {"sft": LORA, "dpo": PAIRS, "continue-pretrain": BASES["text"], "pretrain": BASES["pretrain"]}
+_STAGES = {
+    "sft": LORA,
+    "dpo": PAIRS,
+    "kto": BASES["kto"],
+    "reward": BASES["reward"],
+    "continue-pretrain": BASES["text"],
+    "pretrain": BASES["pretrain"],
+}
 _ADAPTERS: dict[str, Put] = {
     f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))
     for stage, recipe in {"": LORA, **{f"{name}.": _STAGES[name] for name in ADAPTED}}.items()

@@ -10,9 +10,9 @@ from estimate_shapes import GIB, LLAMA_8B, layout
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.storage import export_bytes, host_memory, run_storage
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 
-FULL, LORA = Work(), Work(lora=LoraShape(16))
+FULL, LORA = Workload(), Workload(lora=LoraShape(16))
 
 
 def test_a_run_costs_its_gpu_hours():

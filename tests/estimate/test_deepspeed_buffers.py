@@ -11,7 +11,7 @@ from estimate_shapes import layout
 
 from recipec.catalog.models import model
 from recipec.estimate.step import step_of
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def zero(tmp_path_factory: pytest.TempPathFactory):
 def test_zero3_holds_the_prefetch_bucket_the_reused_layers_and_the_embedding(zero):
     """Elements of two bytes: "Maximum number of parameter elements to fetch ahead of use"."""
     architecture = model("Qwen/Qwen2.5-7B-Instruct").architecture
-    buffers = step_of(architecture, layout("full", 1, 4, "zero3"), Work()).fixed.buffers
+    buffers = step_of(architecture, layout("full", 1, 4, "zero3"), Workload()).fixed.buffers
     reused = min(architecture.params, min(zero.max_reuse_distance, zero.max_live_parameters) // 2)
     embedding = architecture.vocab_size * architecture.hidden_size
     ahead = buffers.forward.layers / 2 - reused - embedding
@@ -36,5 +36,5 @@ def test_zero3_holds_the_prefetch_bucket_the_reused_layers_and_the_embedding(zer
 
 def test_zero2_holds_the_bucket_that_gradients_are_reduced_in(zero):
     architecture = model("Qwen/Qwen2.5-7B-Instruct").architecture
-    buffers = step_of(architecture, layout("full", 1, 4, "zero2"), Work()).fixed.buffers
+    buffers = step_of(architecture, layout("full", 1, 4, "zero2"), Workload()).fixed.buffers
     assert buffers.idle / 2 == zero.reduce_bucket_size

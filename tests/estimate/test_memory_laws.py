@@ -9,7 +9,7 @@ from recipec.catalog.models import model
 from recipec.estimate.activations import activations
 from recipec.estimate.codepath import code_path
 from recipec.estimate.memory import step_memory
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 PUBLISHED = {
@@ -26,21 +26,21 @@ def peak(architecture, shape, work) -> int:
 
 @pytest.mark.parametrize("architecture", [LLAMA_8B, MISTRAL_7B])
 def test_full_fine_tuning_of_bf16_weights_peaks_at_ten_bytes_per_parameter(architecture):
-    work = Work(head="fused", full_weights="bf16", **PUBLISHED)
+    work = Workload(head="fused", full_weights="bf16", **PUBLISHED)
     assert peak(architecture, layout("full", 4), work) / architecture.params == pytest.approx(10, abs=0.01)
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_full_fine_tuning_under_fsdp_peaks_at_twenty_bytes_per_parameter_and_rank(ranks):
     shape = layout("full", 4, ranks, "fsdp")
-    work = Work(head="fused", fused_kernels=True, **PUBLISHED)
+    work = Workload(head="fused", fused_kernels=True, **PUBLISHED)
     assert peak(MISTRAL_7B, shape, work) * ranks / MISTRAL_7B.params == pytest.approx(20, abs=0.02)
 
 
 def test_a_fused_optimizer_needs_no_temporaries():
-    with_foreach = step_memory(LLAMA_8B, layout("full"), Work(foreach=True, full_weights="bf16"))
-    fused = step_memory(LLAMA_8B, layout("full"), Work(full_weights="bf16"))
-    saved = with_foreach.stages["optimizer_step"] - fused.stages["optimizer_step"]
+    with_foreach = step_memory(LLAMA_8B, layout("full"), Workload(foreach=True, full_weights="bf16"))
+    fused = step_memory(LLAMA_8B, layout("full"), Workload(full_weights="bf16"))
+    saved = with_foreach.moments["optimizer_step"] - fused.moments["optimizer_step"]
     assert saved == pytest.approx(2 * LLAMA_8B.params)
 
 
@@ -61,7 +61,7 @@ AFFINE = [  # architecture, quantisation, work, published intercept in GiB, publ
     "name, architecture, quantization, changes, intercept_gib, slope_kb", AFFINE, ids=[a[0] for a in AFFINE]
 )
 def test_adapter_runs_are_affine_in_tokens(name, architecture, quantization, changes, intercept_gib, slope_kb):
-    work = Work(
+    work = Workload(
         lora=LoraShape(16, ATTENTION),
         adapters="fp32",
         repeated_kv=architecture is MISTRAL_7B,
@@ -78,34 +78,34 @@ def test_adapter_runs_are_affine_in_tokens(name, architecture, quantization, cha
 
 def test_frozen_fsdp1_units_hold_their_inputs():
     """Llama-3-8B LoRA on 2 GPUs: 774.4 kB per token, where one GPU has 528.7."""
-    work = Work(lora=LoraShape(16, ATTENTION), head="fused", fused_kernels=True, **PUBLISHED)
+    work = Workload(lora=LoraShape(16, ATTENTION), head="fused", fused_kernels=True, **PUBLISHED)
     low, high = (peak(LLAMA_8B, layout("lora", batch, 2, "fsdp"), work) for batch in (8, 16))
     assert (high - low) / (8 * 4096) / 1000 == pytest.approx(774.4, rel=0.015)
 
 
 def test_zero3_steady_and_peak_of_a_published_run():
     """DeepSpeedExamples: 6.86 B parameters, 4 GPUs: 31.38 GiB at the peak (20 bytes per parameter and rank)."""
-    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero3"), Work(seq_len_tokens=512))
-    per_param = estimate.stages["optimizer_step"] * 4 / LLAMA_8B.params
+    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero3"), Workload(seq_len_tokens=512))
+    per_param = estimate.moments["optimizer_step"] * 4 / LLAMA_8B.params
     assert per_param * 6.86e9 / 4 / GIB == pytest.approx(31.38, rel=0.03)
 
 
 def test_full_adamw_state_is_sixteen_bytes_per_parameter():
     """Weights, gradients and states; the peak of a step is above it."""
-    estimate = step_memory(LLAMA_7B, layout("full"), Work())
-    assert estimate.stages["optimizer_step"] / LLAMA_7B.params == pytest.approx(16, rel=0.001)
-    assert estimate.peak_allocated_bytes >= estimate.stages["optimizer_step"]
+    estimate = step_memory(LLAMA_7B, layout("full"), Workload())
+    assert estimate.moments["optimizer_step"] / LLAMA_7B.params == pytest.approx(16, rel=0.001)
+    assert estimate.peak_allocated_bytes >= estimate.moments["optimizer_step"]
 
 
 def test_four_bit_weights_take_half_a_byte_and_their_scales():
-    estimate = step_memory(LLAMA_8B, layout("qlora"), Work(lora=LoraShape(16)))
+    estimate = step_memory(LLAMA_8B, layout("qlora"), Workload(lora=LoraShape(16)))
     rest = 2 * LLAMA_8B.embedding_params + 2 * LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     linear = LLAMA_8B.params - LLAMA_8B.embedding_params - LLAMA_8B.hidden_size * (2 * LLAMA_8B.num_layers + 1)
     assert (estimate.terms["weights"] - rest) / linear == pytest.approx(0.515869, abs=1e-6)
 
 
 def test_eight_bit_adam_keeps_embeddings_in_fp32():
-    estimate = step_memory(LLAMA_8B, layout("full", optimizer="adamw-8bit"), Work())
+    estimate = step_memory(LLAMA_8B, layout("full", optimizer="adamw-8bit"), Workload())
     embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
     expected = (LLAMA_8B.params - embedding) * 2 * (1 + 4 / 256) + 8 * embedding
     assert estimate.terms["optimizer_states"] == pytest.approx(expected)
@@ -113,14 +113,14 @@ def test_eight_bit_adam_keeps_embeddings_in_fp32():
 
 def test_lion_keeps_one_state_also_in_8_bits():
     embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
-    whole, small = (step_memory(LLAMA_8B, layout("full", optimizer=name), Work()) for name in ("lion", "lion-8bit"))
+    whole, small = (step_memory(LLAMA_8B, layout("full", optimizer=name), Workload()) for name in ("lion", "lion-8bit"))
     assert whole.terms["optimizer_states"] == 4 * LLAMA_8B.params
     expected = (LLAMA_8B.params - embedding) * (1 + 4 / 256) + 4 * embedding
     assert small.terms["optimizer_states"] == pytest.approx(expected)
 
 
 def test_deepspeed_hands_8_bit_optimizers_flat_shards_without_embeddings():
-    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero2", optimizer="adamw-8bit"), Work())
+    estimate = step_memory(LLAMA_8B, layout("full", 1, 4, "zero2", optimizer="adamw-8bit"), Workload())
     assert estimate.terms["optimizer_states"] == pytest.approx(2 * (1 + 4 / 256) * LLAMA_8B.params / 4)
 
 
@@ -129,28 +129,30 @@ def test_adafactor_keeps_rows_and_columns_and_works_on_the_largest_matrix():
     h, kv, inner, vocabulary = 4096, 1024, 14336, 128256
     layer = 2 * (h + h) + 2 * (h + kv) + 3 * (h + inner)
     factors = 32 * layer + 2 * (vocabulary + h) + 65 * h
-    plain, estimate = (step_memory(LLAMA_8B, layout("full", optimizer=name), Work()) for name in ("sgd", "adafactor"))
+    plain, estimate = (
+        step_memory(LLAMA_8B, layout("full", optimizer=name), Workload()) for name in ("sgd", "adafactor")
+    )
     assert estimate.terms["optimizer_states"] == 4 * factors
     step = 8 * LLAMA_8B.params + 4 * factors + 2 * 4 * vocabulary * h
-    assert estimate.stages["optimizer_step"] == pytest.approx(step)
-    assert plain.stages["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
+    assert estimate.moments["optimizer_step"] == pytest.approx(step)
+    assert plain.moments["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
 
 
 def test_sgd_copies_the_gradients_for_a_decay_and_keeps_nothing():
     bare, decaying, sharded = (
-        step_memory(LLAMA_8B, layout("full", 1, ranks, strategy, optimizer="sgd"), Work(decays=decays))
+        step_memory(LLAMA_8B, layout("full", 1, ranks, strategy, optimizer="sgd"), Workload(decays=decays))
         for ranks, strategy, decays in ((1, "single", False), (1, "single", True), (4, "fsdp", True))
     )
     assert "optimizer_states" not in bare.terms
-    assert bare.stages["optimizer_step"] == pytest.approx(8 * LLAMA_8B.params)
-    assert decaying.stages["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
+    assert bare.moments["optimizer_step"] == pytest.approx(8 * LLAMA_8B.params)
+    assert decaying.moments["optimizer_step"] == pytest.approx(12 * LLAMA_8B.params)
     largest = 4 * LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
-    assert sharded.stages["optimizer_step"] >= (8 * LLAMA_8B.params + largest) / 4
-    assert sharded.stages["optimizer_step"] < 12 * LLAMA_8B.params / 4
+    assert sharded.moments["optimizer_step"] >= (8 * LLAMA_8B.params + largest) / 4
+    assert sharded.moments["optimizer_step"] < 12 * LLAMA_8B.params / 4
 
 
 def test_bitsandbytes_keeps_fp32_states_of_bf16_adapters():
-    qlora = Work(lora=LoraShape(16))
+    qlora = Workload(lora=LoraShape(16))
     torch_adamw, lion = (
         step_memory(LLAMA_8B, layout("qlora", optimizer=name), qlora).terms["optimizer_states"]
         for name in ("adamw", "lion")
@@ -159,18 +161,18 @@ def test_bitsandbytes_keeps_fp32_states_of_bf16_adapters():
 
 
 def test_paged_states_leave_the_device():
-    estimate = step_memory(LLAMA_8B, layout("full", optimizer="paged-adamw-8bit"), Work())
+    estimate = step_memory(LLAMA_8B, layout("full", optimizer="paged-adamw-8bit"), Workload())
     assert "optimizer_states" not in estimate.terms
     assert estimate.host_bytes > 2 * LLAMA_8B.params
 
 
 def test_the_loss_code_decides_more_than_the_rule_book_knows():
-    trl, hf = (peak(LLAMA_8B, layout(batch=4), Work(lora=LoraShape(16), head=head)) for head in ("", "hf"))
+    trl, hf = (peak(LLAMA_8B, layout(batch=4), Workload(lora=LoraShape(16), head=head)) for head in ("", "hf"))
     assert hf / trl == pytest.approx(29.29 / 20.06, rel=0.01)
 
 
 def test_a_reference_is_a_second_model_only_where_all_weights_train():
-    adapters, full = Work(objective="dpo", lora=LoraShape(16)), Work(objective="dpo")
+    adapters, full = Workload(objective="dpo", lora=LoraShape(16)), Workload(objective="dpo")
     assert "reference_model" not in step_memory(LLAMA_8B, layout(), adapters).terms
     terms = step_memory(LLAMA_8B, layout("full"), full).terms
     assert terms["reference_model"] == terms["weights"] == 4 * LLAMA_8B.params
@@ -179,7 +181,7 @@ def test_a_reference_is_a_second_model_only_where_all_weights_train():
 def test_a_layer_of_adapters_saves_what_its_operations_count():
     """Bytes per token: h hidden, f feed-forward, q query and kv key width, H heads, r rank; adapters on all layers."""
     h, f, q, kv, heads, r = 4096, 14336, 4096, 1024, 32, 16
-    work = Work(lora=LoraShape(r))
+    work = Workload(lora=LoraShape(r))
     saved = activations(LLAMA_8B, work.lora, code_path(layout(), work)).saved
     assert saved == 18 * h + 8 * f + 6 * q + 4 * kv + 4 * heads + 14 * r + 8
 
@@ -190,5 +192,5 @@ def test_behind_a_fused_projection_the_output_is_kept_only_by_who_needs_it():
     assert found
     shape = layout(batch=2, checkpointing=False)
     for targets, simulated_gib in ((("qkv_proj",), 22.31), (("qkv_proj", "o_proj"), 23.11), ("all-linear", 26.07)):
-        peak = step_memory(found.architecture, shape, Work(lora=LoraShape(16, targets))).peak_allocated_bytes
+        peak = step_memory(found.architecture, shape, Workload(lora=LoraShape(16, targets))).peak_allocated_bytes
         assert peak / GIB == pytest.approx(simulated_gib, rel=0.005)

@@ -10,18 +10,18 @@ import pytest
 from estimate_shapes import GIB, LLAMA_8B, QWEN_7B, QWEN_HALF_B, layout
 
 from recipec.estimate.memory import step_memory
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 
 R16 = LoraShape(16)
 
 
-def hf(seq=2048, lora=R16, **changes) -> Work:
+def hf(seq=2048, lora=R16, **changes) -> Workload:
     """transformers' own loss; fp32 adapters also on a 4-bit base, as the simulated runs had them."""
-    return Work(seq_len_tokens=seq, lora=lora, head="hf", **{"adapters": "fp32" if lora else "auto", **changes})
+    return Workload(seq_len_tokens=seq, lora=lora, head="hf", **{"adapters": "fp32" if lora else "auto", **changes})
 
 
-def trl(seq=2048, lora=R16, **changes) -> Work:
-    return Work(seq_len_tokens=seq, lora=lora, **changes)
+def trl(seq=2048, lora=R16, **changes) -> Workload:
+    return Workload(seq_len_tokens=seq, lora=lora, **changes)
 
 
 NO_CHECKPOINTING = {"checkpointing": False}

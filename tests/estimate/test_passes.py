@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part
 from estimate_shapes import GIB, LLAMA_8B, QWEN_HALF_B, layout
 
 from benchmarks.coming_methods import known
-from recipec.axes import METHODS, Pass
+from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu
 from recipec.estimate.flops import forward_flops, step_flops
 from recipec.estimate.links import link_of
@@ -23,7 +23,7 @@ from recipec.estimate.step import step_of
 from recipec.estimate.storage import host_memory, run_storage
 from recipec.estimate.throughput import step_time
 from recipec.estimate.traffic import exchanges
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 
 LORA = LoraShape(16)
 LARGE = replace(LLAMA_8B, num_layers=80, hidden_size=8192, num_heads=64, intermediate_size=28672)
@@ -48,38 +48,35 @@ def weights_sent(shape, work) -> float:
 def test_every_pass_without_a_gradient_costs_a_forward():
     """KTO: three passes beside the one that is learned from, which has half of DPO's sequences."""
     shape, forward = layout("full", checkpointing=False), forward_flops(LLAMA_8B, 2048)
-    sft, kto = (flops(shape, Work(objective=name)) for name in ("sft", "kto"))
+    sft, kto = (flops(shape, Workload(objective=name)) for name in ("sft", "kto"))
     assert kto.products - sft.products == pytest.approx(3 * (forward.layers + forward.head))
     assert kto.attention - sft.attention == pytest.approx(3 * forward.attention)
-    tokens = [step_of(LLAMA_8B, shape, Work(objective=name)).tokens for name in ("sft", "kto", "dpo")]
+    tokens = [step_of(LLAMA_8B, shape, Workload(objective=name)).tokens for name in ("sft", "kto", "dpo")]
     assert tokens == [2048, 2048, 4096]
 
 
 def test_every_pass_over_sharded_weights_gathers_them():
     shape = layout("full", 1, 8, "fsdp")
-    sft, kto = (weights_sent(shape, Work(objective=name)) for name in ("sft", "kto"))
+    sft, kto = (weights_sent(shape, Workload(objective=name)) for name in ("sft", "kto"))
     assert kto - sft == 3 * 2 * LLAMA_8B.params
 
 
 def test_a_pass_before_the_learned_one_finds_nothing_waiting():
-    work = Work(objective="kto", lora=LORA)
-    kept = step_memory(LLAMA_8B, layout(batch=4, checkpointing=False), work).stages
-    recomputed = step_memory(LLAMA_8B, layout(batch=4), work).stages
+    work = Workload(objective="kto", lora=LORA)
+    kept = step_memory(LLAMA_8B, layout(batch=4, checkpointing=False), work).moments
+    recomputed = step_memory(LLAMA_8B, layout(batch=4), work).moments
     assert kept["policy"] == recomputed["policy"]
     assert kept["reference"] > kept["policy"] + 50 * GIB
 
 
 def test_a_pass_over_fewer_sequences_needs_less(monkeypatch):
-    one = replace(
-        METHODS["dpo"],
-        name="one",
-        passes=(METHODS["dpo"].passes[0], Pass(model="reference", sequences=1, gradient=False)),
-    )
+    learned, scored = METHODS["dpo"].passes
+    one = replace(METHODS["dpo"], name="one", passes=(learned, replace(scored, sequences=1)))
     monkeypatch.setitem(METHODS, "one", one)
-    both, half = (step_of(LLAMA_8B, layout(batch=4), Work(objective=name, lora=LORA)) for name in ("dpo", "one"))
+    both, half = (step_of(LLAMA_8B, layout(batch=4), Workload(objective=name, lora=LORA)) for name in ("dpo", "one"))
     assert [step.scorings[0].tokens for step in (both, half)] == [4 * 2 * 2048, 4 * 2048]
     assert half.scorings[0].layer == both.scorings[0].layer / 2
-    times = [flops(layout(batch=4), Work(objective=name, lora=LORA)).products for name in ("sft", "one", "dpo")]
+    times = [flops(layout(batch=4), Workload(objective=name, lora=LORA)).products for name in ("sft", "one", "dpo")]
     assert times[1] - times[0] == pytest.approx((times[2] - times[0]) / 2)
 
 
@@ -89,28 +86,49 @@ def test_a_pass_over_fewer_sequences_needs_less(monkeypatch):
 def test_only_zero3_shards_a_teacher(strategy, share):
     ranks = 1 if strategy == "single" else 8
     shape = layout("full", 1, ranks, strategy)
-    terms = step_memory(LLAMA_8B, shape, Work(objective="distill", teacher=LARGE)).terms
+    terms = step_memory(LLAMA_8B, shape, Workload(objective="distill", teacher=LARGE)).terms
     assert terms["teacher_model"] == pytest.approx(share * TEACHER)
-    gathered = weights_sent(shape, Work(objective="distill", teacher=LARGE)) - weights_sent(shape, Work())
+    gathered = weights_sent(shape, Workload(objective="distill", teacher=LARGE)) - weights_sent(shape, Workload())
     assert gathered == (TEACHER if strategy == "zero3" else 0)
 
 
+def test_zero3_offload_moves_the_other_models_too():
+    """TRL hands their engines the policy's configuration, offload_param included."""
+    for objective, teacher, term in (("dpo", None, "reference_model"), ("distill", LARGE, "teacher_model")):
+        work = Workload(objective=objective, teacher=teacher)
+        zero2, zero3 = (layout("full", 1, 8, strategy, offload="cpu") for strategy in ("zero2", "zero3"))
+        kept, moved = (step_memory(LLAMA_8B, shape, work) for shape in (zero2, zero3))
+        assert term in kept.terms and term not in moved.terms
+        assert moved.host_bytes > step_memory(LLAMA_8B, layout("full", 1, 8, "zero3"), work).terms[term]
+
+
 def test_a_teacher_costs_its_forward_its_disk_and_its_loading():
-    shape, work = layout("full", 1, 8, "ddp"), Work(objective="distill", teacher=LARGE)
-    taught, alone = flops(shape, work), flops(shape, Work(head="hf"))
+    shape, work = layout("full", 1, 8, "ddp"), Workload(objective="distill", teacher=LARGE)
+    taught, alone = flops(shape, work), flops(shape, Workload(head="hf"))
     forward = forward_flops(LARGE, 2048)
     assert taught.products - alone.products == pytest.approx(forward.layers + forward.head)
+    assert taught.attention - alone.attention == pytest.approx(forward.attention)
     assert taught.model - alone.model == pytest.approx(forward.layers + forward.head + forward.attention)
-    disk = [run_storage(LLAMA_8B, shape, each, 3, 10**6).hub_cache_bytes for each in (work, Work())]
+    disk = [run_storage(LLAMA_8B, shape, each, 3, 10**6).hub_cache_bytes for each in (work, Workload())]
     assert disk[0] - disk[1] == TEACHER
-    host = [host_memory(LLAMA_8B, shape, each, 8).needed_bytes for each in (work, Work())]
+    host = [host_memory(LLAMA_8B, shape, each, 8).needed_bytes for each in (work, Workload())]
     assert host[0] - host[1] == 8 * TEACHER
+
+
+def test_what_a_teachers_layers_move_takes_time():
+    """Norms on queries and keys: next to no weights, another 37 kB per token and layer."""
+    card, shape = gpu("h100"), layout(batch=4)
+    plain, normed = (
+        step_time(LLAMA_8B, shape, Workload(objective="distill", lora=LORA, teacher=teacher), card, link_of(card))
+        for teacher in (LARGE, replace(LARGE, qk_norm="full"))
+    )
+    assert normed.seconds_per_step > 1.002 * plain.seconds_per_step
 
 
 def test_a_step_with_a_teacher_takes_longer_by_more_than_its_products():
     card = gpu("h100")
-    shape, work = layout(batch=4), Work(objective="distill", lora=LORA, teacher=LARGE)
-    alone, taught = (step_time(LLAMA_8B, shape, each, card, link_of(card)) for each in (Work(lora=LORA), work))
+    shape, work = layout(batch=4), Workload(objective="distill", lora=LORA, teacher=LARGE)
+    alone, taught = (step_time(LLAMA_8B, shape, each, card, link_of(card)) for each in (Workload(lora=LORA), work))
     products = forward_flops(LARGE, 2048).layers * 4 * 2048 / (card.bf16_tflops * 1e12)
     assert taught.seconds_per_step - alone.seconds_per_step > products
 
@@ -118,16 +136,16 @@ def test_a_step_with_a_teacher_takes_longer_by_more_than_its_products():
 def test_a_divergence_holds_68_bytes_a_logit():
     """Two models' logits in fp32, four times; nine values of their mixture: TRL's GKDTrainer at its default beta."""
     low, high = (
-        step_memory(QWEN_HALF_B, layout(batch=batch), Work(objective="distill", lora=LORA, teacher=QWEN_HALF_B))
+        step_memory(QWEN_HALF_B, layout(batch=batch), Workload(objective="distill", lora=LORA, teacher=QWEN_HALF_B))
         for batch in (4, 8)
     )
-    assert low.peak_stage == high.peak_stage == "loss"
+    assert low.peak_moment == high.peak_moment == "loss"
     tokens = 4 * 2048
     assert (high.terms["logits"] - low.terms["logits"]) / tokens / QWEN_HALF_B.vocab_size == pytest.approx(68)
 
 
 def test_a_scalar_head_has_no_matrix_of_the_vocabulary():
-    pairs, ranked = Work(objective="dpo"), Work(objective="reward")
+    pairs, ranked = Workload(objective="dpo"), Workload(objective="reward")
     terms = [step_memory(LLAMA_8B, layout("full"), work).terms["weights"] for work in (pairs, ranked)]
     assert terms[0] - terms[1] == 4 * LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
     tied = [step_memory(QWEN_HALF_B, layout("full"), work).terms["weights"] for work in (pairs, ranked)]
@@ -143,9 +161,9 @@ def test_a_scalar_head_has_no_matrix_of_the_vocabulary():
 )
 def test_a_teacher_goes_with_the_methods_that_have_one(objective, teacher, said):
     with pytest.raises(ValueError, match=said):
-        Work(objective=objective, teacher=teacher)
+        Workload(objective=objective, teacher=teacher)
 
 
 def test_a_method_that_no_row_has_is_refused():
     with pytest.raises(KeyError, match="unknown"):
-        Work(objective="unknown")
+        Workload(objective="unknown")

@@ -11,12 +11,12 @@ from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import step_memory
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.step import step_of
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Mesh
 
 TINY = dense(64, 2, 4, 2, 16, 128, 512)
 MIXTURE = replace(LLAMA_8B, moe=Experts(8, 2, 14336, "MoeBlock"))
-PACKED = Work(seq_len_tokens=8192)
+PACKED = Workload(seq_len_tokens=8192)
 
 
 def spread(mesh: Mesh, strategy: str = "fsdp", **changes):
@@ -64,9 +64,9 @@ def test_context_ranks_share_the_weights_too():
 def test_copies_of_shards_do_not_share_and_keep_what_they_exchange():
     """HSDP: as much as FSDP over one group, and the reduced gradients that the copies add up."""
     one, copied = terms(Mesh(shard=8)), terms(Mesh(4, 8), strategy="hsdp")
-    assert copied.stages["optimizer_step"] == one.stages["optimizer_step"]
+    assert copied.moments["optimizer_step"] == one.moments["optimizer_step"]
     embedding = LLAMA_8B.vocab_size * LLAMA_8B.hidden_size
-    kept = copied.stages["end_of_backward"] - one.stages["end_of_backward"]
+    kept = copied.moments["end_of_backward"] - one.moments["end_of_backward"]
     assert kept == pytest.approx(2 * (LLAMA_8B.params - embedding) / 8)
 
 

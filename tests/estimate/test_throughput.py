@@ -15,11 +15,11 @@ from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
 from recipec.estimate.traffic import exchanges, inside_layers
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Mesh
 
 A100 = gpu("a100-80gb")
-PLAIN = Work()
+PLAIN = Workload()
 NVLINK = link_of(A100, gpus_per_node=8)
 
 
@@ -44,7 +44,7 @@ def test_a_window_bounds_what_is_attended(length, window, attended):
 
 
 def test_training_multiplies_a_forward():
-    full, lora = Work(head="hf"), Work(head="hf", lora=LoraShape(16))
+    full, lora = Workload(head="hf"), Workload(head="hf", lora=LoraShape(16))
     forward = forward_flops(LLAMA_8B, 2048)
     products = forward.layers + forward.head
     attention = 3.5 * forward.attention
@@ -85,7 +85,7 @@ def test_some_layers_attend_to_the_whole_sequence():
 def test_what_has_a_mask_computes_whole_squares(rows, changes, objective, squares):
     compiled = changes.get("compiled", False)
     shape = layout("full", rows, checkpointing=False, **{k: v for k, v in changes.items() if k != "compiled"})
-    work = Work(head="hf", compiled=compiled, objective=objective, seq_len_tokens=2048, padded=not shape.packing)
+    work = Workload(head="hf", compiled=compiled, objective=objective, seq_len_tokens=2048, padded=not shape.packing)
     attention = 3.5 * forward_flops(LLAMA_8B, 2048).attention
     assert flops(shape, work).attention == pytest.approx(squares * attention)
 
@@ -101,14 +101,14 @@ def test_each_strategy_sends_what_its_law_says():
 
 
 def test_a_reference_gathers_the_weights_once_more():
-    dpo = Work(objective="dpo")
+    dpo = Workload(objective="dpo")
     shape = layout("full", 1, 8, "fsdp")
     assert sent(shape, dpo) == (8 * LLAMA_8B.params, 0)
     assert sent(layout("full", 1, 8, "ddp"), dpo) == sent(layout("full", 1, 8, "ddp"))
 
 
 def test_ddp_sends_gradients_in_the_type_that_trains():
-    adapters = Work(lora=LoraShape(16))
+    adapters = Workload(lora=LoraShape(16))
     plain, quantized = (sent(layout(name, 1, 8, "ddp"), adapters)[1] for name in ("lora", "qlora"))
     assert plain == 2 * quantized
 
@@ -122,12 +122,12 @@ def sent(shape, work=PLAIN) -> tuple[float, float]:
 def test_layers_that_are_spread_send_what_their_laws_say():
     """Four all-reduces a layer for tensor parallelism, without recomputation (Shoeybi et al. 2019)."""
     shape = replace(layout("full", 1, 8, "fsdp", checkpointing=False), mesh=Mesh(shard=4, tensor=2))
-    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Work()))
+    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Workload()))
     assert found.group == Group(2) and found.collectives == 4 * LLAMA_8B.num_layers
     assert found.per_micro_step == 4 * LLAMA_8B.num_layers * 2 * (2 * 2048 * 4096)
 
     shape = replace(shape, mesh=Mesh(shard=4, context=2))
-    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Work()))
+    (found,) = inside_layers(LLAMA_8B, shape, step_of(LLAMA_8B, shape, Workload()))
     assert found.per_micro_step == 2 * LLAMA_8B.num_layers * (2 * 2 * LLAMA_8B.kv_size * 2048)
 
 
@@ -154,19 +154,19 @@ def test_more_gpus_at_a_fixed_global_batch_are_never_slower(strategy):
     for ranks in (2, 4, 8):
         mesh = Mesh(replicate=ranks) if strategy == "ddp" else Mesh(shard=ranks)
         shape = replace(layout("full", 2, 2, strategy, accumulation=32 // ranks), mesh=mesh)
-        times.append(seconds(shape, Work()))
+        times.append(seconds(shape, Workload()))
     assert times == sorted(times, reverse=True)
 
 
 def test_the_terms_sum_to_the_step_and_name_the_bound():
-    estimate = step_time(LLAMA_8B, layout("full", 1, 8, "zero3", offload="cpu"), Work(), A100, NVLINK)
+    estimate = step_time(LLAMA_8B, layout("full", 1, 8, "zero3", offload="cpu"), Workload(), A100, NVLINK)
     assert sum(estimate.terms.values()) == pytest.approx(estimate.seconds_per_step)
     assert estimate.bound_by == max(estimate.terms, key=estimate.terms.__getitem__) == "offload"
     assert 0 < estimate.mfu < 0.7
 
 
 def test_work_that_is_not_done_takes_no_time():
-    full, lora = Work(), Work(lora=LoraShape(16))
+    full, lora = Workload(), Workload(lora=LoraShape(16))
     assert seconds(layout(batch=4), lora) < seconds(layout("full", 4), full)
     assert seconds(layout(batch=4, checkpointing=False), lora) < seconds(layout(batch=4), lora)
     shared = replace(lora, adapters="bf16")
@@ -175,14 +175,15 @@ def test_work_that_is_not_done_takes_no_time():
 
 def test_small_batches_are_launch_bound():
     tiny, large = (
-        step_time(LLAMA_8B, layout(batch=b), Work(seq_len_tokens=128, lora=LoraShape(8)), A100, NVLINK) for b in (1, 32)
+        step_time(LLAMA_8B, layout(batch=b), Workload(seq_len_tokens=128, lora=LoraShape(8)), A100, NVLINK)
+        for b in (1, 32)
     )
     assert large.tokens_per_second_per_gpu > 4 * tiny.tokens_per_second_per_gpu
 
 
 def test_a_published_run():
     """Mistral-7B, full fine-tuning, packed 4 x 4096, checkpointing, A100: 3420 tokens/s (fms-acceleration)."""
-    work = Work(seq_len_tokens=4096, head="inplace", full_weights="bf16", foreach=True, fused_kernels=True)
+    work = Workload(seq_len_tokens=4096, head="inplace", full_weights="bf16", foreach=True, fused_kernels=True)
     rate = step_time(MISTRAL_7B, layout("full", 4), work, A100, NVLINK).tokens_per_second_per_gpu
     assert rate == pytest.approx(3420, rel=0.1)
 
@@ -191,9 +192,9 @@ def test_what_an_optimizer_moves():
     """Bytes per parameter: weight, gradient, states; Adafactor 24 fp32 values, SGD for a decay another three."""
     expected = {"adamw": 28, "lion": 20, "lion-8bit": 12 + 2 * (1 + 4 / 256), "adafactor": 96, "sgd": 24}
     for name, size in expected.items():
-        seconds = step_time(LLAMA_8B, layout("full", optimizer=name), Work(), A100, NVLINK).terms["optimizer"]
+        seconds = step_time(LLAMA_8B, layout("full", optimizer=name), Workload(), A100, NVLINK).terms["optimizer"]
         assert seconds == pytest.approx(size * LLAMA_8B.params / (A100.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9))
-    bare = step_time(LLAMA_8B, layout("full", optimizer="sgd"), Work(decays=False), A100, NVLINK).terms["optimizer"]
+    bare = step_time(LLAMA_8B, layout("full", optimizer="sgd"), Workload(decays=False), A100, NVLINK).terms["optimizer"]
     assert bare == pytest.approx(seconds / 2)
 
 
@@ -201,7 +202,7 @@ def test_what_an_optimizer_moves():
 def test_paged_states_cross_the_bus_both_ways_where_they_find_no_room(memory_gib, paged_share):
     card = replace(A100, memory_gib=memory_gib)
     plain, paged = (
-        step_time(LLAMA_8B, layout("full", optimizer=name), Work(), card, NVLINK)
+        step_time(LLAMA_8B, layout("full", optimizer=name), Workload(), card, NVLINK)
         for name in ("adamw-8bit", "paged-adamw-8bit")
     )
     states = 2 * (1 + 4 / 256) * LLAMA_8B.params  # one byte each, and an fp32 number for 256 of them

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 from compiling import BASES, good, texts
 from emitted_modules import load
 
@@ -46,6 +47,90 @@ def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path
     assert "before.json is not used" in capsys.readouterr().out
 
 
+class Judge:
+    """A reward model that likes the token 7, or long answers; it has no device to be on."""
+
+    device = "cpu"
+
+    def __init__(self, by_length: bool) -> None:
+        self.by_length = by_length
+
+    def __call__(self, input_ids: torch.Tensor) -> SimpleNamespace:
+        liked = input_ids.shape[1] if self.by_length else (input_ids == 7).sum()
+        return SimpleNamespace(logits=torch.tensor([[float(liked)]]))
+
+
+@pytest.mark.parametrize(
+    ("by_length", "expected"),
+    [
+        (False, {"accuracy": 0.75, "margin": 0.5, "mean_reward": 0.5, "longer_is_chosen": 0.25}),
+        (True, {"accuracy": 0.25, "margin": -0.5, "mean_reward": 2.25, "longer_is_chosen": 0.25}),
+    ],
+)
+def test_scores_are_compared_and_held_against_lengths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_length: bool, expected: dict[str, float]
+) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["reward"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: (row[answer], [1] * len(row[answer])))
+    pairs = [([7], [1, 2, 3]), ([7, 1], [2, 2]), ([7, 1, 1], [2, 2]), ([1, 2], [7, 2, 2])]
+    rows = [{"chosen": chosen, "rejected": rejected} for chosen, rejected in pairs]
+    found = module.measure(Judge(by_length), None, rows)
+    related = found.pop("length_correlation")
+    assert found == pytest.approx(expected)
+    assert related == pytest.approx(1.0) if by_length else related < 0.5
+
+
+def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["reward"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: (row[answer], [1] * len(row[answer])))
+    found = module.measure(Judge(False), None, [{"chosen": [1], "rejected": [2, 3]}])
+    assert (found["length_correlation"], found["accuracy"]) == (0.0, 0.0)
+
+
 def test_without_a_baseline_nothing_is_compared(evaluate: ModuleType) -> None:
     (evaluate.RESULTS / "before.json").unlink()
     assert evaluate.baseline(evaluate.digest()) == {}
+
+
+LOSSES = {"a": (2.0, 2), "b": (6.0, 3), "c": (9.0, 3), "d": (2.0, 1), "cut": (0.0, 0)}  # summed, tokens
+
+
+@pytest.mark.parametrize(
+    ("rows", "metrics"),
+    [
+        ({"a": True, "b": True, "c": False, "d": False}, (8 / 5, 11 / 4, 3.5 / 4)),  # b and d are as likely
+        ({"c": True, "a": False, "cut": False}, (3.0, 1.0, 0.0)),
+        ({"a": True, "b": True}, (8 / 5, None, None)),
+    ],
+)
+def test_labeled_answers_are_measured_apart_and_against_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: dict[str, bool], metrics: tuple[float | None, ...]
+) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["kto"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, _: (row["name"], None))
+    monkeypatch.setattr(module, "summed_loss", lambda _, name, __: LOSSES[name])
+    found = module.measure(None, None, [{"name": name, "label": label} for name, label in rows.items()])
+    names = ("desirable_loss", "undesirable_loss", "label_auc")
+    assert found == pytest.approx(
+        {name: value for name, value in zip(names, metrics, strict=True) if value is not None}
+    )
+
+
+def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = texts(good(tmp_path / "recipe", BASES["kto"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda *_: ([], []))
+    monkeypatch.setattr(module, "summed_loss", lambda *_: (0.0, 0))
+    with pytest.raises(SystemExit, match=r"no row of .* has a learned token"):
+        module.measure(None, None, [{"label": True}])

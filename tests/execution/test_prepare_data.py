@@ -44,8 +44,28 @@ def chats(count: int) -> list[dict[str, Any]]:
     return [{"messages": [{"role": r, "content": text.format(n)} for r, text in said]} for n in range(count)]
 
 
+def answered(prompt: str, completion: str, label: object) -> dict[str, Any]:
+    return {"prompt": prompt, "completion": completion, "label": label}
+
+
 def pairs(count: int) -> list[dict[str, Any]]:
     return [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(count)]
+
+
+@pytest.mark.parametrize("base", ["dpo-full", "reward"])
+def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    equal = [{"prompt": f"And {n}?", "chosen": "No idea.", "rejected": "No idea."} for n in range(7)]
+    script = emitted(tmp_path, BASES[base], monkeypatch)
+    write(tmp_path / "pairs.jsonl", [*pairs(40), *equal])
+    script.main()
+    stage = "reward" if base == "reward" else "dpo"
+    counted = json.loads((tmp_path / "data" / stage / "report.json").read_text())["train"]
+    assert (counted["read"], counted["equal"], counted["empty"]) == (47, 7, 0)
+    kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"{stage}/{part}")]
+    assert len(kept) == 40
+    assert all(row["chosen"] != row["rejected"] for row in kept)
 
 
 @pytest.mark.parametrize("sft", ["chat.jsonl", "instructions.jsonl"])
@@ -146,3 +166,76 @@ def test_every_answer_of_a_conversation_keeps_what_it_is_split_by(
     report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
     assert (report["answers"], report["empty"]) == (2 * report["read"], 0) == (120, 0)
     assert len({*users["eval"]}) == len({*users["test"]}) == 6
+
+
+def test_all_answers_to_a_prompt_are_on_one_side_and_are_shuffled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is sorted by its labels, with four answers to every prompt."""
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    rows = [answered(f"Why {n}?", f"Answer {k} to {n}.", k < 2) for k in range(4) for n in range(50)]
+    write(tmp_path / "answers.jsonl", rows)
+    module.main()
+
+    found = {part: prepared(tmp_path, f"kto/{part}") for part in ("train", "eval", "test")}
+    asked = {part: {row["prompt"][0]["content"] for row in rows} for part, rows in found.items()}
+    assert {part: len(prompts) for part, prompts in asked.items()} == {"train": 40, "eval": 5, "test": 5}
+    assert sum(map(len, found.values())) == 200
+    assert len(set.union(*asked.values())) == 50
+    labels = [row["label"] for row in found["train"]]
+    assert sum(labels) == 80
+    assert 20 < sum(labels[:80]) < 60, "the order of the file would have 80 of one label first"
+    alone = [one["prompt"] != other["prompt"] for one, other in zip(found["train"], found["train"][1:], strict=False)]
+    assert sum(alone) > 140, "answers to one prompt do not stand together"
+    report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
+    assert (report["labeled_true"], report["labeled_false"], report["leaks"]) == (80, 80, 0)
+
+
+def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    fine = [answered(f"Why {n}?", f"For {n}.", n % 2 == 0) for n in range(40)]
+    torn = [answered("Who?", "Me.", True), answered("Who?", "Me.", False), answered("Who?", "You.", False)]
+    write(tmp_path / "answers.jsonl", [*fine, *torn, fine[0], answered("What?", " ", True)])
+    module.main()
+
+    report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
+    assert (report["read"], report["empty"], report["duplicates"], report["contradictory"]) == (45, 1, 1, 2)
+    parts = ("train", "eval", "test")
+    kept = [row["completion"][0]["content"] for part in parts for row in prepared(tmp_path, f"kto/{part}")]
+    assert len(kept) == 41
+    assert "You." in kept and "Me." not in kept
+
+
+@pytest.mark.parametrize("label", [None, 1, "good"])
+def test_a_label_behind_the_sample_that_is_no_label_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: object
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    with pytest.raises(SystemExit, match=r"a label is neither true nor false: .*Why\?.* or remove its row"):
+        module.from_unpaired_preference(answered("Why?", "So.", label))
+
+
+def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    write(tmp_path / "answers.jsonl", [answered(f"Why {n}?", "So.", True) for n in range(40)])
+    with pytest.raises(SystemExit, match=r"kto: all 32 rows to train on are labeled true\. Both"):
+        module.main()
+
+
+def test_a_pair_becomes_two_answers_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", chats(60))
+    write(tmp_path / "pairs.jsonl", pairs(100))
+    emitted(tmp_path, BASES["sft-kto"], monkeypatch).main()
+
+    found = {part: prepared(tmp_path, f"kto/{part}") for part in ("train", "eval", "test")}
+    assert {part: len(rows) for part, rows in found.items()} == {"train": 160, "eval": 20, "test": 20}
+    for rows in found.values():
+        by_label = {label: [row["prompt"] for row in rows if row["label"] is label] for label in (True, False)}
+        assert sorted(map(str, by_label[True])) == sorted(map(str, by_label[False]))
+    said = {row["completion"][0]["content"] for rows in found.values() for row in rows if not row["label"]}
+    assert said == {"No idea."}
+    report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
+    assert (report["read"], report["answers"]) == (100, 200)
+    assert len(prepared(tmp_path, "sft/eval")) == 6, "the other stage is split as it was"

@@ -27,6 +27,13 @@ KINDS: dict[str, tuple[Tables, dict[str, Any], tuple[str, ...], str, str]] = {
         " Because.<end>\n",
         "User: Why?\nAssistant:",
     ),
+    "unpaired": (
+        BASES["kto"],
+        {"prompt": SAID[:1], "completion": SAID[1:], "label": False},
+        (),
+        " Because.<end>\n",
+        "User: Why?\nAssistant:",
+    ),
     "pairs": (
         BASES["dpo-full"],
         {"prompt": SAID[:1], "chosen": SAID[1:], "rejected": [{"role": "assistant", "content": "No."}]},
@@ -87,6 +94,24 @@ def test_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert rows.trained_text(row, words) == "Why?\n  [[chosen]] So.<end>\n  [[rejected]] No."
     assert rows.ends_with_stop(row, words)
     assert not rows.ends_with_stop(row | {"chosen_ids": row["rejected_ids"]}, words)
+
+
+def test_labeled_answers_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = rows_of(tmp_path, BASES["kto"], monkeypatch), tokenizer()
+    row = {"prompt_ids": words("Why?")["input_ids"], "completion_ids": words("So.<end>")["input_ids"], "label": True}
+    assert rows.trained_tokens(Dataset.from_list([row, row])) == 8
+    assert rows.trained_text(row, words) == "Why?\n  [[desirable]] So.<end>"
+    assert rows.trained_text(row | {"label": False}, words) == "Why?\n  [[undesirable]] So.<end>"
+    assert rows.ends_with_stop(row, words)
+    assert not rows.ends_with_stop(row | {"completion_ids": row["completion_ids"][:-1]}, words)
+
+
+def test_scored_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, words = rows_of(tmp_path, BASES["reward"], monkeypatch), tokenizer()
+    row = {f"{part}_ids": words(text)["input_ids"] for part, text in (("chosen", "Why? So."), ("rejected", "Why?"))}
+    assert rows.trained_tokens(Dataset.from_list([row])) == 8 + 4
+    assert rows.trained_text(row, words) == "[[chosen]] Why? So.\n[[rejected]] Why?"
+    assert rows.ends_with_stop(row, words), "nobody learns to stop"
 
 
 def test_text_has_no_turn_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from compiling import BASES, codes, compiled, good, with_key
 from recipec.axes import METHODS
 from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout, Mesh
 from recipec.planner.search.candidates import with_batch
 
@@ -26,7 +26,7 @@ def test_no_size_between_the_ends_takes_less_than_both(strategy, adaptation, che
     assert found
     mesh = Mesh() if strategy == "single" else Mesh(shard=RANKS)
     plain = Layout(*(adaptation, "bf16", strategy, mesh, "none", 1, 1, checkpointing, attention, False, "adamw"))
-    work = Work(lora=LoraShape(16) if adaptation == "lora" else None, padded=True, sync_each_batch=True)
+    work = Workload(lora=LoraShape(16) if adaptation == "lora" else None, padded=True, sync_each_batch=True)
     share = GLOBAL_BATCH // mesh.data_parallel
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= share]
     peaks = [

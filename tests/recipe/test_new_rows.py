@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).with_name("with_kto.py")
-MARKED = {"prompt": "Why?", "completion": "So.", "label": True}
+PROGRAM = Path(__file__).with_name("with_bco.py")
+MARKED = {"prompt": "Why?", "completion": "So.", "vote": True}
 PAIR = {"prompt": "Why?", "chosen": "So.", "rejected": "No."}
-ROWS = {"marked": MARKED, "pairs": PAIR, "worded": MARKED | {"label": "good"}, "answers": {**MARKED, "label": 1}}
+ROWS = {"marked": MARKED, "pairs": PAIR, "worded": MARKED | {"vote": "good"}, "answers": {**MARKED, "vote": 1}}
 
 
 def recipe(data: str, more: str = "", task: str = "align") -> str:
@@ -24,25 +24,25 @@ def recipe(data: str, more: str = "", task: str = "align") -> str:
 
 
 MARKS, PAIRS = 'preferences = "marked.jsonl"', 'preferences = "pairs.jsonl"'
-NAMED = '[alignment]\nmethod = "kto"\n'
-OWN_STAGE = "[train.kto]\nlearning_rate = 1e-6\nlora.rank = 8\n"
-TAKES_MARKS = "takes unpaired-preference rows holds preference rows"
+NAMED = '[alignment]\nmethod = "bco"\n'
+OWN_STAGE = "[train.bco]\nlearning_rate = 1e-6\nlora.rank = 8\n"
+TAKES_MARKS = "takes voted-answer rows holds preference rows"
 # Recipe -> the formats of its sections.
 FINE: dict[str, tuple[str, dict[str, str]]] = {
     "named": (
-        recipe(f'{MARKS}\nformat = "unpaired-preference"', f"{NAMED}beta = 0.5\ndesirable_weight = 2\n{OWN_STAGE}"),
-        {"preferences": "unpaired-preference"},
+        recipe(f'{MARKS}\nformat = "voted-answer"', f"{NAMED}beta = 0.5\nvote_weight = 2\n{OWN_STAGE}"),
+        {"preferences": "voted-answer"},
     ),
     "decided by the rows": (
-        recipe(MARKS, "[alignment]\ndesirable_weight = 2\n"),
-        {"preferences": "unpaired-preference"},
+        recipe(MARKS, "[alignment]\nvote_weight = 2\n"),
+        {"preferences": "voted-answer"},
     ),
     "pairs are still pairs": (recipe(PAIRS, '[alignment]\nloss = "ipo"\n'), {"preferences": "preference"}),
-    "in data.train": (recipe('train = "marked.jsonl"', NAMED), {"train": "unpaired-preference"}),
+    "in data.train": (recipe('train = "marked.jsonl"', NAMED), {"train": "voted-answer"}),
     "a mark beside answers": (recipe('train = "marked.jsonl"', "", "instruct"), {"train": "prompt-completion"}),
     "a format for one of two sections": (
-        recipe(f'train = "answers.jsonl"\n{MARKS}\nformat = "unpaired-preference"'),
-        {"train": "prompt-completion", "preferences": "unpaired-preference"},
+        recipe(f'train = "answers.jsonl"\n{MARKS}\nformat = "voted-answer"'),
+        {"train": "prompt-completion", "preferences": "voted-answer"},
     ),
 }  # fmt: skip
 # Recipe -> the errors: code, title and labels.
@@ -50,51 +50,51 @@ REFUSED = {
     "pairs for it": (
         recipe(PAIRS, NAMED),
         "E0305 the format of data.preferences cannot be told (pairs.jsonl:1 has the columns `prompt`, `chosen`, "
-        "`rejected`: unpaired-preference needs `prompt`, `completion`, `label` (data.columns can rename))",
+        "`rejected`: voted-answer needs `prompt`, `completion`, `vote` (data.columns can rename))",
     ),
     "pairs in data.train": (
         recipe('train = "pairs.jsonl"', NAMED),
-        f"E0401 `alignment.method = kto` and the preference rows of `data.train` contradict each other ({TAKES_MARKS})",
+        f"E0401 `alignment.method = bco` and the preference rows of `data.train` contradict each other ({TAKES_MARKS})",
     ),
     "its format for another task": (
-        recipe('train = "marked.jsonl"\nformat = "unpaired-preference"', "", "instruct"),
-        "E0401 `data.format = unpaired-preference` and `goal.task = instruct` contradict each other "
+        recipe('train = "marked.jsonl"\nformat = "voted-answer"', "", "instruct"),
+        "E0401 `data.format = voted-answer` and `goal.task = instruct` contradict each other "
         "(this task takes chat, instruction, prompt-completion or text rows contradicts this)",
     ),
     "its format for another method": (
-        recipe(f'{MARKS}\nformat = "unpaired-preference"', '[alignment]\nmethod = "dpo"\n'),
-        "E0401 `data.format = unpaired-preference` and `alignment.method = dpo` contradict each other "
+        recipe(f'{MARKS}\nformat = "voted-answer"', '[alignment]\nmethod = "dpo"\n'),
+        "E0401 `data.format = voted-answer` and `alignment.method = dpo` contradict each other "
         "(this method takes preference, chat, instruction, prompt-completion or text rows contradicts this)",
     ),
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
-        "E0305 the format of data.preferences cannot be told (worded.jsonl:1 has the columns `prompt`, `completion`, "
-        "`label`: unpaired-preference needs `prompt`, `completion`, `label` (data.columns can rename))",
+        "E0305 the format of data.preferences cannot be told (worded.jsonl:1 holds 'good' in `vote`, where "
+        "voted-answer rows hold true or false)",
     ),
     "a loss of another method": (
         recipe(MARKS, f'{NAMED}loss = "ipo"\n'),
-        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it kto runs)',
+        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it bco runs)',
     ),
     "a loss of another method, decided by the rows": (
         recipe(MARKS, '[alignment]\nloss = "ipo"\n'),
-        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it holds unpaired-preference rows)',
+        'E0401 `alignment.loss = "ipo"` belongs to dpo (only dpo has it holds voted-answer rows)',
     ),
     "a key of its own for another method": (
-        recipe(PAIRS, '[alignment]\nmethod = "dpo"\ndesirable_weight = 2\n'),
-        "E0401 `alignment.desirable_weight` belongs to kto (only kto has it dpo runs)",
+        recipe(PAIRS, '[alignment]\nmethod = "dpo"\nvote_weight = 2\n'),
+        "E0401 `alignment.vote_weight` belongs to bco (only bco has it dpo runs)",
     ),
     "a bound of its own": (
         recipe(MARKS, f"{NAMED}beta = 5\n"),
-        "E0205 `alignment.beta` is 5 (must be more than 0 and at most 1 for kto kto runs)",
+        "E0205 `alignment.beta` is 5 (must be more than 0 and at most 1 for bco bco runs)",
     ),
     "its stage for another task": (
         recipe('train = "answers.jsonl"', OWN_STAGE, "instruct"),
-        "E0401 `train.kto` and `goal.task = instruct` contradict each other (this task has no such stage contradicts "
+        "E0401 `train.bco` and `goal.task = instruct` contradict each other (this task has no such stage contradicts "
         "this)",
     ),
     "its stage for another method": (
         recipe(PAIRS, f'[alignment]\nmethod = "dpo"\n{OWN_STAGE}'),
-        "E0401 `train.kto` and `alignment.method = dpo` contradict each other (this method has no such stage "
+        "E0401 `train.bco` and `alignment.method = dpo` contradict each other (this method has no such stage "
         "contradicts this)",
     ),
     "pairs cannot be told from marks on the hub": (
@@ -109,7 +109,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the compiler says with the new rows; they are added in a process of their own, before it is imported."""
     folder = tmp_path_factory.mktemp("rows")
     for name, row in ROWS.items():
-        (folder / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+        other = row | {"vote": False} if row.get("vote") is True else row
+        (folder / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n")
     recipes = {name: text for name, (text, _) in (FINE | REFUSED).items()}
     done = subprocess.run(
         [sys.executable, PROGRAM], cwd=folder, input=json.dumps(recipes), stdout=subprocess.PIPE, text=True, check=True
@@ -125,7 +126,7 @@ def test_its_recipes_are_accepted_and_its_rows_recognized(said: dict[str, Any], 
 def test_its_keys_are_decisions_of_its_stage(said: dict[str, Any]) -> None:
     wishes = said["recipes"]["named"]["wishes"]
     assert (wishes["train.learning_rate"], wishes["train.lora.rank"]) == (1e-6, 8)
-    assert (wishes["alignment.beta"], wishes["alignment.desirable_weight"]) == (0.5, 2)
+    assert (wishes["alignment.beta"], wishes["alignment.vote_weight"]) == (0.5, 2)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -134,14 +135,14 @@ def test_what_does_not_go_with_it_is_refused_by_name(said: dict[str, Any], name:
 
 
 def test_it_is_listed_and_published(said: dict[str, Any]) -> None:
-    (method,) = (row for row in said["lists"]["methods"] if row["name"] == "kto")
-    assert (method["task"], method["formats"]) == ("align", ["unpaired-preference"])
-    (format,) = (row for row in said["lists"]["formats"] if row["name"] == "unpaired-preference")
-    assert (format["columns"], format["methods"]) == (["prompt", "completion", "label"], ["kto"])
+    (method,) = (row for row in said["lists"]["methods"] if row["name"] == "bco")
+    assert (method["task"], method["formats"]) == ("align", ["voted-answer"])
+    (format,) = (row for row in said["lists"]["formats"] if row["name"] == "voted-answer")
+    assert (format["columns"], format["methods"]) == (["prompt", "completion", "vote"], ["bco"])
     alignment = said["schema"]["Alignment"]["properties"]
-    assert alignment["method"]["enum"] == ["auto", "none", "dpo", "kto"]
-    assert (alignment["beta"]["maximum"], alignment["desirable_weight"]["maximum"]) == (10, 100)
-    assert "kto" in said["schema"]["Train"]["properties"]
+    assert alignment["method"]["enum"] == ["auto", "none", "dpo", "kto", "bco"]
+    assert (alignment["beta"]["maximum"], alignment["vote_weight"]["maximum"]) == (10, 100)
+    assert "bco" in said["schema"]["Train"]["properties"]
 
 
 def test_its_rows_propose_its_task(said: dict[str, Any]) -> None:

@@ -137,20 +137,23 @@ def test_alignment_branch(facts, expected):
 
 
 @pytest.mark.parametrize(
-    ("task", "train_format", "method", "expected"),
+    ("task", "train_format", "preference_format", "method", "expected"),
     [
-        ("instruct", "text", "none", ("sft",)),
-        ("instruct", "instruction", "none", ("sft",)),
-        ("instruct", "chat", "none", ("sft",)),
-        ("instruct", "prompt-completion", "none", ("sft",)),
-        ("continue-pretrain", "text", "none", ("continue-pretrain",)),
-        ("pretrain", "text", "none", ("pretrain",)),
-        ("align", None, "dpo", ("dpo",)),
-        ("align", "chat", "dpo", ("sft", "dpo")),
-        ("align", "chat", "none", ("sft",)),
-        ("align", "preference", "dpo", ("dpo",)),
-        ("align", "preference", "none", ()),
+        ("instruct", "text", None, "none", ("sft",)),
+        ("instruct", "instruction", None, "none", ("sft",)),
+        ("instruct", "chat", None, "none", ("sft",)),
+        ("instruct", "prompt-completion", None, "none", ("sft",)),
+        ("continue-pretrain", "text", None, "none", ("continue-pretrain",)),
+        ("pretrain", "text", None, "none", ("pretrain",)),
+        ("align", None, "preference", "dpo", ("dpo",)),
+        ("align", "chat", "preference", "dpo", ("sft", "dpo")),
+        ("align", "chat", None, "none", ("sft",)),
+        ("align", "preference", "preference", "dpo", ("dpo",)),
+        ("align", "preference", "preference", "none", ()),
+        ("reward", None, "preference", "none", ("reward",)),
+        ("reward", "preference", "preference", "none", ("reward",)),
+        ("reward", "chat", None, "none", ()),
     ],
 )
-def test_stages(task, train_format, method, expected):
-    assert stages(task, train_format, method).value == expected
+def test_stages(task, train_format, preference_format, method, expected):
+    assert stages(task, train_format, preference_format, method).value == expected

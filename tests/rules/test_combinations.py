@@ -24,8 +24,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"optimizer": "adamw"}, {"offload": "none"}],
     ),
     "BAD-006": (
-        {"modules_to_save": ("embed_tokens",), "strategy": "fsdp"},
-        [{"modules_to_save": ()}, {"strategy": "zero3"}, {"adaptation": "full"}],
+        {"modules_to_save": ("lm_head",), "strategy": "fsdp"},
+        [{"modules_to_save": ("score",)}, {"modules_to_save": ()}, {"strategy": "zero3"}, {"adaptation": "full"}],
     ),
     "BAD-007": ({"moe": True, "strategy": "zero3"}, [{"leaf_modules": True}, {"strategy": "fsdp"}, {"moe": False}]),
     "BAD-008": (
@@ -78,6 +78,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"recompute_every": 1}, {"method": "sft"}],
     ),
     "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
+    "BAD-036": ({"has_class": False}, [{"has_class": True}]),
 }
 
 

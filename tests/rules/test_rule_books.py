@@ -30,7 +30,7 @@ def cited_by_figure(book: str) -> Iterator[tuple[str, str]]:
 
 def headings(page: str) -> set[str]:
     """Headings of a page, in full and the parts before and after a colon."""
-    found = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    found = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
     return {plain(part) for heading in found for part in (heading, *heading.split(": ", 1))}
 
 
@@ -81,7 +81,7 @@ def test_a_citation_names_what_the_page_has(who, parts):
 def places(book: str, name: str) -> Iterator[str]:
     """What stands under the headings of that name, and the table rows of that name."""
     page, wanted = PAGES[book], plain(name)
-    for found in re.finditer(r"^(#+) (.+)$", page, re.MULTILINE):
+    for found in re.finditer(r"^(##+) (.+)$", page, re.MULTILINE):
         titles = [plain(part) for part in (found[2], *found[2].split(": ", 1))]
         if any(title == wanted or title.startswith(f"{wanted} ") for title in titles):
             end = re.compile(rf"^#{{1,{len(found[1])}}} ", re.MULTILINE).search(page, found.end())
@@ -137,4 +137,5 @@ def test_a_name_that_a_page_lacks_is_noticed():
     assert not has("001", "Golden rules")
     assert not has("004", "Best Practices")
     assert not has("001", "")
+    assert not has("001", "Rule")
     assert not PUBLIC.search("rule book 001, Rules")

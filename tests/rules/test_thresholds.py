@@ -19,6 +19,7 @@ from recipec.rules import (
     schedule,
     tracking,
 )
+from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.words import data_size, gpu_memory
 from recipec.units import number
 
@@ -180,12 +181,12 @@ def test_overflow_and_the_limit_of_dropped_rows():
 
 def test_loss_on_the_answers_only():
     formats = ("text", "chat", "instruction", "prompt-completion", "preference")
-    assert over(data.loss_on, 0, formats, "plain", False) == ["all", "assistant", *["completion"] * 3]
+    assert over(data.loss_on, 1, formats, "sft", "plain", False) == ["all", "assistant", *["completion"] * 3]
 
 
 def test_conversations_without_a_mask_become_rows():
-    assert data.loss_on("chat", "model", True).value == "assistant"
-    assert data.loss_on("chat", "model", False).value == "completion"
+    assert data.loss_on("sft", "chat", "model", True).value == "assistant"
+    assert data.loss_on("sft", "chat", "model", False).value == "completion"
 
 
 def test_template():
@@ -247,3 +248,18 @@ def test_reference_is_the_start_of_the_stage():
     assert preference.reference("lora", False).value == "base"
     assert preference.reference("lora", True).value == "merged"
     assert over(preference.reference, 1, (False, True), "full") == ["copy", "copy"]
+
+
+def decided(wished: float) -> str:
+    """What is said of a learning rate that a recipe sets, beside its reason."""
+    ledger = Ledger({"train.learning_rate": Wish(wished, "recipe.toml:1")})
+    given = {"stage": "sft", "adaptation": "lora", "examples": 5_000, "params": SEVEN, "optimizer": "adamw"}
+    return ledger.decide(
+        optimizer.learning_rate, *(Decision(id, value, "given") for id, value in given.items())
+    ).dissent
+
+
+def test_a_rate_against_forgetting_is_told_what_it_costs():
+    assert "forgets less, but also learns less" in decided(1e-5)
+    assert decided(1e-3) and "forgets" not in decided(1e-3)
+    assert decided(1e-4) == ""

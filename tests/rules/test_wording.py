@@ -31,7 +31,7 @@ TEXTS = {
     **{
         f"{row.name} {field}": getattr(row, f"{field}_because")
         for row in METHODS.values()
-        for field in ("packs", "groups", "preferred")
+        for field in ("packs", "sampling", "least_micro_batch", "preferred")
     },
     **{f"{item.text} {part}": getattr(item, part) for item in CHECKLIST for part in ("text", "met", "unmet")},
 }

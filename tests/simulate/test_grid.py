@@ -53,7 +53,7 @@ def test_a_case_is_what_the_grid_says(case):
 
     row = read()[case.id]
     found = simulate(case.architecture, case.layout, case.work)
-    assert (found.peak_allocated_bytes, found.peak_stage) == (int(row["peak_bytes"]), row["peak_stage"])
+    assert (found.peak_allocated_bytes, found.peak_moment) == (int(row["peak_bytes"]), row["peak_stage"])
     assert abs(error(case, row)) < 0.04
 
 

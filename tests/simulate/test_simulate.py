@@ -8,11 +8,11 @@ import pytest
 
 from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout, Mesh
 from recipec.simulate.notes import obstacle
 
-LORA = Work(seq_len_tokens=1024, lora=LoraShape(16), sync_each_batch=True)
+LORA = Workload(seq_len_tokens=1024, lora=LoraShape(16), sync_each_batch=True)
 FULL = replace(LORA, lora=None)
 PLAIN = Layout("lora", "bf16", "single", Mesh(), "none", 2, 1, True, "sdpa", False, "adamw")
 SHARDED = {"strategy": "fsdp", "mesh": Mesh(shard=8)}
@@ -38,7 +38,7 @@ def test_two_depths_continued_equal_all_layers(name):
     architecture, (layout, work) = small("Qwen/Qwen2.5-0.5B"), RUNS[name]
     continued, whole = (simulate(architecture, layout, work, full_depth=full) for full in (False, True))
     assert "continued to 7" in continued.notes[0] and "all 7" in whole.notes[0]
-    assert dict(continued.stages) == pytest.approx(dict(whole.stages), rel=1e-6)  # blocks are rounded to 512 bytes
+    assert dict(continued.moments) == pytest.approx(dict(whole.moments), rel=1e-6)  # blocks are rounded to 512 bytes
     assert sum(continued.terms.values()) == pytest.approx(continued.peak_allocated_bytes, rel=1e-6)
 
 
@@ -49,7 +49,7 @@ def test_experts_and_their_router_loss_grow_with_the_depth_as_the_formula_says()
     architecture = small("Qwen/Qwen3-30B-A3B")
     work = replace(LORA, lora=LoraShape(16, ("q_proj", "k_proj", "v_proj", "o_proj")))
     continued, whole = (simulate(architecture, PLAIN, work, full_depth=full) for full in (False, True))
-    assert dict(continued.stages) == pytest.approx(dict(whole.stages), rel=1e-6)
+    assert dict(continued.moments) == pytest.approx(dict(whole.moments), rel=1e-6)
     formula = step_memory(architecture, PLAIN, work).peak_allocated_bytes
     assert formula == pytest.approx(whole.peak_allocated_bytes, rel=0.03)
 
@@ -62,8 +62,8 @@ def test_the_step_of_another_optimizer_is_what_the_formula_says(model_name, name
     from recipec.simulate.simulate import simulate
 
     architecture, layout = small(model_name, 2), replace(PLAIN, adaptation="full", optimizer=name)
-    step = simulate(architecture, layout, FULL, full_depth=True).stages["optimizer_step"]
-    assert step_memory(architecture, layout, FULL).stages["optimizer_step"] == pytest.approx(step, rel=0.01)
+    step = simulate(architecture, layout, FULL, full_depth=True).moments["optimizer_step"]
+    assert step_memory(architecture, layout, FULL).moments["optimizer_step"] == pytest.approx(step, rel=0.01)
 
 
 @pytest.mark.executes
@@ -72,8 +72,8 @@ def test_sgd_takes_one_shard_after_the_other():
 
     layout = replace(PLAIN, adaptation="full", optimizer="sgd", **SHARDED)
     architecture = small("Qwen/Qwen2.5-0.5B", 2)
-    step = simulate(architecture, layout, FULL, full_depth=True).stages["optimizer_step"]
-    assert step_memory(architecture, layout, FULL).stages["optimizer_step"] == pytest.approx(step, rel=0.01)
+    step = simulate(architecture, layout, FULL, full_depth=True).moments["optimizer_step"]
+    assert step_memory(architecture, layout, FULL).moments["optimizer_step"] == pytest.approx(step, rel=0.01)
 
 
 OBSTACLES = [

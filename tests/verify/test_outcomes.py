@@ -164,6 +164,16 @@ def test_liked_answers_end_above_disliked_ones(chosen: float, rejected: float, f
     assert PROOFS["rewards_separate"].problems([first, one_kind])
 
 
+def test_a_policy_begins_as_its_reference() -> None:
+    check = PROOFS["starts_as_reference"].problems
+    start = {"rewards/chosen": 0.0, "rewards/margins": 0.004, "rewards/accuracies": 0.5}
+    later = {"rewards/chosen": 3.0, "rewards/margins": 5.0}
+    assert check([{"eval_loss": 0.5}, start, later]) == []
+    assert check([later]) == ["rewards/chosen begins at 3.0000", "rewards/margins begins at 5.0000"]
+    assert check([{"rewards/rejected": math.nan}, start])
+    assert check([{"loss": 0.5}]) == ["no reward was logged"]
+
+
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)
 def test_every_method_names_checks_that_exist(method: Method) -> None:
     assert [PROOFS[name] for name in method.proof] == list(proofs_of(method))

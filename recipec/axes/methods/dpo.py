@@ -23,6 +23,7 @@ DPO = Method(
     config="DPOConfig",
     auto_class="AutoModelForCausalLM",
     peft_task="CAUSAL_LM",
+    new_head="",
     random_weights=False,
     passes=(
         Pass(model="policy", sequences=2, gradient=True, gives="tokens"),
@@ -35,6 +36,8 @@ DPO = Method(
     block_tokens=None,
     packs="never",
     packs_because="DPOTrainer cannot pack preference pairs",
+    unread={},
+    truncates=True,
     least_micro_batch=1,
     least_micro_batch_because="",
     sampling="random",
@@ -112,6 +115,7 @@ DPO = Method(
             source=f"docs/rule-books/001.md, Anti-pattern 7; {_PAPER}",
             accepts=(0.1, 0.5),
             above=0,
+            closed=False,
             most=10,
             values=None,
             changes={},
@@ -134,6 +138,7 @@ DPO = Method(
             source=f"docs/rule-books/001.md, Step 1 (DPO); {_PAPER}",
             accepts=None,
             above=None,
+            closed=False,
             most=None,
             values={
                 "sigmoid": "the loss of the DPO paper",
@@ -149,5 +154,5 @@ DPO = Method(
         ),
     ),
     metrics=("rewards/margins", "rewards/accuracies", "rewards/chosen", "logps/chosen", "entropy"),
-    proof=("loss_halves", "margins_rise"),
+    proof=("starts_as_reference", "loss_halves", "margins_rise"),
 )

@@ -14,7 +14,8 @@ from recipec.render.call import Arg
 class Measure:
     """How evaluate.py judges a model by the held-out rows."""
 
-    template: str  # defines measure(model, tokenizer, rows) and answer(model, tokenizer, rows)
+    template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
+    metrics: tuple[str, ...]  # the names of what measure() returns
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
 

@@ -25,5 +25,10 @@ BACKEND = MethodBackend(
     takes_template=False,
     part=nothing,
     taught="rows/taught/pairs.py.j2",
-    measure=Measure(template="measures/preference.py.j2", imports=(), reads=("encode", "opening")),
+    measure=Measure(
+        template="measures/preference.py.j2",
+        metrics=("preference_accuracy", "chosen_loss"),
+        imports=(),
+        reads=("encode", "opening"),
+    ),
 )

@@ -35,5 +35,10 @@ BACKEND = MethodBackend(
     takes_template=True,
     part=nothing,
     taught="rows/taught/labels.py.j2",
-    measure=Measure(template="measures/loss.py.j2", imports=(Import("math"),), reads=("encode", "opening")),
+    measure=Measure(
+        template="measures/loss.py.j2",
+        metrics=("eval_loss", "perplexity"),
+        imports=(Import("math"),),
+        reads=("encode", "opening"),
+    ),
 )

@@ -7,7 +7,7 @@ from itertools import chain
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
 from recipec.planner.plan import NextBetter
@@ -81,7 +81,7 @@ def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] 
     return min(found, key=lambda pair: pair[1].peak_allocated_bytes, default=None)
 
 
-def _micro_batches(context: Context, work: Work, layout: Layout, global_batch: int) -> tuple[int, ...]:
+def _micro_batches(context: Context, work: Workload, layout: Layout, global_batch: int) -> tuple[int, ...]:
     """As few sequences as the method can learn from, or all at once, which keeps no gradients between micro steps."""
     fixed = context.wishes.get("train.micro_batch_size")
     least = work.method.least_micro_batch

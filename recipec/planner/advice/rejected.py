@@ -181,6 +181,7 @@ _DECIDES = {  # recipe key -> what it decides of a combination
     "train.expert_parallel": ("expert",),
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
+    "model.name": ("has_class",),
 }
 
 

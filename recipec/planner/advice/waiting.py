@@ -36,7 +36,7 @@ def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator
         time = step_time(facts.model.architecture, chosen.layout, bounds.typical, facts.gpu, link)
         faster = replace(chosen, time=time)
         if waiting_share(faster) <= MOSTLY:
-            yield f"network_gbps = {rate} takes {_ratio(faster, chosen):.2g}x the time"
+            yield f"`hardware.network_gbps = {rate}` takes {_ratio(faster, chosen):.2g}x the time"
             return
 
 
@@ -48,7 +48,7 @@ def _fewer_nodes(machines: Machines, chosen: Candidate, tried: Sequence[Candidat
         found = best([other for other in alike if other.layout.mesh.world_size <= most])
         if found is not None and (ratio := _ratio(found, chosen)) * nodes < machines.nodes:
             time = f"{ratio:.2g}x the time" if found.layout != chosen.layout else "the same time"
-            yield f"nodes = {nodes} takes {time} at {ratio * nodes / machines.nodes:.2g}x the cost"
+            yield f"`hardware.nodes = {nodes}` takes {time} at {ratio * nodes / machines.nodes:.2g}x the cost"
             return
 
 

@@ -13,7 +13,7 @@ from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
-from recipec.estimate.work import Work
+from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.search.context import Context, work_of
@@ -36,7 +36,7 @@ class Bounds:
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
-    typical: Work  # a step with examples of the usual length, for the time; memory must hold the longest ones
+    typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
 
     @property
     def least_micro_batch(self) -> int:
@@ -64,7 +64,7 @@ def _link(facts: Facts, kind: str) -> Link:
     return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
 
 
-def _typical(work: Work, value: Mapping[str, Decision]) -> Work:
+def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
         return work
@@ -136,12 +136,14 @@ def card_gib(allocated_bytes: int, world_size: int) -> float:
     return (reserved + device_overhead_bytes(world_size)) / GIB
 
 
-def candidates(layouts: Iterable[Layout], shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> list[Candidate]:
+def candidates(
+    layouts: Iterable[Layout], shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds
+) -> list[Candidate]:
     """Each layout with the largest micro batch that fits and divides the global batch."""
     return [_candidate(layout, shape, work, gpu, bounds) for layout in layouts]
 
 
-def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
     room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
@@ -157,7 +159,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Work, gpu: Gpu, bounds
     return _timed(found, shape, work, gpu, bounds) if found.fits else found
 
 
-def _timed(candidate: Candidate, shape: Architecture, work: Work, gpu: Gpu, bounds: Bounds) -> Candidate:
+def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
     """With its time; one row at a time needs no mask between rows, and is taken where it can be and is faster."""
     several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
     if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None or bounds.least_micro_batch > 1:
@@ -182,7 +184,7 @@ def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
 
 
 def _with_largest_batch(
-    layout: Layout, shape: Architecture, work: Work, bounds: Bounds, room_bytes: int
+    layout: Layout, shape: Architecture, work: Workload, bounds: Bounds, room_bytes: int
 ) -> tuple[Layout, MemoryEstimate]:
     """The layout with the largest micro batch that fits, or else with the smallest, and its memory.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
@@ -116,7 +116,7 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.overflow, stage)
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
-    ledger.decide(data.loss_on, given["data_format"], template, given["template_has_mask"])
+    ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
     ledger.decide(evaluation.eval_fraction, given["has_eval_file"], stage, given["examples"])
@@ -207,14 +207,14 @@ def method_of(decisions: Mapping[str, Decision]) -> Method:
     return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
 
 
-def work_of(ledger: Ledger) -> Work:
+def work_of(ledger: Ledger) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
     if not adaptation.trains_all:
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
-    return Work(
+    return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
         seq_len_tokens=value["max_length"],

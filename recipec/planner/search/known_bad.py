@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from recipec.axes import METHODS
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations import known_bad
@@ -41,13 +42,14 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
-    targets = value.get("lora_targets", "all-linear")
+    targets, method = value.get("lora_targets", "all-linear"), METHODS[value["stage"]]
     return Combination(
-        method=METHODS[value["stage"]],
+        method=method,
         adaptation=layout.adapts,
         strategy=layout.spreads,
         precision=layout.precision,
         model_type=value["model_type"],
+        has_class=method.writes or MODEL_TYPES[value["model_type"]].scores,
         offload=layout.offload,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,
@@ -61,6 +63,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_dropout=value.get("lora_dropout", 0.0),
+        modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
         expert=layout.mesh.expert,

@@ -121,7 +121,9 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
     report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
-    return full.select(sorted(first.values()))
+    apart = [index for index in sorted(first.values()) if len(set(told := taught(full[index]))) == len(told)]
+    report[name]["equal"] = len(first) - len(apart)  # pairs of the same answer twice prefer nothing
+    return full.select(apart)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -164,7 +166,7 @@ COLUMNS = ["chosen", "prompt", "rejected"]
 
 
 def taught(row: dict) -> list[str]:
-    """The texts that the row teaches the model to write."""
+    """What the row teaches, as texts."""
     parts = [row[column] for column in ["chosen", "rejected"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
 

@@ -5,7 +5,7 @@ from transformers import PreTrainedTokenizerBase
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str) -> tuple[list[int], list[int]]:
-    """Token ids with one of the two answers, and which of them are learned: those after the prompt."""
+    """Token ids with one of the two answers, and which of them are the answer's."""
     prompt = opening(row, tokenizer)
     whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
     return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))

@@ -16,7 +16,11 @@ from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
 
-model = AutoPeftModelForCausalLM.from_pretrained(OUTPUT, dtype=torch.bfloat16)
+model = AutoPeftModelForCausalLM.from_pretrained(
+    OUTPUT,
+    dtype=torch.bfloat16,
+)
+tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
 model.merge_and_unload().save_pretrained(OUTPUT / "merged")
-AutoTokenizer.from_pretrained(OUTPUT).save_pretrained(OUTPUT / "merged")
+tokenizer.save_pretrained(OUTPUT / "merged")
 print(f"merged into {OUTPUT / 'merged'}")

@@ -21,7 +21,7 @@ class LoraShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """One training step, apart from the layout that runs it.
 
     The defaults are what an emitted train.py does (TRL 1.16, transformers 5.23, PEFT 0.21, accelerate 1.15). The

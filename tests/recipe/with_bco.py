@@ -1,4 +1,4 @@
-"""Run as a program: the language with a row of KTO and one of its row format, which no package is told of.
+"""Run as a program: the language with a row of BCO and one of a row format, which no package is told of.
 
 Reads named recipes from standard input and prints what the front half of the compiler says of each.
 """
@@ -10,55 +10,43 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from recipec.axes import KINDS, METHODS, ROW_FORMATS, Kind, Own, Role, RowFormat
+from recipec.axes import KINDS, METHODS, ROW_FORMATS
 
-DPO, PAIRS = METHODS["dpo"], ROW_FORMATS["preference"]
+DPO = METHODS["dpo"]
 BETA = DPO.own[0]
-WEIGHT = Own(
-    id="KTO-002",
-    name="desirable_weight",
-    key="desirable_weight",
-    argument="desirable_weight",
-    title="Desirable weight",
+WEIGHT = replace(
+    BETA,
+    id="BCO-002",
+    name="vote_weight",
+    key="vote_weight",
+    argument="vote_weight",
+    title="Vote weight",
     description="The weight of good answers.",
     value=1.0,
-    because="as many good answers as bad ones",
-    source="KTO (arXiv 2402.01306, 2024)",
     accepts=(0.5, 2.0),
-    above=0,
     most=100,
-    values=None,
-    changes={},
-    watch="rewards/chosen: rises",
-    page="Decides the weight of good answers: 1.",
 )
-KTO = replace(
+BCO = replace(
     DPO,
-    name="kto",
-    title="Kahneman-Tversky optimization",
-    alignment="kto",
-    means="Kahneman-Tversky optimization, from single answers",
-    formats=("unpaired-preference",),
-    trainer="KTOTrainer",
-    config="KTOConfig",
-    own=(replace(BETA, id="KTO-001", most=1), WEIGHT),
+    name="bco",
+    title="binary classifier optimization",
+    alignment="bco",
+    means="binary classifier optimization, from single answers",
+    formats=("voted-answer",),
+    kinds=("voted",),
+    trainer="BCOTrainer",
+    config="BCOConfig",
+    own=(replace(BETA, id="BCO-001", name="bco_beta", most=1), WEIGHT),
 )
-UNPAIRED = RowFormat(
-    name="unpaired-preference",
-    means="a prompt, an answer, and whether the answer is good",
-    kind="unpaired",
-    roles=(
-        replace(PAIRS.role("prompt"), required=True),
-        Role(name="completion", aliases=("completion", "response"), required=True, holds=("strings", "messages")),
-        Role(name="label", aliases=("label",), required=True, holds=("flags",)),
-    ),
-    splits=False,
-    loss_on="completion",
-    turns=True,
-    wraps=True,
-    implicit="",
-    recognized="`prompt`, `completion` and a `label` that is true or false",
-    usual="kto",
+UNPAIRED = ROW_FORMATS["unpaired-preference"]
+VOTED = replace(
+    UNPAIRED,
+    name="voted-answer",
+    means="a prompt, an answer, and a vote for or against the answer",
+    kind="voted",
+    roles=(*UNPAIRED.roles[:2], replace(UNPAIRED.role("label"), name="vote", aliases=("vote",), becomes="vote")),
+    recognized="`prompt`, `completion` and a `vote` that is true or false",
+    usual="bco",
 )
 
 
@@ -66,19 +54,13 @@ def add_rows() -> None:
     """What adding a method and a format comes to."""
     known = dict(ROW_FORMATS)
     ROW_FORMATS.clear()
-    ROW_FORMATS.update({UNPAIRED.name: UNPAIRED} | known)
-    KINDS["unpaired"] = Kind(
-        name="unpaired",
-        columns=("prompt", "completion", "label"),
-        taught=("completion",),
-        scored="",
-        template="unpaired",
-    )
-    METHODS["kto"] = KTO
+    ROW_FORMATS.update({VOTED.name: VOTED} | known)
+    KINDS["voted"] = replace(KINDS["unpaired"], name="voted", columns=("prompt", "completion", "vote"), flag="vote")
+    METHODS["bco"] = BCO
 
 
 def said_of(folder: Path, recipe: str) -> dict[str, object]:
-    """The format of each section and the wishes for KTO, or the code, the title and the labels of each error."""
+    """The format of each section and the wishes for BCO, or the code, the title and the labels of each error."""
     from recipec.diagnostics.model import Report
     from recipec.facts import gather
     from recipec.recipe import load_recipe
@@ -90,7 +72,7 @@ def said_of(folder: Path, recipe: str) -> dict[str, object]:
     if loaded is None or given is None:
         labels = [" ".join(label.message for label in found.labels) for found in report.diagnostics]
         return {"errors": [f"{f.code} {f.title} ({said})" for f, said in zip(report.diagnostics, labels, strict=True)]}
-    found = loaded.wishes("kto", last=True).items()
+    found = loaded.wishes("bco", last=True).items()
     wishes = {key: wish.value for key, wish in found if not key.startswith("data.")}
     return {"formats": {name: facts.shape.format for name, facts in given.data.items()}, "wishes": wishes}
 

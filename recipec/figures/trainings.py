@@ -20,7 +20,7 @@ from recipec.estimate.links import link_of
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import TimeEstimate, step_time
-from recipec.estimate.work import LoraShape, Work
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import ASSUMED_NETWORK_GBPS, Layout, Mesh
 
 GB = 1e9
@@ -37,7 +37,7 @@ MODELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Training:
     """One training that a book speaks of."""
 
     size: str  # a key of MODELS
@@ -55,8 +55,8 @@ class Job:
         return architecture(self.size)
 
     @property
-    def work(self) -> Work:
-        return Work(seq_len_tokens=self.seq_len_tokens, lora=None if self.way.trains_all else LoraShape(RANK))
+    def work(self) -> Workload:
+        return Workload(seq_len_tokens=self.seq_len_tokens, lora=None if self.way.trains_all else LoraShape(RANK))
 
     @property
     def layout(self) -> Layout:
@@ -98,17 +98,17 @@ def gpu(name: str) -> Gpu:
     return found
 
 
-def memory(job: Job) -> MemoryEstimate:
+def memory(job: Training) -> MemoryEstimate:
     """Memory of a step on one GPU."""
     return step_memory(job.architecture, job.layout, job.work)
 
 
-def card_gb(job: Job) -> float:
+def card_gb(job: Training) -> float:
     """What a card must have for the job, in GB: the peak, the allocator's fragments, the driver."""
     return memory(job).peak_device_bytes / GB
 
 
-def states_gb(job: Job) -> float:
+def states_gb(job: Training) -> float:
     """Weights, gradients, master copies and optimizer states of one GPU, in GB."""
     states = step_of(job.architecture, job.layout, job.work).fixed.states
     return (sum(states.terms.values()) + states.gradients) / GB
@@ -116,10 +116,10 @@ def states_gb(job: Job) -> float:
 
 def sharding_saves(strategy: Strategy, ranks: int) -> float:
     """How many times less of those each GPU holds in full fine-tuning of 7B."""
-    return states_gb(Job("7B", FULL)) / states_gb(Job("7B", FULL, strategy, ranks))
+    return states_gb(Training("7B", FULL)) / states_gb(Training("7B", FULL, strategy, ranks))
 
 
-def activations_gb(job: Job) -> float:
+def activations_gb(job: Training) -> float:
     """What waits for the backward pass, in GB; with recomputation also the one layer that is recomputed."""
     step = step_of(job.architecture, job.layout, job.work)
     each, layers = step.fixed.layers, job.architecture.num_layers
@@ -129,11 +129,11 @@ def activations_gb(job: Job) -> float:
 
 def adapter_percent(size: str) -> float:
     """Share of LoRA's parameters in those of the model, in percent."""
-    job = Job(size, LORA)
+    job = Training(size, LORA)
     return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
 
 
-def speed(job: Job, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> TimeEstimate:
+def speed(job: Training, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> TimeEstimate:
     """Time of a step on nodes of eight cards."""
     link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network_gbps)
     return step_time(job.architecture, job.layout, job.work, gpu(card), link)
@@ -142,8 +142,8 @@ def speed(job: Job, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> Ti
 def fewest_gpus(size: str, way: Adaptation, strategy: Strategy, card: str) -> int:
     """The smallest power of two of cards on which a job fits under a strategy that shares its memory out."""
     counts = [2**power for power in range(1, 9)]
-    return next(ranks for ranks in counts if _fits(Job(size, way, strategy, ranks), card))
+    return next(ranks for ranks in counts if _fits(Training(size, way, strategy, ranks), card))
 
 
-def _fits(job: Job, card: str) -> bool:
+def _fits(job: Training, card: str) -> bool:
     return memory(job).peak_allocated_bytes <= allocatable_bytes(gpu(card).memory_gib, job.ranks)

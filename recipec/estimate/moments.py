@@ -1,4 +1,4 @@
-"""The stages of a step, each as named terms. The peak of a run is the largest of them."""
+"""The moments of a step, each as named terms. The peak of a run is the largest of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from recipec.estimate.step import Step
 Terms = dict[str, float]
 
 
-def stages(step: Step) -> dict[str, Terms]:
-    """The terms that are live at each stage, in bytes per rank."""
+def moments(step: Step) -> dict[str, Terms]:
+    """The terms that are live at each moment, in bytes per rank."""
     kept = _saved(step)
     return {
         "load": _load(step),

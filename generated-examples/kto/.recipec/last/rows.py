@@ -1,0 +1,35 @@
+"""The rows of stage kto: how they become tokens, and which tokens are learned."""
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Token ids and which of them are learned: those after the prompt."""
+    prompt = opening(row, tokenizer)
+    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
+    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The prompt, ready for an answer."""
+    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+
+
+def trained_tokens(rows: Dataset) -> int:
+    """How many tokens the rows teach."""
+    return sum(len(row["completion_ids"]) for row in rows)
+
+
+def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The prompt, then the answer and how it is labeled."""
+    label = "desirable" if row["label"] else "undesirable"
+    return f"{tokenizer.decode(row['prompt_ids'])}\n  [[{label}]] {tokenizer.decode(row['completion_ids'])}"
+
+
+def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the last token of the answer, white space aside, is one that ends a turn."""
+    tokens = list(row["completion_ids"])
+    while tokens and not tokenizer.decode(tokens[-1]).strip():
+        tokens.pop()
+    return bool(tokens) and (tokens[-1] == tokenizer.eos_token_id or tokens[-1] in tokenizer.added_tokens_decoder)

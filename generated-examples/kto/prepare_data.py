@@ -1,0 +1,260 @@
+"""Turn the raw data of kto into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
+drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+Answers that are labeled both true and false are dropped and counted.
+All answers to a prompt are on one side of a split.
+Rows that training takes in the order of their file are shuffled.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+from datasets import Dataset, concatenate_datasets, load_dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float = 0.0
+    test_fraction: float = 0.0
+    shuffled: bool = False  # its trainer takes the rows in the order of the file
+
+
+STAGES = [
+    Stage(
+        name="kto",
+        format="unpaired-preference",  # 28 of 28 sampled rows have `prompt` and `completion` and `label`
+        train=[{"path": "data/answer_feedback.jsonl"}],
+        max_length=2048,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+        shuffled=True,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    for stage in STAGES:
+        prepare(stage, root, tokenizer)
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    return AutoTokenizer.from_pretrained("Qwen/Qwen3-4B-Instruct-2507")
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, report)}
+    if stage.test_fraction:
+        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    if stage.eval_fraction:
+        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
+        if not len(rows):
+            raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
+        if "label" in rows.column_names:
+            count_labels(rows, stage, name, report[name])
+        rows = rows.shuffle(seed=SEED) if stage.shuffled else rows
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+    """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
+    raw = concatenate_datasets([read(source, root) for source in sources])
+    rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
+    full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
+    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    rows = full.select(sorted(first.values()))
+    return without_contradictions(rows, report[name]) if "label" in rows.column_names else rows
+
+
+def without_contradictions(rows: Dataset, report: dict) -> Dataset:
+    """The rows whose answer is not labeled both true and false, which would teach neither."""
+    labels: dict[bytes, set[bool]] = {}
+    for row in rows:
+        labels.setdefault(unlabeled(row), set()).add(row["label"])
+    kept = [index for index, row in enumerate(rows) if len(labels[unlabeled(row)]) == 1]
+    report["contradictory"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def unlabeled(row: dict) -> bytes:
+    """What makes two rows the same, whatever their labels."""
+    return digest([row[column] for column in ["prompt", "completion"]])
+
+
+def count_labels(rows: Dataset, stage: Stage, name: str, report: dict) -> None:
+    """Count the rows of either label; training needs both."""
+    wanted = sum(rows["label"])
+    report |= {"labeled_true": wanted, "labeled_false": len(rows) - wanted}
+    if name == "train" and wanted in (0, len(rows)):
+        label = "true" if wanted else "false"
+        raise SystemExit(f"{stage.name}: all {len(rows)} rows to train on are labeled {label}. Both labels are needed")
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source, with the columns that matter."""
+    rows = read_files(source["path"], root)
+    return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
+
+
+def read_files(pattern: str, root: Path) -> Dataset:
+    """The rows of every file that a path or glob names; paths are relative to the data root."""
+    files = named_files(pattern, root)
+    if not files:
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
+    readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
+    reader = readers[files[0].suffix]
+    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
+    paths = [str(file.absolute()).translate(literal) for file in files]
+    return load_dataset(reader, data_files=paths, split="train")
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def from_unpaired_preference(row: dict) -> dict:
+    """A prompt, an answer, and whether the answer is desirable."""
+    label = row["label"]
+    if not isinstance(label, bool):
+        raise SystemExit(f"a label is neither true nor false: {row}. Correct it, or remove its row")
+    return {
+        "prompt": [{"role": "user", "content": row["prompt"]}],
+        "completion": [{"role": "assistant", "content": row["completion"]}],
+        "label": label,
+    }
+
+
+CONVERTERS = {"unpaired-preference": from_unpaired_preference}
+COLUMNS = ["completion", "label", "prompt"]
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    parts = [row[column] for column in ["completion"] if column in row]
+    return [part if isinstance(part, str) else answers(part) for part in parts]
+
+
+def answers(messages: list[dict]) -> str:
+    """What the assistant says in a conversation."""
+    return "".join(message["content"] for message in messages if message["role"] == "assistant")
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest(row["prompt"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The training rows whose question is not also held out."""
+    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A random share of the prompts is held out, each with all its answers."""
+    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
+    sides = [question(row) in held_out for row in rows]
+    indices = range(len(rows))
+    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+
+
+def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Count the tokens of every row as training will see it, and handle what is over max_length."""
+    rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    rows = rows.filter(lambda row: row["length"] <= stage.max_length)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"])}
+    return rows
+
+
+def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The tokens of the longest sequence that the trainer builds from the row."""
+    written = [row[column] for column in ["completion"] if column in row]
+    return max(rendered_length(row["prompt"] + answer, tokenizer) for answer in written)
+
+
+def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> int:
+    return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Evaluate reward before and after training: the scores of the same rows.
+
+    python evaluate.py before     the model that training starts from, with a random head: it guesses
+    python evaluate.py after      the trained model, and what changed
+
+Writes outputs/evaluation/before.json and after.json. A baseline of the same rows, model and script is not measured
+again.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from pathlib import Path
+from statistics import correlation, fmean
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from datasets import Dataset, load_dataset
+from peft import AutoPeftModelForSequenceClassification
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    set_seed,
+)
+
+from rows import encode
+
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen3-8B"
+TRAINED = BUNDLE / "outputs" / "reward"
+ROWS = BUNDLE / "data" / "reward" / "test.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation"
+MAX_ROWS = 500
+SAMPLES = 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=("before", "after"))
+    when = parser.parse_args().when
+    question = digest()
+    before = baseline(question)
+    if when == "before" and before:
+        print(f"the baseline in {RESULTS / 'before.json'} is up to date: not measured again")
+        return
+    model, tokenizer = load(when)
+    rows = load_dataset("json", data_files=str(ROWS), split="train")
+    rows = rows.select(range(min(MAX_ROWS, len(rows))))
+    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
+    if when == "after":
+        for name, old in before.items():
+            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+
+
+def digest() -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (ROWS, Path(__file__), BUNDLE / "rows.py")
+    found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
+    return found.hexdigest()
+
+
+def baseline(question: str) -> dict[str, float]:
+    """The metrics before training; none if they were not measured, or on other rows."""
+    file = RESULTS / "before.json"
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        return {}
+    return result.get("metrics", {})
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training, and its tokenizer with the chat template of the training."""
+    source = BASE if when == "before" else str(TRAINED)
+    set_seed(42)  # the head is random before training
+    loader = AutoModelForSequenceClassification if when == "before" else AutoPeftModelForSequenceClassification
+    model = loader.from_pretrained(
+        source,
+        dtype=torch.bfloat16,
+        device_map="auto",
+        attn_implementation="sdpa",
+        num_labels=1,  # one score
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token  # as the trainer does
+    model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
+    return model.eval(), tokenizer
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """How often and by how much the chosen answer scores higher, and whether scores only follow the length."""
+    pairs = [scores(model, tokenizer, row) for row in rows]
+    rewards = [reward for pair, _ in pairs for reward in pair]
+    lengths = [length for _, pair in pairs for length in pair]
+    varies = len(set(rewards)) > 1 and len(set(lengths)) > 1
+    return {
+        "accuracy": fmean(chosen > rejected for (chosen, rejected), _ in pairs),
+        "margin": fmean(chosen - rejected for (chosen, rejected), _ in pairs),
+        "mean_reward": fmean(rewards),
+        "length_correlation": correlation(rewards, lengths) if varies else 0.0,
+        "longer_is_chosen": fmean(chosen > rejected for _, (chosen, rejected) in pairs),  # the accuracy of length alone
+    }
+
+
+def scores(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: dict) -> tuple[list[float], list[int]]:
+    """Of the chosen and the rejected answer: their scores, and how many tokens they have."""
+    rewards, lengths = [], []
+    for answer in ("chosen", "rejected"):
+        tokens, answered = encode(row, tokenizer, answer)
+        rewards.append(model(input_ids=torch.tensor([tokens], device=model.device)).logits[0, 0].item())
+        lengths.append(sum(answered))
+    return rewards, lengths
+
+
+@torch.no_grad()
+def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str | float]]:
+    """The first pairs with their scores."""
+    shown = []
+    for row in rows.select(range(min(SAMPLES, len(rows)))):
+        (chosen, rejected), _ = scores(model, tokenizer, row)
+        texts = {part: row[part][-1]["content"] for part in ("prompt", "chosen", "rejected")}
+        shown.append({**texts, "chosen_reward": chosen, "rejected_reward": rejected})
+    return shown
+
+
+if __name__ == "__main__":
+    main()

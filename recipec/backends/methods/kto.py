@@ -1,0 +1,31 @@
+"""Kahneman-Tversky optimization with TRL's KTOTrainer, which makes the reference and the mismatched rows itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.backends.job import StageJob
+from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.render.call import Arg
+
+
+def _arguments(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("beta", "kto_beta")
+    yield stage.arg("loss_type", "kto_loss")
+    yield stage.arg("undesirable_weight", "undesirable_weight", note=True)
+    yield stage.arg("desirable_weight", "desirable_weight", note=True)
+
+
+BACKEND = MethodBackend(
+    skeleton="trl/train.py.j2",
+    arguments=_arguments,
+    takes_template=False,
+    part=nothing,
+    taught="rows/taught/unpaired.py.j2",
+    measure=Measure(
+        template="measures/unpaired.py.j2",
+        metrics=("desirable_loss", "undesirable_loss", "label_auc"),
+        imports=(),
+        reads=("encode", "opening"),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Reward modeling with TRL's RewardTrainer, which puts a new head on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.backends.job import StageJob
+from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.models import has_template_file
+from recipec.backends.parts import Import
+from recipec.render.call import Arg
+from recipec.render.traced import Raw
+
+
+def _arguments(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("center_rewards_coefficient", "center_rewards_coefficient")
+    if has_template_file(stage) and stage.plan.stage.starts_from is None:
+        yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
+
+
+BACKEND = MethodBackend(
+    skeleton="trl/train.py.j2",
+    arguments=_arguments,
+    takes_template=True,
+    part=nothing,
+    taught="rows/taught/scored.py.j2",
+    measure=Measure(
+        template="measures/score.py.j2",
+        metrics=("accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
+        imports=(Import("statistics", "correlation"), Import("statistics", "fmean")),
+        reads=("encode",),
+    ),
+)
