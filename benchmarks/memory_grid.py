@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from statistics import median
 
-from benchmarks.coming_methods import known as known_methods
 from benchmarks.grid_cases import Case, cases
 from benchmarks.published import RESULTS
 
@@ -25,11 +24,6 @@ COLUMNS = ("case", "peak_bytes", "peak_stage", *MOMENTS, "seconds", "found_by")
 
 def main(arguments: list[str]) -> int:
     """Continue the table and score the formula."""
-    with known_methods():
-        return _continue(arguments)
-
-
-def _continue(arguments: list[str]) -> int:
     known = read()
     missing = [case for case in cases() if case.id not in known]
     for case in missing[: int(arguments[0]) if arguments else None]:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
 
+from recipec.axes.agreement import disagreements
 from recipec.backends import Job, lower
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
@@ -50,7 +51,8 @@ class Compilation:
 def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing."""
     report = Report()
-    loaded = load_recipe(path, report)
+    check_rows(report)
+    loaded = None if report.has_errors else load_recipe(path, report)
     given = gather(loaded, report) if loaded else None
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
@@ -66,6 +68,12 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts, plan)
     files = [render(artifact) for artifact in lower(Job(loaded, facts, plan, plan_digest(plan)))]
     return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded))
+
+
+def check_rows(report: Report) -> None:
+    """Refuse to compile with rows of data that contradict each other."""
+    for sentence in disagreements():
+        report.add(Diagnostic("E0801", sentence, help=("change one of the two rows in recipec/axes",)))
 
 
 def _lock(loaded: LoadedRecipe) -> LockInputs:

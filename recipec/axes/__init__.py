@@ -3,6 +3,7 @@
 from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of, families, meant_by
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
+from recipec.axes.models import NAMED_MODELS, NamedModel
 from recipec.axes.row_formats import KINDS, ROW_FORMATS, Kind, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
 from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
@@ -14,6 +15,7 @@ __all__ = [
     "COMMON_SECTION",
     "KINDS",
     "METHODS",
+    "NAMED_MODELS",
     "OFFLOADS",
     "ROW_FORMATS",
     "SECTIONS",
@@ -23,6 +25,7 @@ __all__ = [
     "Default",
     "Kind",
     "Method",
+    "NamedModel",
     "Own",
     "Pass",
     "Role",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
+REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
@@ -16,7 +19,7 @@ class Adaptation:
     means: str  # for editors
     summary: str  # in a sentence: "a LoRA adapter on a 4-bit base"
     trains_all: bool  # every weight, not an adapter beside them
-    reference: str  # what serves preference methods as the frozen start: model (a second copy) | adapter-off
+    reference: str  # of REFERENCES
     config: str  # the class of peft; "" where there is none
     table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
     packages: tuple[str, ...]  # that a bundle needs for it
@@ -34,7 +37,7 @@ class Adaptation:
     @property
     def copies_reference(self) -> bool:
         """Whether the frozen start is a second model."""
-        return self.reference == "model"
+        return self.reference == MODEL_COPY
 
     @property
     def quantized(self) -> bool:
@@ -45,7 +48,7 @@ class Adaptation:
 _LORA = {
     "family": "lora",
     "trains_all": False,
-    "reference": "adapter-off",
+    "reference": ADAPTER_OFF,
     "config": "LoraConfig",
     "table": "lora",
     "saves": ("adapter_config.json",),
@@ -92,7 +95,7 @@ FULL = Adaptation(
     means="train every weight",
     summary="all weights",
     trains_all=True,
-    reference="model",
+    reference=MODEL_COPY,
     config="",
     table="",
     packages=(),

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from recipec.axes.models import POLICY, REFERENCE, TEACHER
 from recipec.axes.sections import COMMON_SECTION
+
+# Training rows, by the table of rule book 001, "Decision tree: data size for instruction tuning".
+SIZES = "<1K", "1K-10K", "10K-100K", ">100K"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +30,34 @@ class Default:
     source: str  # public: `docs/rule-books/001.md, Step 4; Rules`, a paper with its arXiv number, a library file
     accepts: tuple[float, float] | None = None  # inclusive; a recipe's value outside it is warned about
     adaptations: tuple[str, ...] = ()  # names of recipec.axes.adaptations
-    sizes: tuple[str, ...] = ()  # rows of the table of data sizes: "<1K", "1K-10K", "10K-100K", ">100K"
+    sizes: tuple[str, ...] = ()  # of SIZES
     params_below: float = inf  # parameters of the model
+
+    def holds(self, adaptation: str, size: str, params: float) -> bool:
+        """Whether all its conditions do."""
+        return (
+            (not self.adaptations or adaptation in self.adaptations)
+            and (not self.sizes or size in self.sizes)
+            and params < self.params_below
+        )
 
 
 Defaults = tuple[Default, ...]
 
 
-POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"  # models of a pass
+SCORES = "tokens", "score"  # what a pass gives
+PACKINGS = "blocks", "examples", "never"
+SAMPLINGS = "random", "group_by_length", "sequential"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
-    model: str  # POLICY, REFERENCE or TEACHER; for others the decision of that name says which model
+    model: str  # of recipec.axes.models.MODELS
     sequences: int  # per example
     gradient: bool
-    gives: str  # tokens: probabilities over the policy's vocabulary | score: one number for a sequence
+    gives: str  # of SCORES: probabilities over the policy's vocabulary, or one number for a sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +121,18 @@ class Method:
     head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py
     loss: str  # what it is computed from: supervised | pairs | unpaired | ranking | divergence
     loss_outputs: tuple[str, ...]  # what TRL's fused head is asked for; empty where it is not used
-    generates: bool
     # how its rows are laid out
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
-    packs: str  # blocks | examples | never
+    packs: str  # of PACKINGS
     packs_because: str
     unread: Mapping[str, str]  # columns that the trainer would use and recipec does not hand on, and what for
     truncates: bool  # the trainer cuts rows that are longer than max_length; False: it leaves them out
     least_micro_batch: int  # examples; more than one where the loss compares the examples of a micro batch
     least_micro_batch_because: str  # "" where one is enough
-    sampling: str  # the order in which the trainer takes rows: random | group_by_length | sequential
+    sampling: str  # the order in which the trainer takes rows: of SAMPLINGS
     sampling_because: str
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
     keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
-    accumulates_by_tokens: bool  # the loss of a step is a mean over its trained tokens, not over its micro steps
     # its hyperparameters
     adaptations: tuple[str, ...]  # names of recipec.axes.adaptations that it can run with
     adaptations_because: str  # why with no other; "" where it runs with all
@@ -184,7 +196,17 @@ class Method:
     @property
     def other_models(self) -> tuple[Pass, ...]:
         """The passes of models that are neither what is trained nor its frozen start."""
-        return tuple(part for part in self.passes if part.model not in ("policy", "reference"))
+        return tuple(part for part in self.passes if part.model not in (POLICY, REFERENCE))
+
+    @property
+    def named_models(self) -> tuple[str, ...]:
+        """The models that a recipe has to name for it: rows of recipec.axes.models."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models))
+
+    @property
+    def needs_vocabulary_of(self) -> tuple[str, ...]:
+        """Those of them whose probabilities are compared with its own, token by token."""
+        return tuple(dict.fromkeys(part.model for part in self.other_models if part.gives == "tokens"))
 
     def rows_in(self, sections: Collection[str]) -> str:
         """Which of the sections of [data] that a recipe has holds its rows."""
@@ -200,6 +222,11 @@ class Method:
         """Whether it learns every token of plain text, which is cut into blocks."""
         return self.block_tokens is not None
 
-    def can_set(self, key: str, value: float | str) -> bool:
+    def can_set(self, key: str, value: Any) -> bool:
         """Whether [alignment] may give that key that value for it."""
-        return any(own.key == key and own.allows(value) for own in self.own)
+        return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
+
+    @property
+    def is_set_in_alignment(self) -> bool:
+        """Whether [alignment] has keys for it."""
+        return bool(self.alignment or self.own or self.named_models)

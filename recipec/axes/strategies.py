@@ -12,7 +12,7 @@ OFFLOADS = {
     "cpu": "optimizer states in host memory",
 }
 
-ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"  # engines
+ENGINES = ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,9 @@ class Strategy:
     name: str
     title: str  # for people: "fully sharded (FSDP2)"
     means: str  # for editors
-    engine: str  # none | ddp | fsdp | deepspeed: who moves the data, and what a run reports
+    engine: str  # of ENGINES: who moves the data, and what a run reports
     distributed_type: str  # accelerate's word for it: NO | MULTI_GPU | FSDP | DEEPSPEED
-    shards: frozenset[str]  # of optimizer, gradients, weights
+    shards: frozenset[str]  # of SHARDED
     groups: bool  # ranks fall into groups that each hold all shards
     offloads: tuple[str, ...]  # values of OFFLOADS beside "none"
     one_rank: bool  # for one rank; the others need two or more

@@ -9,6 +9,7 @@ from recipec import __version__
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import needs
+from recipec.backends.methods import BACKENDS
 from recipec.backends.models import starting_point
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
@@ -61,9 +62,15 @@ def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt and ruff.toml."""
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2"),
+        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": _modules(job)}),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
+
+
+def _modules(job: Job) -> list[str]:
+    """The bundle's own modules that others of its files import."""
+    own = (BACKENDS[stage.name].trainer for stage in job.stages)
+    return sorted({"preflight", "rows", *(trainer.module for trainer in own if trainer)})
 
 
 def _requirements(job: Job) -> list[Raw]:

@@ -7,7 +7,15 @@ from typing import Any
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import base_model, code, from_hub, head_options, random_model, torch_dtype
+from recipec.backends.models import (
+    base_model,
+    code,
+    from_hub,
+    head_options,
+    other_models,
+    random_model,
+    torch_dtype,
+)
 from recipec.backends.parts import Import, import_blocks
 from recipec.backends.preparation import uses_template_file
 from recipec.facts.model import is_path
@@ -47,8 +55,9 @@ def _names(job: Job) -> dict[str, Any]:
         "installed_imports": installed,
         "stage_folder": job.because(stage.folder.removesuffix("/"), "stage"),
         "rows_functions": code(stage, ", ".join(measure.reads), "stage"),
-        "local_model": is_path(job.facts.model.name),
+        "local_models": _local_models(stage),
         "base": base_model(job.stages[0]),
+        "other_models": other_models(stage),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "asked_with": _asked_with(job),
@@ -68,8 +77,15 @@ def _names(job: Job) -> dict[str, Any]:
         "chat_template_file": stage.because(uses_template_file(job), "template"),
         "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
-        "measure": snippet(measure.template, {}, stage.ids("stage")),
+        "measure": snippet(measure.template, measure.names(stage), stage.ids("stage")),
     }
+
+
+def _local_models(stage: StageJob) -> list[Raw]:
+    """The constants that name folders of models, which a result must not outlive."""
+    models = {"BASE": stage.job.facts.model.name}
+    models |= {role.upper(): stage.value(role) for role in stage.method.named_models}
+    return [Raw(constant) for constant, name in models.items() if is_path(name)]
 
 
 def _imports(stage: StageJob) -> list[Import]:

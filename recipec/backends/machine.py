@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
+from recipec.backends.models import gated
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
 from recipec.units import GIB
@@ -32,8 +33,7 @@ def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
     ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
     lines = [*_memory(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
-    if job.facts.model.gated:
-        lines.append(f"a hub token in HF_TOKEN: {job.facts.model.name} is gated")
+    lines += [f"a hub token in HF_TOKEN: {name} is gated" for name in gated(job)]
     return [Traced(line, ",".join(ids)) for line in lines]
 
 
@@ -52,9 +52,10 @@ def _memory(job: Job) -> list[str]:
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = found[0].hub_cache_bytes / GIB
+    model = max(disk.hub_cache_bytes for disk in found) / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
     parts = f"prepared data {rows:.1f}, checkpoints and results {outputs:.1f}"
-    parts = f"model {model:.1f}, {parts}" if model else parts
+    noun = "models" if job.facts.others else "model"
+    parts = f"{noun} {model:.1f}, {parts}" if model else parts
     return f"Disk: {model + rows + outputs:.1f} GiB (predicted: {parts})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.backends.job import StageJob
+from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.facts.model import is_path
@@ -17,6 +17,12 @@ _KEEP_NAMES = """\
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
+
+
+def gated(job: Job) -> list[str]:
+    """The models for which the hub wants an accepted licence."""
+    models = (job.facts.model, *(other.model for other in job.facts.others.values()))
+    return [model.name for model in models if model.gated]
 
 
 def model_expression(stage: StageJob) -> Raw:
@@ -39,10 +45,27 @@ def starting_point(stage: StageJob) -> str:
 
 def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
     """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
-    name = stage.job.facts.model.name
+    return _where(stage, "model", stage.job.facts.model.name, root)
+
+
+def other_models(stage: StageJob) -> list[Raw]:
+    """The constants that say where the models beside the trained one come from: `TEACHER = "Qwen/Qwen3-32B"`."""
+    roles = stage.method.named_models
+    return [Raw(f"{role.upper()} = {_where(stage, role, stage.value(role), 'DATA_ROOT')}") for role in roles]
+
+
+def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
+    """How `loader` reads a model that runs beside the trained one; `other_models` has its constant."""
+    args = [Arg("", Raw(role.upper()), stage.ids(role))]
+    if revision := stage.value(f"{role}_revision"):
+        args.append(Arg("revision", revision, stage.ids(f"{role}_revision")))
+    return Call(f"{loader}.from_pretrained", args)
+
+
+def _where(stage: StageJob, decision: str, name: str, root: str) -> Raw:
     if is_path(name) and not name.startswith("/"):
-        return code(stage, f"str({root} / {py(name.removeprefix('./'))})", "model")
-    return py(stage.traced("model", name))
+        return code(stage, f"str({root} / {py(name.removeprefix('./'))})", decision)
+    return py(stage.traced(decision, name))
 
 
 def code(stage: StageJob, text: str, *ids: str) -> Raw:
@@ -83,10 +106,12 @@ def has_template_file(stage: StageJob) -> bool:
 
 
 def source_part(stage: StageJob) -> Part:
-    """The constants that say where the model comes from."""
+    """The constants that say where the model, and those that run beside it, come from."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
-    below = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    return Part(constants=(*[root] * below, Raw(f"MODEL = {model_expression(stage)}")))
+    own = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
+    beside = other_models(stage)
+    below = own or any(is_path(stage.value(role)) for role in stage.method.named_models)
+    return Part(constants=(*[root] * below, Raw(f"MODEL = {model_expression(stage)}"), *beside))
 
 
 def names_part(stage: StageJob) -> Part:

@@ -65,6 +65,12 @@ def import_blocks(imports: Iterable[Import]) -> tuple[list[Raw], list[Raw]]:
     return blocks
 
 
+def import_lines(imports: Iterable[Import]) -> list[Raw]:
+    """The statements of a single block."""
+    standard, other = import_blocks(imports)
+    return standard + other
+
+
 def _package(module: str) -> str:
     return module.partition(".")[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +22,14 @@ from recipec.backends.models import (
     source_part,
     weights_dtype,
 )
-from recipec.backends.parts import Import, Part, import_blocks, joined
+from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
+_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume")
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -43,6 +45,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         Artifact(f"{stage.folder}train.py", ids, skeleton, _train_names(stage)),
         Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
     ]
+    if own := BACKENDS[stage.name].trainer:
+        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -54,11 +58,12 @@ def summary(stage: StageJob) -> str:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
-    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows."
+    beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
+    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
-    job, brought = stage.job, _brought(stage)
+    job, brought, own = stage.job, _brought(stage), BACKENDS[stage.name].trainer
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": stage.because(summary(stage), "adaptation", "quantization", "examples", "model", "stage"),
@@ -68,6 +73,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,
+        "own_imports": import_lines(_own_imports(stage)),
         "bundle_root": _bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
@@ -79,7 +85,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "training_config": training_config(stage),
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
-        "trainer": Call(stage.method.trainer, brought.arguments),
+        "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -105,11 +111,19 @@ def _brought(stage: StageJob) -> Part:
     )
 
 
+def _own_imports(stage: StageJob) -> Iterator[Import]:
+    """What train.py takes from the files beside it."""
+    yield from (Import("preflight", name) for name in _PREFLIGHT)
+    if own := BACKENDS[stage.name].trainer:
+        yield from (Import(own.module, name, stage.ids("stage")) for name in (own.name, *own.functions))
+
+
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
     row, random = stage.method, stage.method.random_weights
+    theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
     return Part(
-        imports=(*_ALWAYS, Import(row.module, row.config), Import(row.module, row.trainer)),
+        imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
         arguments=(
             Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
             Arg("args", Raw("config" if random else "training_config(args)")),

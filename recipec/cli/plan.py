@@ -89,7 +89,8 @@ def stage_text(stage: Document) -> str:
     values["network_assumed"] = origins.get("network_gbps") == "default"
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
     noun = device(values["gpu_is_cpu"])
-    figures = [_memory(stage["memory"]), [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
+    beside = [_beside(role, stage, values) for role in METHODS[stage["objective"]].named_models]
+    figures = [[*_memory(stage["memory"]), *beside], [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
     parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
@@ -196,6 +197,13 @@ def _memory(memory: Document) -> list[str]:
     return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, totals]
 
 
+def _beside(role: str, stage: Document, values: Document) -> str:
+    """A model that runs beside the trained one."""
+    precision, share = stage["choice"]["precision"], stage["time"]["terms"][role] / stage["time"]["seconds_per_step"]
+    weights = f"{gib(values[f'{role}_params'] * (4 if precision == 'fp32' else 2))} of weights in {precision}"
+    return _row(role, f"{values[role]}, {weights}, licence {values[f'{role}_licence']}; {share:.0%} of a step's time")
+
+
 def _bar(size: int, usable: int) -> str:
     return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
 
@@ -224,11 +232,11 @@ def _assumed(stage: Document) -> list[str]:
 
 def _machine(stage: Document, noun: str) -> list[str]:
     """What the plan asks of the machine around the GPUs, and where they wait for each other."""
-    disk, host = stage["storage"], stage["host"]
+    disk, host, beside = stage["storage"], stage["host"], METHODS[stage["objective"]].named_models
     parts = {
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
-        "the base model": disk["hub_cache_bytes"],
+        "the models" if beside else "the base model": disk["hub_cache_bytes"],
         "tokenised data": disk["dataset_cache_bytes"],
     }
     cores = counted(host["loader_cores_per_gpu"], "core")

@@ -1,7 +1,7 @@
 """The single table of diagnostic codes.
 
 The first two digits say what kind of thing is wrong: 00 reading files, 01 TOML syntax, 02 the recipe language, 03 facts
-we do not have, 04 contradictions and impossible wishes, 05 risks, 07 the output folder.
+we do not have, 04 contradictions and impossible wishes, 05 risks, 07 the output folder, 08 recipec's own rows of data.
 E is an error, W a warning that `[recipe] allow` can silence. A code is never reused.
 """
 
@@ -58,6 +58,7 @@ CODES: dict[str, str] = {
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",
+    "E0801": "rows of recipec contradict each other",
     "W0701": "edits in conflict",
 }
 

@@ -35,8 +35,6 @@ class CodePath:
     weight_shards: int
     gradient_shards: int
     state_shards: int
-    handed_over: int  # what the model returns: accelerate makes fp32 of it where it runs the model under autocast
-    handed_over_by_teacher: int  # the same; FSDP, which casts the policy, does not know the teacher
     autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
     saves_frozen_inputs: int  # micro steps for which 4-bit products keep theirs
@@ -70,8 +68,6 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         weight_shards=shard if spreads.shards_weights else 1,
         gradient_shards=shard if spreads.shards_gradients else 1,
         state_shards=shard if spreads.shards_states else 1,
-        handed_over=4 if autocast else low,
-        handed_over_by_teacher=low if deepspeed else 4,
         autocast_copies=autocast and trained == 4,
         adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
         saves_frozen_inputs=work.saves_4bit_inputs if layout.adapts.quantized else 0,

@@ -28,6 +28,7 @@ class StepFlops:
     products: float  # matrix products with weights, with what checkpointing repeats
     attention: float  # score and value products as the kernel computes them, with what checkpointing repeats
     model: float  # both without repetition, the causal half of attention: what the usual MFU counts
+    taught: float  # of the products, those with a teacher's weights
 
 
 @lru_cache(maxsize=1024)
@@ -65,17 +66,21 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
         products=forward.layers * (passes + again) + head * (passes + code.repeats),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
         model=(forward.layers + head) * passes + forward.attention * attended,
+        taught=0.0,
     )
     return own if work.teacher is None else _with_teacher(own, work.teacher, layout, work, fixed)
 
 
 def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
+    """The teacher's own; the loss makes its product with the vocabulary a second time when it is differentiated."""
     forward = forward_flops(teacher, work.seq_len_tokens)
-    products = fixed.taught * (forward.layers + forward.head)
+    model = fixed.taught * (forward.layers + forward.head)
+    taught = model + fixed.taught * forward.head
     return StepFlops(
-        products=own.products + products,
+        products=own.products + taught,
         attention=own.attention + fixed.taught * _computed_attention(teacher, layout, work, fixed),
-        model=own.model + products + fixed.taught * forward.attention,
+        model=own.model + model + fixed.taught * forward.attention,
+        taught=taught,
     )
 
 

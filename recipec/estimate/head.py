@@ -15,7 +15,7 @@ from recipec.estimate.workload import Workload
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
-DIVERGENCE_MOVES = 108  # reads and writes of a mixture's value, forward and backward: counted on the operations
+TRL_TILE = 32768  # VOCAB_CHUNK_SIZE in trl/kernels/chunked_divergence.py; its TOKEN_CHUNK_SIZE is as above
 NORM_FORWARD, NORM_BACKWARD = 14, 24  # bytes per feature at the peak of a norm in fp32, with what it keeps
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
@@ -41,7 +41,7 @@ class LossCode:
 
     name: str  # Method.head, or Workload.head
     to_vocabulary: bool  # multiplies by the vocabulary's matrix; else every token gets one number
-    repeats: bool  # the backward pass makes that product again
+    repeats: int  # how often that product is made again: in the backward pass, for another result
     needs: Needs
     source: str
 
@@ -67,6 +67,26 @@ def _chunked(tokens: int, architecture: Architecture, trains: int, path: CodePat
     forward = tile + 2 * saved
     backward = tile + saved + sums + cast_back
     return Head(forward, backward, forward, saved, 0, 2 * backward)
+
+
+def _divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """Behind the labels' log-probabilities, whose copy of the states is then freed, tiles of both logits in fp32.
+
+    The gradient of a tile is cast while that of the tile before it is still there. The teacher's states are no part of
+    this: they wait from its pass on.
+    """
+    labels, hidden, vocabulary = _chunked(tokens, architecture, trains, path), architecture.hidden_size, TRL_TILE
+    rows, columns = min(tokens, TRL_TOKEN_CHUNK), min(architecture.vocab_size, vocabulary)
+    another = min(columns, architecture.vocab_size - columns) or (columns if tokens > rows else 0)
+    cast_states = path.compute * hidden * rows * (path.residual > path.compute)
+    weight = _weight_bytes(trains, path)
+    cast_weight = path.compute * hidden * columns * (weight > path.compute)
+    gradient, before = path.compute * rows * columns, path.compute * rows * another
+    tiles, saved, sums = 2 * 4 * rows * vocabulary, path.residual * hidden * tokens, 4 * (hidden * tokens + trains)
+    cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
+    forward = tiles + cast_states + cast_weight + 3 * saved
+    backward = tiles + saved + sums + max(gradient + cast_states + max(before, cast_weight), cast_back)
+    return Head(max(labels.forward, forward), backward, max(labels.evaluation, forward), saved, 0, 3 * backward)
 
 
 def _weight_bytes(trains: int, path: CodePath) -> int:
@@ -98,26 +118,6 @@ def _scalar(tokens: int, architecture: Architecture, trains: int, path: CodePath
     return Head(forward, backward, evaluation, path.compute * hidden * tokens, 0, 2 * backward)
 
 
-def _divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
-    """Generalised Jensen-Shannon divergence over all logits of student and teacher, for a beta between 0 and 1.
-
-    Line by line: of each model its logits, those over the temperature, log-softmax and its exponential; of the mixture
-    two stacked inputs, their log-sum, both divergences and one difference, three terms of their weighted sum.
-    """
-    logits, student, teacher = architecture.vocab_size * tokens, path.handed_over, path.handed_over_by_teacher
-    mixture = max(student, teacher)
-    hidden = path.compute * architecture.hidden_size * tokens if trains else 0
-    made = path.compute + student if student > path.compute else student
-    return Head(
-        forward=made * logits + hidden,
-        backward=(4 * student + 4 * teacher + 9 * mixture) * logits + hidden,
-        evaluation=(3 * student + 3 * teacher + 6 * mixture) * logits,
-        saved=student * logits + hidden,
-        held_weight=trains,
-        moved=DIVERGENCE_MOVES * mixture * logits,
-    )
-
-
 def _liger(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
     """Chunks of tokens against the whole vocabulary, with the gradients made in the forward."""
     hidden, vocabulary = architecture.hidden_size, architecture.vocab_size
@@ -135,16 +135,16 @@ def _liger_rows(tokens: int, hidden: int, vocabulary: int) -> int:
     return 1 << (rows - 1).bit_length()
 
 
-def _code(name: str, needs: Needs, source: str, *, to_vocabulary: bool = True, repeats: bool = False) -> LossCode:
+def _code(name: str, needs: Needs, source: str, *, to_vocabulary: bool = True, repeats: int = 0) -> LossCode:
     return LossCode(name=name, to_vocabulary=to_vocabulary, repeats=repeats, needs=needs, source=source)
 
 
 CODES = {
     row.name: row
     for row in (
-        _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=True),
+        _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=1),
+        _code("divergence", _divergence, "the same, and TRL 1.16 ChunkedDivergenceFunction by tiles", repeats=2),
         _code("scalar", _scalar, "transformers 5.23 GenericForSequenceClassification", to_vocabulary=False),
-        _code("divergence", _divergence, "TRL 1.16 GKDTrainer.generalized_jsd_loss"),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),
         _code("hf-fp32-copy", _per_logit(12, 14), "older transformers: the same with the bf16 logits still alive"),
         _code("inplace", _per_logit(6, 8), "a fused cross-entropy on fp32 logits, whose gradient is written over them"),

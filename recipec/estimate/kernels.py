@@ -96,6 +96,13 @@ def micro_step_seconds(
     return max(kernels, _launches(architecture, work, passes) * LAUNCH_SECONDS)
 
 
+def teacher_seconds(layout: Layout, step: Step, flops: StepFlops, card: Card) -> float:
+    """What a teacher's products and layers take of a micro step."""
+    bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
+    rate = peak_flops(card, layout.precision) * matmul_share(card) * step.tokens / (step.tokens + HALF_RATE_TOKENS)
+    return flops.taught * step.tokens / layout.mesh.tensor / rate + _teacher_traffic(step) / bandwidth
+
+
 def _elementwise(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Bytes moved by everything but products."""
     forwards = 1 + layout.recomputed_share(architecture.num_layers)

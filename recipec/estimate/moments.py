@@ -60,13 +60,19 @@ def _forward(step: Step) -> Terms:
     inputs = 1 if depth.offloads else max(1, depth.recomputed)
     checkpoint = step.tokens * step.fixed.layers.checkpoint
     embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
+    kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step)
     layer = {
-        "activations": inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step),
+        "activations": kept,
         "working_set": step.batch.layer,
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
-    return {**_resident(step), **max(embedding, layer, key=lambda terms: sum(terms.values()))}
+    return {**_resident(step), **_scored_before(step), **max(embedding, layer, key=_total)}
+
+
+def _scored_before(step: Step) -> Terms:
+    """What the passes before the one that is learned from have left for the loss."""
+    return {f"{part.model}_states": part.leaves for part in step.scorings if part.before and part.leaves}
 
 
 def _running(layer: float, head: float, gathered: Gathered) -> Terms:
@@ -83,10 +89,11 @@ def _forward_end(step: Step, saved: float) -> Terms:
     earlier = step.tokens * step.depth.layers * step.fixed.layers.earlier
     return {
         **_resident(step),
+        **_scored_before(step),
         "activations": saved + earlier,
         "logits": step.head.forward,
         "autocast_cache": path.compute * cast if path.autocast_copies else 0,
-        "sharding_buffers": step.fixed.buffers.loss,
+        "sharding_buffers": step.fixed.buffers.loss + _other_head(step),
     }
 
 
@@ -111,11 +118,17 @@ def _loss(step: Step, saved: float) -> Terms:
     held = sizes.cast_by_layers * step.depth.kept / step.depth.layers
     return {
         **_resident(step),
+        **_scored_before(step),
         "activations": saved,
         "logits": step.head.backward,
         "autocast_cache": path.compute * (held + step.head.held_weight) if path.autocast_copies else 0,
-        "sharding_buffers": step.fixed.buffers.loss,
+        "sharding_buffers": step.fixed.buffers.loss + _other_head(step),
     }
+
+
+def _other_head(step: Step) -> float:
+    """The teacher's matrix of the vocabulary, gathered where it is sharded."""
+    return step.fixed.teacher.gathered_head if step.fixed.teacher else 0.0
 
 
 def _layer_backward(step: Step, saved: float) -> Terms:
@@ -205,7 +218,7 @@ def _optimizer_step(step: Step) -> Terms:
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place, or another of the passes."""
     running = _running(step.batch.layer, step.head.evaluation, step.fixed.buffers.forward)
-    passes = [{**running, "activations": step.scores.masks}]
+    passes = [{**running, **_scored_before(step), "activations": step.scores.masks}]
     for part in step.scorings:
         passes.append({**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks})
     return {**step.fixed.states.terms, **max(passes, key=_total)}

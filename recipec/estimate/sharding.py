@@ -47,7 +47,7 @@ class Buffers:
 
 
 def buffers(layout: Layout, work: Workload, hidden: int, sizes: Sizes, path: CodePath) -> Buffers:
-    """What `layout`'s strategy adds to a rank."""
+    """What `layout`'s strategy adds to a rank; raises ValueError for an engine whose buffers nobody has described."""
     if layout.mesh.world_size == layout.mesh.tensor:
         return Buffers()
     match layout.spreads.engine, layout.spreads.shards_weights:
@@ -61,7 +61,9 @@ def buffers(layout: Layout, work: Workload, hidden: int, sizes: Sizes, path: Cod
             return _zero2(hidden, sizes, path, layout)
         case strategies.TORCH_DDP, _:
             return _at_all_times(sizes.trainable * path.gradient)
-    return Buffers()
+        case strategies.ONE_PROCESS, _:
+            return Buffers()
+    raise ValueError(f"strategy {layout.strategy}: the buffers of engine {layout.spreads.engine} are not known")
 
 
 def _at_all_times(size: float) -> Buffers:

@@ -75,6 +75,7 @@ class Scoring:
     before: bool  # it runs before the pass that is learned from, whose activations do not exist yet
     layer: float
     head: float
+    leaves: int  # what it hands to the loss, until that is differentiated
     masks: int
     gathered: Gathered
     in_evaluation: Gathered
@@ -104,7 +105,9 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     found: list[Scoring] = []
     for part, before in fixed.scorings:
         if part.model == TEACHER:
-            found.append(_by_teacher(part, layout, work, fixed))
+            found.append(_by_teacher(part, before, layout, work, fixed))
+        elif part.model not in (POLICY, REFERENCE):
+            raise ValueError(f"method {work.method.name}: what a pass of the {part.model} takes is not known")
         elif part.sequences == fixed.sequences:
             found.append(_scoring(part, before, batch, head, layout, fixed))
         else:
@@ -149,25 +152,30 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         before=before,
         layer=batch.layer,
         head=head.evaluation,
+        leaves=0,
         masks=batch.scores.masks,
         gathered=alone if before else beside,
         in_evaluation=beside if copied else alone,
     )
 
 
-def _by_teacher(part: Pass, layout: Layout, work: Workload, fixed: Fixed) -> Scoring:
-    teacher, held = fixed.teacher, fixed.buffers.held
+def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed: Fixed) -> Scoring:
+    """Of its last hidden states those of the learned tokens are copied and kept."""
+    teacher = fixed.teacher
     assert teacher is not None
     batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.layers, part.sequences)
+    states = teacher.path.compute * teacher.architecture.hidden_size * batch.tokens
+    gathered = teacher.buffers.beside(0.0 if before else fixed.buffers.held)
     return Scoring(
         model=part.model,
         tokens=batch.tokens,
-        before=False,
+        before=before,
         layer=batch.layer,
-        head=teacher.logit_bytes * teacher.architecture.vocab_size * batch.tokens,
+        head=2 * states,
+        leaves=states,
         masks=batch.scores.masks,
-        gathered=teacher.buffers.beside(held),
-        in_evaluation=teacher.buffers.beside(held),
+        gathered=gathered,
+        in_evaluation=gathered,
     )
 
 

@@ -47,14 +47,14 @@ def run_storage(
     work: Workload,
     keep_checkpoints: int,
     dataset_tokens: int,
-    downloaded: bool = True,
+    downloaded_params: int | None = None,
 ) -> Storage:
-    """Disk that a run needs; where models are `downloaded`, the hub cache holds their published bf16 weights."""
+    """Disk that a run needs; the hub cache holds the published bf16 weights, of all models where nothing is said."""
     export = export_bytes(architecture, layout, work)
     checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
-    data, hub = dataset_tokens * TOKEN_BYTES, 2 * published if downloaded else 0
+    data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
 
 
@@ -74,14 +74,13 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) 
 def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int) -> HostMemory:
     """CPU memory of a node: processes, the weights while they are loaded, and offloaded state.
 
-    A teacher is loaded by every rank, after the model, which may still wait there.
+    A teacher is read straight onto the devices, through the file cache.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
     loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
-    taught = 2 * work.teacher.params * ranks if work.teacher else 0
     moved = step_memory(architecture, layout, work).host_bytes * ranks
-    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded) + taught
+    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
     because = (
         f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB, {copies} x {loaded / GIB:.1f} GiB of weights "
         f"while loading, {moved / GIB:.1f} GiB offloaded; rule book 001 asks for 64 GB per GPU, 128 with ZeRO-3 offload"

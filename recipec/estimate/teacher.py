@@ -1,8 +1,7 @@
 """The other model of a distilling method, as a rank holds it.
 
-TRL 1.16's GKDTrainer keeps a whole copy of it on every rank: `Accelerator.prepare_model(evaluation_mode=True)` wraps
-nothing under DDP and FSDP, and under FSDP does not even move the model to the device, which the script must do. Only
-DeepSpeed's engine under ZeRO-3 shards it (`prepare_deepspeed`: the other stages become stage 0).
+The trainer that a bundle brings reads it straight onto the device of every rank, whole. Only under ZeRO-3, where
+transformers shards whatever is loaded, DeepSpeed's engine runs its decoder (TRL 1.16 `prepare_deepspeed`).
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class Teacher:
     layers: Activations
     resident: float  # bytes of its weights on a rank
     gathered_params: int  # by every pass over it; 0 where it is whole
+    gathered_head: float  # bytes of its matrix of the vocabulary while the loss runs; 0 where it is whole
     buffers: Gathered
-    logit_bytes: int  # while a logit is made in the compute type and handed over
 
 
 def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath) -> Teacher | None:
@@ -37,7 +36,7 @@ def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath
         return None
     frozen = replace(path, residual=path.compute, quantized=0.0, adapter_copy=0, saves_frozen_inputs=0)
     sharded = layout.spreads.engine == DEEPSPEED and layout.spreads.shards_weights
-    live, given = 0.0, path.handed_over_by_teacher
+    live = 0.0
     if sharded:
         count = sizes(architecture, None, to_vocabulary=True)
         live = gathered_by_zero3(architecture.hidden_size, path.compute * count.layer, count, path)
@@ -47,6 +46,6 @@ def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath
         layers=activations(architecture, None, frozen),
         resident=path.compute * architecture.params / (path.weight_shards if sharded else 1),
         gathered_params=architecture.params if sharded else 0,
+        gathered_head=path.compute * architecture.vocab_size * architecture.hidden_size if sharded else 0.0,
         buffers=Gathered(live, live, live),
-        logit_bytes=path.compute + (given if given > path.compute else 0),
     )

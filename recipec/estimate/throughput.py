@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.flops import step_flops
-from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops
+from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops, teacher_seconds
 from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
 from recipec.estimate.memory import step_memory
 from recipec.estimate.step import Step, step_of
@@ -37,7 +38,7 @@ class TimeEstimate:
 
     seconds_per_step: float
     tokens_per_second_per_gpu: float  # tokens of the batch, padding included
-    terms: Mapping[str, float]  # seconds: compute, communication, offload, optimizer
+    terms: Mapping[str, float]  # seconds: compute, a teacher's part of it, communication, offload, optimizer
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak
     band: tuple[float, float]
@@ -49,8 +50,10 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
     micro = micro_step_seconds(architecture, layout, work, step, flops, gpu)
+    taught = {TEACHER: teacher_seconds(layout, step, flops, gpu) * layout.accumulation} if work.teacher else {}
     terms = {
-        "compute": micro * layout.accumulation,
+        "compute": micro * layout.accumulation - sum(taught.values()),
+        **taught,
         "communication": communication_seconds(architecture, layout, step, link, micro),
         "offload": (_paging(architecture, layout, work, step, gpu) or _offload(layout, step, link))
         + _moved_activations(layout, step),

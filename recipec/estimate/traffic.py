@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recipec.axes.strategies import DEEPSPEED
+from recipec.axes.strategies import DEEPSPEED, ONE_PROCESS, TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.step import Step
@@ -60,7 +60,9 @@ def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
         if spreads.shards_gradients:
             return [Exchange(shards, per_micro_step=2 * gradients, per_step=gradients)]
         return [Exchange(shards, per_step=2 * gradients + gradients)]
-    return [Exchange(Group(mesh.replicate), per_step=2.0 * step.fixed.path.gradient * sizes.trainable)]
+    if spreads.engine in (TORCH_DDP, ONE_PROCESS):
+        return [Exchange(Group(mesh.replicate), per_step=2.0 * step.fixed.path.gradient * sizes.trainable)]
+    raise ValueError(f"strategy {layout.strategy}: the traffic of engine {spreads.engine} is not known")
 
 
 def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> list[Exchange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
@@ -16,6 +16,7 @@ from recipec.facts.families import unknown_wishes
 from recipec.facts.hardware import hardware_facts, look_up_gpu
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.template import template_text
 from recipec.layout import Machines
@@ -35,6 +36,7 @@ class Given:
     hardware: tuple[Decision, ...]
     data: Mapping[str, DataFacts]
     template_text: str | None
+    others: Mapping[str, OtherModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ class Facts:
     decisions: Mapping[str, Decision]  # facts that hold for every stage
     data: Mapping[str, DataFacts]  # section of [data] -> what its sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
+    others: Mapping[str, OtherModel] = field(default_factory=dict)  # role -> a model beside the one that is trained
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     """What a recipe gives; None when something that it names is missing, unreadable or at odds with it."""
-    model, gpu = _model(loaded, report), look_up_gpu(loaded, report)
+    model, others = _models(loaded, report)
+    gpu = look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
     prices = own_prices(loaded, report)
     if gpu is None or report.has_errors:
@@ -59,22 +63,25 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template, others)
 
 
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     """What is given, with `model` as the one to start from."""
-    facts = [*given.goal, *model_facts(loaded, model), *given.hardware]
+    others = [other.model for other in given.others.values()]
+    facts = [*given.goal, *model_facts(loaded, model, others), *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    return Facts(model, given.gpu, given.machines, decisions, given.data, given.template_text)
+    return Facts(model, given.gpu, given.machines, decisions, given.data, given.template_text, given.others)
 
 
-def _model(loaded: LoadedRecipe, report: Report) -> Model | None:
-    """The model that the recipe names, checked against it; None for `auto`, whose wishes are checked."""
+def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[str, OtherModel]]:
+    """The models that the recipe names, checked against it and each other; of `auto` the wishes are checked."""
     model = None if loaded.recipe.model.name == AUTO else look_up_model(loaded, report)
-    for finding in unknown_wishes(loaded) if model is None else against_model(loaded, model.architecture):
+    others = look_up_others(loaded, report)
+    findings = unknown_wishes(loaded) if model is None else against_model(loaded, model.architecture)
+    for finding in (*findings, *(against_others(loaded, model, others) if model else ())):
         report.add(finding)
-    return model
+    return model, others
 
 
 def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
@@ -27,34 +29,39 @@ MASK_SOURCE = "TRL 1.16 chat_templates/*_training.jinja, checked 2026-11-21"
 
 def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
     """The model with its architecture; None with a diagnostic when it is not known."""
-    section = loaded.recipe.model
+    return look_up(loaded, loaded.recipe.model, ("model",), report)
+
+
+def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
+    """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
     if is_path(section.name):
-        return _local(loaded, section.name, "name", report)
-    found = model(section.name)
+        return _local(loaded, section.name, (*table, "name"), report)
+    found, reported = model(section.name), len(report.diagnostics)
     if found is None and section.like is not None:
-        like = _local(loaded, section.like, "like", report) if is_path(section.like) else model(section.like)
+        path = (*table, "like")
+        like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)
         found = replace(like, name=section.name) if like else None
-    if found is None and not report.has_errors:
-        report.add(_unknown(loaded, "like" if section.like else "name", section.like or section.name))
+    if found is None and len(report.diagnostics) == reported:
+        report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
     return found
 
 
-def _local(loaded: LoadedRecipe, name: str, key: str, report: Report) -> Model | None:
+def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Report) -> Model | None:
     try:
         return replace(local_model(loaded.folder / name), name=name)
     except (UnsupportedConfig, OSError) as error:
-        label = Label(loaded.place("model", key, part="value"), str(error))
+        label = Label(loaded.place(*path, part="value"), str(error))
         help = ("a model folder holds config.json and the tokenizer, as save_pretrained writes them",)
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
 
 
-def _unknown(loaded: LoadedRecipe, key: str, name: str) -> Diagnostic:
+def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO)) or ["see `recipec list models`"]
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
-        (Label(loaded.place("model", key, part="value"), "not in the catalog"),),
+        (Label(loaded.place(*path, part="value"), "not in the catalog"),),
         (
             f"the nearest in the catalog: {', '.join(close)}",
             "a model of a known architecture: add `like` with a catalog name or a folder that has its config.json",
@@ -62,14 +69,12 @@ def _unknown(loaded: LoadedRecipe, key: str, name: str) -> Diagnostic:
     )
 
 
-def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
-    """The facts about the model that rules use."""
-    shape = model.architecture
-    source = f"{model.source} (checked {model.checked})" if model.checked else model.source
-    billions = f"{shape.params / 1e9:.2f}B parameters"
+def model_facts(loaded: LoadedRecipe, model: Model, others: Iterable[Model] = ()) -> list[Decision]:
+    """The facts about the model that rules use; `others` run beside it, all with one kind of attention."""
+    shape, source = model.architecture, source_of(model)
     return [
         stated(loaded, "model", model.name, "model", "name"),
-        known("params", shape.params, f"{billions}, computed from its shape", "model", source=source),
+        known("params", shape.params, size_of(model), "model", source=source),
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
         known("model_type", shape.model_type, f"architecture of {model.name}", "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
@@ -77,10 +82,26 @@ def model_facts(loaded: LoadedRecipe, model: Model) -> list[Decision]:
         known(
             "like", loaded.recipe.model.like, "the architecture that the recipe names, if any", "model", origin="recipe"
         ),
-        known("has_sdpa", shape.model_type not in WITHOUT_SDPA, f"attention of {shape.model_type}", "model"),
+        _has_sdpa(model, *others),
         known("template_has_mask", model.template_family in MASKED, _template(model), "model", source=MASK_SOURCE),
         known("has_template", has_template(model), _template(model), "model", source=source),
     ]
+
+
+def source_of(model: Model) -> str:
+    """Where the shape of a model is from."""
+    return f"{model.source} (checked {model.checked})" if model.checked else model.source
+
+
+def size_of(model: Model) -> str:
+    """How large a model is, for people."""
+    return f"{model.architecture.params / 1e9:.2f}B parameters, computed from its shape"
+
+
+def _has_sdpa(*models: Model) -> Decision:
+    types = [model.architecture.model_type for model in models]
+    lacking = [name for name in types if name in WITHOUT_SDPA]
+    return known("has_sdpa", not lacking, f"attention of {(lacking or types)[0]}", "model")
 
 
 def has_template(model: Model) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
 
@@ -59,6 +60,7 @@ class StagePlan:
 
     stage: Stage
     layout: Layout
+    work: Workload  # one step of it, as the estimates and the simulation see it
     decisions: Mapping[str, Decision]
     memory: MemoryEstimate
     usable_bytes: int

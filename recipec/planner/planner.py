@@ -25,7 +25,7 @@ from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle_steps
+from recipec.planner.search.context import Context, settle_steps, work_of
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
@@ -148,6 +148,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     return StagePlan(
         stage=context.stage,
         layout=chosen.layout,
+        work=work_of(ledger, facts),
         decisions=dict(ledger.decisions),
         memory=chosen.memory,
         usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),

@@ -11,6 +11,7 @@ from recipec.axes import (
     BASES,
     COMMON_SECTION,
     METHODS,
+    NAMED_MODELS,
     OFFLOADS,
     ROW_FORMATS,
     SECTIONS,
@@ -26,6 +27,7 @@ from recipec.axes import (
 )
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
+from recipec.recipe.fields import AUTO
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema_training import ADAPTED
 
@@ -227,11 +229,21 @@ def _formats_of_tasks() -> Iterator[Clash]:
         yield Clash(FORMAT, (format,), choice.path, choice.values, why, help)
 
 
+_KEYED = [task for task in tasks() if any(row.is_set_in_alignment for row in methods_of(task))]
+
+
 def _alignment_of_tasks() -> Clash:
-    aligned = {row.task for row in METHODS.values() if row.alignment or row.own}
-    help = f"use task = {either(task for task in tasks() if task in aligned)}, or remove [alignment]"
-    others = tuple(task for task in tasks() if task not in aligned)
+    help = f"use task = {either(_KEYED)}, or remove [alignment]"
+    others = tuple(task for task in tasks() if task not in _KEYED)
     return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
+
+
+def _models_of_tasks() -> Iterator[Clash]:
+    """A model cannot be chosen by its size alone where another one must share its vocabulary."""
+    for task in tasks():
+        if needed := [name for row in methods_of(task) for name in row.needs_vocabulary_of]:
+            why = f"it must have the vocabulary of the {needed[0]}"
+            yield Clash(("model", "name"), (AUTO,), TASK, (task,), why, "name the model")
 
 
 def _answers_of_tasks() -> Iterator[Clash]:
@@ -301,6 +313,7 @@ CLASHES: tuple[Clash, ...] = (
     *_sections_of_tasks(),
     _alignment_of_tasks(),
     *_methods_of_tasks(),
+    *_models_of_tasks(),
     *_overflows_of_methods(),
     *_answers_of_tasks(),
     *_stages_of_tasks(),
@@ -312,7 +325,7 @@ CLASHES: tuple[Clash, ...] = (
 def foreign_keys(written: Written) -> Iterator[Diagnostic]:
     """A key of [alignment], and its value, are those of the method that runs."""
     task, named = written.get(*TASK), written.get(*METHOD)
-    if not any(row.own for row in methods_of(task)):
+    if task not in _KEYED:
         return
     for key, value in (written.get("alignment") or {}).items():
         if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in methods_of(task, named)):
@@ -320,6 +333,17 @@ def foreign_keys(written: Written) -> Iterator[Diagnostic]:
             methods = methods_of(task, named)
             runs = f"{either((row.name for row in methods), '')} runs" if methods else "no preference stage runs"
             yield foreign(key, value, methods, written.value("alignment", key), written.label(other, runs))
+
+
+def missing_models(written: Written) -> Iterator[Diagnostic]:
+    """A method that runs another model beside its own has it named."""
+    task, named = written.get(*TASK), written.get(*METHOD)
+    needed = [set(row.named_models) for row in methods_of(task, named)]
+    for name in (name for name in NAMED_MODELS if needed and all(name in models for models in needed)):
+        if not written.has("alignment", name):
+            help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
+            label = written.label(TASK, f"needs `{name}`")
+            yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
 
 
 def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from recipec.axes import METHODS, STRATEGIES
+from recipec.axes import METHODS, NAMED_MODELS, STRATEGIES
 from recipec.diagnostics.codes import CODES
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.recipe.check_data import (
@@ -16,7 +16,7 @@ from recipec.recipe.check_data import (
     nothing_to_run,
     pointless_split,
 )
-from recipec.recipe.clashes import clashes, foreign_keys
+from recipec.recipe.clashes import clashes, foreign_keys, missing_models
 from recipec.recipe.document import Written
 from recipec.recipe.locate import dotted
 from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
@@ -163,11 +163,14 @@ def broken_policy(written: Written) -> Iterator[Diagnostic]:
 
 
 def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:
-    patterns, name = written.get("policy", "models"), written.get("model", "name")
-    if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
-        labels = (written.label(("model", "name"), "not allowed"), written.label(("policy", "models"), "the policy"))
-        listed = ", ".join(f"`{pattern}`" for pattern in patterns)
-        yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (f"allowed are {listed}",))
+    patterns = written.get("policy", "models")
+    for path in (("model", "name"), *(("alignment", name) for name in NAMED_MODELS)):
+        value = written.get(*path)
+        name = value.get("name") if isinstance(value, Mapping) else value
+        if patterns and name and name != AUTO and not any(fnmatchcase(name, pattern) for pattern in patterns):
+            labels = (written.label(path, "not allowed"), written.label(("policy", "models"), "the policy"))
+            help = f"allowed are {', '.join(f'`{pattern}`' for pattern in patterns)}"
+            yield Diagnostic("E0404", f"the policy does not allow the model `{name}`", labels, (help,))
 
 
 def unknown_codes(written: Written) -> Iterator[Diagnostic]:
@@ -183,6 +186,7 @@ Check = Callable[[Written], Iterator[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     _no_hardware,
     missing_data,
+    missing_models,
     nothing_to_run,
     _both_of_exclusive,
     clashes,

@@ -238,7 +238,9 @@ class Recipe(Section):
     data: Data = table("Data", "What it learns from.", {"train": "data/train.jsonl"})
     hardware: Hardware = table("Hardware", "The machine that trains.", {"gpu": "rtx-4090"})
     launch: Launch = table("Launch", "How the run is started.", {"with": "local"})
-    alignment: Alignment = table("Alignment", "How preferences are learned.", {"method": AUTO})
+    alignment: Alignment = table(
+        "Alignment", "What people prefer, or another model, that is learned from.", {"method": AUTO}
+    )
     train: Train = table("Train", "Decisions that you make yourself.", {"epochs": 2})
     evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
     track: Track = table("Track", "Where the run is recorded.", {"to": "wandb"})

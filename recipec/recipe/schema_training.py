@@ -14,6 +14,7 @@ from recipec.axes import (
     ADAPTATIONS,
     BASES,
     METHODS,
+    NAMED_MODELS,
     OFFLOADS,
     ROW_FORMATS,
     SECTIONS,
@@ -33,6 +34,7 @@ from recipec.recipe.fields import (
     TemplateName,
     key,
     one_of,
+    required,
     table,
 )
 
@@ -143,15 +145,43 @@ def _meanings(meanings: Iterable[str | None]) -> str:
     return "; ".join(dict.fromkeys(filter(None, meanings)))
 
 
+class ModelSource(Section):
+    """A model beside the one that is trained, as [model] says it of that one."""
+
+    name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
+    like: Line | None = key(
+        "Like", "For a model outside the catalog: a catalog name or ./config.json of the same shape.", "Qwen/Qwen3-8B"
+    )
+    revision: Line | None = key("Revision", "Branch, tag or commit on the hub.", "main")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        source = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "title": "Model", "description": "Its name."}, dict(source)]}
+
+
+def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that name the models which methods run beside their own."""
+    for name in dict.fromkeys(name for method in METHODS.values() for name in method.named_models):
+        row = NAMED_MODELS[name]
+        yield name, (ModelSource | None, key(row.title, row.description, *row.examples))
+
+
 _NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
-_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.alignment or row.own))
+_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.is_set_in_alignment))
 _AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
 
 Alignment = create_model(
     "Alignment",
     __base__=Section,
-    __doc__=f"How preferences are learned; for the task {_ALIGNED}.",
+    __doc__=f"What the model is brought near to: what people prefer, or another model; for the task {_ALIGNED}.",
     method=(_AlignmentMethod | None, key("Method", "The preference method.", *_NAMED, default=AUTO)),
+    **dict(_named_models()),
     **dict(_own_keys()),
 )
 

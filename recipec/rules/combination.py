@@ -9,38 +9,38 @@ from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, S
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """What is known to fail may depend on this; the defaults describe a plain run that nothing is known against."""
+    """What is known to fail may depend on this."""
 
-    method: Method = METHODS["sft"]
-    adaptation: Adaptation = ADAPTATIONS["lora"]
-    strategy: Strategy = STRATEGIES["single"]
-    precision: str = "bf16"
-    offload: str = "none"
-    recompute_every: int = 1
-    activation_offload: bool = False
-    optimizer: str = "adamw"
-    attention: str = "sdpa"
-    packing: bool = False
-    compile: bool = False
-    gpu_bf16: bool = True
-    gpu_is_cpu: bool = False
-    moe: bool = False
-    leaf_modules: bool = False  # the DeepSpeed configuration names the expert block as a leaf
-    lora_targets: str | tuple[str, ...] = "all-linear"
-    lora_dropout: float = 0.0
-    modules_to_save: tuple[str, ...] = ()
-    tensor: int = 1
-    context: int = 1
-    expert: int = 1
-    tensor_divides: bool = True  # heads and key heads divide by the ranks
-    context_divides: bool = True  # the length divides by twice the ranks
-    experts: int = 0
-    model_type: str = "llama"  # as config.json says
-    has_class: bool = True  # transformers has the class of the method's result for that type
-    eval_every: float = 0.05
-    save_every: float = 0.05
+    method: Method
+    adaptation: Adaptation
+    strategy: Strategy
+    precision: str
+    offload: str
+    recompute_every: int
+    activation_offload: bool
+    optimizer: str
+    attention: str
+    packing: bool
+    compile: bool
+    gpu_bf16: bool
+    gpu_is_cpu: bool
+    moe: bool
+    leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
+    lora_targets: str | tuple[str, ...]
+    lora_dropout: float
+    modules_to_save: tuple[str, ...]
+    tensor: int
+    context: int
+    expert: int
+    tensor_divides: bool  # heads and key heads divide by the ranks
+    context_divides: bool  # the length divides by twice the ranks
+    experts: int
+    model_type: str  # as config.json says
+    has_class: bool  # transformers has the class of the method's result for that type
+    eval_every: float
+    save_every: float
 
     @property
     def deepspeed(self) -> bool:
@@ -61,6 +61,39 @@ class Combination:
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
         return self.strategy.engine == TORCH_FSDP
+
+
+# A run that nothing is known against.
+PLAIN = Combination(
+    method=METHODS["sft"],
+    adaptation=ADAPTATIONS["lora"],
+    strategy=STRATEGIES["single"],
+    precision="bf16",
+    offload="none",
+    recompute_every=1,
+    activation_offload=False,
+    optimizer="adamw",
+    attention="sdpa",
+    packing=False,
+    compile=False,
+    gpu_bf16=True,
+    gpu_is_cpu=False,
+    moe=False,
+    leaf_modules=False,
+    lora_targets="all-linear",
+    lora_dropout=0.0,
+    modules_to_save=(),
+    tensor=1,
+    context=1,
+    expert=1,
+    tensor_divides=True,
+    context_divides=True,
+    experts=0,
+    model_type="llama",
+    has_class=True,
+    eval_every=0.05,
+    save_every=0.05,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,7 @@ def choose(table: tuple[Default, ...], adaptation: str, examples: int, params: i
 
 def applies(row: Default, adaptation: str, examples: int, params: int) -> bool:
     """Whether all conditions of a row hold."""
-    return (
-        (not row.adaptations or adaptation in row.adaptations)
-        and (not row.sizes or data_size(examples) in row.sizes)
-        and params < row.params_below
-    )
+    return row.holds(adaptation, data_size(examples), params)
 
 
 def table_page(method: Method, table: tuple[Default, ...]) -> list[str]:

@@ -24,7 +24,7 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     | LoRA, after a stage with an adapter | the earlier adapter is merged first, then the same ("merged") |
     | full fine-tuning | a second copy of the starting weights ("copy") |
     """
-    if ADAPTATIONS[adaptation].reference == "model":
+    if ADAPTATIONS[adaptation].copies_reference:
         return Choice(
             "copy", "full fine-tuning changes the weights, so a frozen copy of the start is loaded beside them"
         )

@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
+_DIVERGENCE = ("_stats_tile", "_jsd_tile", "_backward_tile", "_addmm_fp32")
 FLASH_HEAD_DIM = 256  # largest head of PyTorch's flash kernel
 
 
@@ -56,6 +57,7 @@ def like_cuda(one_row: bool) -> Iterator[None]:
     """
     import transformers.masking_utils
     import transformers.modeling_utils
+    import trl.kernels.chunked_divergence
     import trl.kernels.chunked_logprob
     import trl.trainer.utils
 
@@ -71,6 +73,8 @@ def like_cuda(one_row: bool) -> Iterator[None]:
         (trl.kernels.chunked_logprob, "_forward_tile", _in_place),
         (trl.kernels.chunked_logprob, "_backward_tile", _in_place),
         (trl.kernels.chunked_logprob, "_addmm_fp32", _in_place),
+        *((trl.kernels.chunked_divergence, name, _in_place) for name in _DIVERGENCE),
+        (trl.kernels.chunked_divergence, "_project", _cast_of_weight),
     )
     with ExitStack() as stack:
         for owner, name, replacement in replaced:
@@ -84,6 +88,11 @@ def _one_sequence(position_ids: torch.Tensor) -> None:
 
 def _in_place(*tensors: Any, **options: Any) -> None:
     """A kernel that writes into its arguments and allocates nothing."""
+
+
+def _cast_of_weight(tile: Any, states: Any, weight: torch.Tensor, bias: Any, start: int, end: int, dtype: Any) -> None:
+    """A product into a tile: of its operands only a part of the weight may have another type."""
+    weight[start:end].to(dtype)
 
 
 def _leaves_the_device(**options: Any) -> Any:

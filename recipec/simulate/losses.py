@@ -1,4 +1,4 @@
-"""The losses as TRL 1.16 computes them, one function for each value of Method.loss: which passes run, in which order.
+"""The losses as TRL 1.16 and a bundle's own trainer compute them, one function for each value of Method.loss.
 
 Kept is what the trainer's own variables keep: a function returns when `compute_loss` does.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as functional
 
-from recipec.axes.method import POLICY, REFERENCE, TEACHER
+from recipec.axes.method import POLICY, REFERENCE
 from recipec.simulate.run import Inputs, Run
 
 BETA = 0.1  # of preference methods; bytes do not depend on it
@@ -64,21 +64,10 @@ def ranking(run: Run, inputs: Inputs) -> torch.Tensor:
 
 
 def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
-    """GKDTrainer.compute_loss, with its own generalised Jensen-Shannon divergence at its default beta."""
-    from trl.experimental.gkd import GKDTrainer
-
-    student = run.learned(inputs)
-    assert run.teacher is not None
-    teacher = run.scored(TEACHER, run.teacher, inputs)
-    run.sites.at_loss()
-    loss = GKDTrainer.generalized_jsd_loss(
-        student_logits=student.logits[:, :-1, :],
-        teacher_logits=teacher.logits[:, :-1, :],
-        labels=inputs["labels"][:, 1:],
-        num_items_in_batch=inputs["labels"].numel(),
-    )
-    run.sites.differentiated(loss)
-    return loss
+    """SupervisedDistillationTrainer.compute_loss: the teacher first; the student's forward answers with losses."""
+    outputs = run.learned(inputs, taught=run.taught(inputs))
+    run.sites.differentiated(outputs.log_probs)
+    return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
 
 
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import warnings
 from typing import Any
 
@@ -16,6 +17,7 @@ from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 from recipec.layout import Layout
+from recipec.render.environment import templates_folder
 from recipec.simulate.config import config_fields
 from recipec.simulate.device import flash_attention
 
@@ -49,10 +51,15 @@ def reference_model(architecture: Architecture, layout: Layout, work: Workload) 
     return model.requires_grad_(False).eval()
 
 
-def teacher_model(architecture: Architecture, layout: Layout) -> PreTrainedModel:
-    """The model to learn from, loaded in the compute type."""
-    model = _named("AutoModelForCausalLM", architecture, layout, DTYPES[layout.precision], {})
-    return model.requires_grad_(False).eval()
+def distiller(student: nn.Module, teacher: Architecture, layout: Layout) -> Any:
+    """The trainer that bundles bring, as it is, with a teacher in the compute type; `student` answers with losses."""
+    emitted = runpy.run_path(str(templates_folder() / "trl" / "distillation.py.j2"))
+    trainer = object.__new__(emitted["SupervisedDistillationTrainer"])
+    model = _named("AutoModelForCausalLM", teacher, layout, DTYPES[layout.precision], {}).requires_grad_(False).eval()
+    trainer.beta, trainer.temperature, trainer.label_weight = 0.0, 1.0, 0.0
+    trainer.teacher, trainer.teacher_head = model.base_model, model.get_output_embeddings()
+    trainer.compare(student.get_base_model() if hasattr(student, "get_base_model") else student)
+    return trainer
 
 
 def decoder(model: nn.Module) -> nn.Module:

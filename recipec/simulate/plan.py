@@ -7,8 +7,6 @@ from typing import Any
 
 from recipec.catalog.architecture import Architecture
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.context import work_of
-from recipec.rules.core import Ledger
 from recipec.simulate.notes import obstacle
 
 SCHEMA_VERSION = 1
@@ -27,19 +25,18 @@ def plan_exact(plan: Plan, architecture: Architecture, *, full_depth: bool = Fal
 
 
 def _stage(plan: StagePlan, architecture: Architecture, full_depth: bool) -> Document:
-    work = work_of(Ledger(decisions=dict(plan.decisions)))
     formula = {
         "peak_allocated_bytes": plan.memory.peak_allocated_bytes,
         "peak_stage": plan.memory.peak_moment,
         "stages": dict(plan.memory.moments),
     }
-    against = obstacle(architecture, plan.layout, work)
+    against = obstacle(architecture, plan.layout, plan.work)
     common = {"name": plan.stage.name, "formula": formula, "usable_bytes": plan.usable_bytes}
     if against:
         return {**common, "simulated": None, "obstacle": against}
     from recipec.simulate.simulate import simulate  # torch and transformers: only where there is something to do
 
-    found = simulate(architecture, plan.layout, work, full_depth=full_depth)
+    found = simulate(architecture, plan.layout, plan.work, full_depth=full_depth)
     simulated = {
         "peak_allocated_bytes": found.peak_allocated_bytes,
         "peak_stage": found.peak_moment,

@@ -20,7 +20,7 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.simulate.device import AllValid, like_cuda
 from recipec.simulate.meter import Meter, Peak
-from recipec.simulate.model import DTYPES, decoder, policy_model, reference_model, teacher_model
+from recipec.simulate.model import decoder, distiller, policy_model, reference_model
 from recipec.simulate.optimizer import optimizer_of
 from recipec.simulate.run import Run
 from recipec.simulate.sites import Sites
@@ -58,36 +58,37 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Workload) -> di
 
 def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Meter, mesh: Any) -> Run:
     sites = Sites(meter)
-    model, reference = _models(architecture, layout, work, sites, mesh)
-    teacher = teacher_model(work.teacher, layout) if work.teacher else None
+    model, reference, trainer = _models(architecture, layout, work, sites, mesh)
+    teacher = nn.ModuleList([trainer.teacher, trainer.teacher_head]) if trainer else None
     _count(model, {"reference_model": reference, "teacher_model": teacher}, meter)
     return Run(
         method=work.method,
         model=model,
         reference=reference,
-        teacher=teacher,
+        distiller=trainer,
         sites=sites,
         autocast=compute_dtype(layout),
-        teacher_autocast=None if layout.precision == "fp32" else DTYPES[layout.precision],
         experts=architecture.moe is not None,
     )
 
 
 def _models(
     architecture: Architecture, layout: Layout, work: Workload, sites: Sites, mesh: Any
-) -> tuple[nn.Module, nn.Module | None]:
+) -> tuple[nn.Module, nn.Module | None, Any]:
+    """What is trained, its reference and who distils; sharded where a mesh is given, but for a teacher."""
     model = policy_model(architecture, layout, work)
+    trainer = distiller(model, work.teacher, layout) if work.teacher else None
     copied = work.method.has_reference and layout.adapts.copies_reference
     reference = reference_model(architecture, layout, work) if copied else None
     for each in (model, reference) if reference else (model,):
         sites.attach(decoder(each))
     if mesh is None:
-        return model, reference
+        return model, reference, trainer
     from recipec.simulate.shard import accelerator, shard_policy, shard_reference
 
     packed = [module for module in model.modules() if type(module).__name__ == "PackedLinear"]
     stub = accelerator(architecture, layout, mesh, packed)
-    return shard_policy(model, stub), shard_reference(reference, stub) if reference else None
+    return shard_policy(model, stub), shard_reference(reference, stub) if reference else None, trainer
 
 
 def _count(model: nn.Module, others: dict[str, nn.Module | None], meter: Meter) -> None:

@@ -27,15 +27,23 @@ class Run:
     method: Method
     model: nn.Module
     reference: nn.Module | None  # a copy; None where adapters are switched off, or nobody asks
-    teacher: nn.Module | None
+    distiller: Any  # the trainer that a bundle brings, with its teacher; None where nobody teaches
     sites: Sites
     autocast: torch.dtype | None  # accelerate wraps the model's forward in it
-    teacher_autocast: torch.dtype | None  # it also wraps a teacher's where FSDP casts the policy
     experts: bool
 
-    def learned(self, inputs: Inputs) -> Any:
+    def learned(self, inputs: Inputs, **more: Any) -> Any:
         """The policy's forward that is learned from."""
-        return self._forward(self.model, inputs, self.autocast, router=self.experts)
+        return self._forward(self.model, {**inputs, **more}, router=self.experts)
+
+    def taught(self, inputs: Inputs) -> torch.Tensor:
+        """What the teacher's forward leaves for the loss."""
+        before = self.sites.moment
+        if before == "forward":
+            self.sites.enter(TEACHER)
+        states = self.distiller.teach(inputs)
+        self.sites.enter(before)
+        return states
 
     def scored(self, moment: str, model: nn.Module, inputs: Inputs) -> Any:
         """A forward without a gradient, at a moment of its own."""
@@ -43,8 +51,7 @@ class Run:
         if before == "forward":
             self.sites.enter(moment)
         with torch.no_grad():
-            autocast = self.teacher_autocast if moment == TEACHER else self.autocast
-            outputs = self._forward(model, inputs, autocast, router=False)
+            outputs = self._forward(model, inputs, router=False)
         self.sites.enter(before)
         return outputs
 
@@ -58,7 +65,7 @@ class Run:
     def with_router_loss(self, loss: torch.Tensor, outputs: Any) -> torch.Tensor:
         return loss + ROUTER_COEFFICIENT * outputs.aux_loss if self.experts else loss
 
-    def _forward(self, model: nn.Module, inputs: Inputs, autocast: torch.dtype | None, *, router: bool) -> Any:
+    def _forward(self, model: nn.Module, inputs: Inputs, *, router: bool) -> Any:
         """TRL's fused head is asked for by an option, and given the labels; other heads return scores or logits."""
         options: dict[str, Any] = {"use_cache": False}
         if self.method.loss_outputs:
@@ -67,8 +74,8 @@ class Run:
             inputs = {name: tensor for name, tensor in inputs.items() if name != "labels"}
         if self.experts:
             options["output_router_logits"] = router
-        if autocast is None:
+        if self.autocast is None:
             return model(**inputs, **options)
-        with torch.autocast("cpu", dtype=autocast):
+        with torch.autocast("cpu", dtype=self.autocast):
             outputs = model(**inputs, **options)
         return convert_to_fp32(outputs)

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
-
 from estimate_shapes import LLAMA_8B, QWEN_HALF_B, layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.coming_methods import known
 from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import largest_that_fits, step_memory
 from recipec.estimate.optimizers import STATES as OPTIMIZERS
@@ -34,12 +27,6 @@ MOMENTS = {
     "evaluation",
     "save",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def coming() -> Iterator[None]:
-    with known():
-        yield
 
 
 ARCHITECTURES = st.sampled_from([LLAMA_8B, QWEN_HALF_B, MIXTRAL])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
-from recipec.rules.combination import Combination
+from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
@@ -88,7 +88,7 @@ ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4") 
 
 def combination(**values: object) -> Combination:
     """A combination whose rows are given by name."""
-    return Combination(**rows(values))
+    return replace(PLAIN, **rows(values))
 
 
 def rows(values: dict[str, object]) -> dict[str, object]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part of the package
 
-from benchmarks.coming_methods import known
 from benchmarks.grid_cases import Case, cases
 from benchmarks.memory_grid import error, read
 
@@ -29,12 +27,6 @@ FEW = {  # one of each kind, the quick ones
     ("Qwen/Qwen2.5-0.5B", "full", "fsdp", "reward"),
     ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "distill"),
 }
-
-
-@pytest.fixture(autouse=True)
-def coming() -> Iterator[None]:
-    with known():
-        yield
 
 
 def chosen() -> list[Case]:

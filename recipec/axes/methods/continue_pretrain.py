@@ -1,30 +1,49 @@
 """Continued pretraining: a trained model learns a domain from its raw text."""
 
-from dataclasses import replace
-
-from recipec.axes.method import Default
-from recipec.axes.methods.sft import SFT
+from recipec.axes.method import Default, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 # Rule books 001 and 003 give continued pretraining 1e-5 to 5e-5 and do not say which weights train.
 _LORA_RATE = f"recipec's choice; {_TABLE} (column of LoRA)"
 _LOW_END = "low end of the usual LoRA range, because continued pretraining takes many steps"
 
-CONTINUE_PRETRAIN = replace(
-    SFT,
+CONTINUE_PRETRAIN = Method(
     name="continue-pretrain",
     title="continued pretraining",
     learns="every token of the text",
     full_name="all weights",
+    source="TRL 1.16 trainer/sft_trainer.py",
     task="continue-pretrain",
+    alignment="",
     means="learn a domain from its raw text",
+    section="train",
     formats=("text",),
     kinds=("text",),
+    after=(),
+    module="trl",
+    trainer="SFTTrainer",
+    config="SFTConfig",
+    auto_class="AutoModelForCausalLM",
+    peft_task="CAUSAL_LM",
+    new_head="",
+    random_weights=False,
+    passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
+    head="chunked",
+    loss="supervised",
+    loss_outputs=("log_probs", "entropy", "is_top1"),
     block_tokens=2048,
     packs="blocks",
     packs_because="documents are joined and cut into full blocks, so no padding is needed",
+    unread={},
+    truncates=True,
+    least_micro_batch=1,
+    least_micro_batch_because="",
     sampling="random",
     sampling_because="all blocks have the same length",
+    drops_dropout=False,
+    keeps_recomputation=True,
+    adaptations=("lora", "qlora", "full"),
+    adaptations_because="",
     preferred=("full", "lora", "qlora"),
     preferred_because="continued pretraining adds knowledge, so full fine-tuning is tried first",
     learning_rate=(
@@ -58,6 +77,13 @@ CONTINUE_PRETRAIN = replace(
             accepts=(0.01, 0.1),
         ),
     ),
+    adam_beta2=(
+        Default(
+            0.999,
+            "default of AdamW, which averages squared gradients over about 1,000 steps",
+            "docs/rule-books/002.md, Step 2; torch 2.13 optim/adamw.py",
+        ),
+    ),
     lora_rank=(
         Default(
             64,
@@ -66,6 +92,7 @@ CONTINUE_PRETRAIN = replace(
             accepts=(8, 64),
         ),
     ),
+    lora_alpha_most=128,
     lora_dropout=(
         Default(
             0.0,
@@ -74,4 +101,7 @@ CONTINUE_PRETRAIN = replace(
             accepts=(0.0, 0.3),
         ),
     ),
+    own=(),
+    metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
+    proof=("loss_halves",),
 )

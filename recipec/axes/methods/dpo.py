@@ -32,7 +32,6 @@ DPO = Method(
     head="chunked",
     loss="pairs",
     loss_outputs=("log_probs", "entropy", "mean_logits", "is_top1"),
-    generates=False,
     block_tokens=None,
     packs="never",
     packs_because="DPOTrainer cannot pack preference pairs",
@@ -44,7 +43,6 @@ DPO = Method(
     sampling_because="DPOTrainer cannot group pairs by length",
     drops_dropout=True,
     keeps_recomputation=False,
-    accumulates_by_tokens=False,
     adaptations=("lora", "qlora", "full"),
     adaptations_because="",
     preferred=("lora", "qlora", "full"),
@@ -62,6 +60,7 @@ DPO = Method(
             "low end of the usual range for DPO, because full fine-tuning moves away from the reference fast",
             f"{_TABLE}; {_PAPER}",
             (5e-7, 5e-6),
+            adaptations=("full",),
         ),
     ),
     warmup=(

@@ -36,7 +36,6 @@ KTO = Method(
     head="chunked",
     loss="unpaired",
     loss_outputs=("log_probs", "entropy", "mean_logits"),
-    generates=False,
     block_tokens=None,
     packs="never",
     packs_because="KTOTrainer takes every answer whole",
@@ -48,7 +47,6 @@ KTO = Method(
     sampling_because="shuffled by prepare_data.py; an estimate of the KL needs the order to stay",
     drops_dropout=True,
     keeps_recomputation=False,
-    accumulates_by_tokens=False,
     adaptations=("lora", "qlora", "full"),
     adaptations_because="",
     preferred=("lora", "qlora", "full"),
@@ -66,6 +64,7 @@ KTO = Method(
             "highest rate that suits a beta of 0.1 in full fine-tuning",
             f"{_DOCS} (learning rate recommendations); TRL 1.16 trainer/kto_config.py",
             (5e-7, 5e-6),
+            adaptations=("full",),
         ),
     ),
     warmup=(

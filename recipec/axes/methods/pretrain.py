@@ -1,23 +1,46 @@
 """Pretraining: random weights with the architecture of a model learn raw text."""
 
-from dataclasses import replace
-
-from recipec.axes.method import Default
-from recipec.axes.methods.continue_pretrain import CONTINUE_PRETRAIN
+from recipec.axes.method import Default, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 _GPT3, _LLAMA = "GPT-3 (arXiv 2005.14165, 2020)", "LLaMA (arXiv 2302.13971, 2023)"
 _LLAMA3, _PYTHIA = "Llama 3 (arXiv 2407.21783, 2024)", "Pythia (arXiv 2304.01373, 2023)"
 
-PRETRAIN = replace(
-    CONTINUE_PRETRAIN,
+PRETRAIN = Method(
     name="pretrain",
     title="pretraining",
+    learns="every token of the text",
     full_name="pretraining",
+    source="TRL 1.16 trainer/sft_trainer.py",
     task="pretrain",
+    alignment="",
     means="learn from raw text alone, from random weights",
+    section="train",
+    formats=("text",),
+    kinds=("text",),
+    after=(),
+    module="trl",
+    trainer="SFTTrainer",
+    config="SFTConfig",
+    auto_class="AutoModelForCausalLM",
+    peft_task="CAUSAL_LM",
+    new_head="",
     random_weights=True,
+    passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
+    head="chunked",
+    loss="supervised",
+    loss_outputs=("log_probs", "entropy", "is_top1"),
     block_tokens=4096,
+    packs="blocks",
+    packs_because="documents are joined and cut into full blocks, so no padding is needed",
+    unread={},
+    truncates=True,
+    least_micro_batch=1,
+    least_micro_batch_because="",
+    sampling="random",
+    sampling_because="all blocks have the same length",
+    drops_dropout=False,
+    keeps_recomputation=True,
     adaptations=("full",),
     adaptations_because="random weights must all be trained",
     preferred=("full",),
@@ -28,6 +51,7 @@ PRETRAIN = replace(
             "published for models of this size: GPT-3 125M, Pythia 160M",
             f"{_GPT3}; {_PYTHIA}",
             (1e-4, 1e-3),
+            adaptations=("full",),
             params_below=0.3e9,
         ),
         Default(
@@ -35,6 +59,7 @@ PRETRAIN = replace(
             "published for models of this size: Pythia 1B, LLaMA 7B and 13B",
             f"{_TABLE}; {_PYTHIA}; {_LLAMA}",
             (1e-4, 3e-4),
+            adaptations=("full",),
             params_below=20e9,
         ),
         Default(
@@ -42,9 +67,16 @@ PRETRAIN = replace(
             "published for models of this size: LLaMA 65B, Llama 3 70B",
             f"{_TABLE}; {_LLAMA}; {_LLAMA3}",
             (1e-4, 3e-4),
+            adaptations=("full",),
             params_below=100e9,
         ),
-        Default(8e-5, "published for a model of this size: Llama 3 405B", _LLAMA3, accepts=(6e-5, 3e-4)),
+        Default(
+            8e-5,
+            "published for a model of this size: Llama 3 405B",
+            _LLAMA3,
+            accepts=(6e-5, 3e-4),
+            adaptations=("full",),
+        ),
     ),
     warmup=(
         Default(
@@ -54,7 +86,16 @@ PRETRAIN = replace(
             (0.01, 0.05),
         ),
     ),
+    epochs=(Default(1, "each document is seen once", _TABLE, accepts=(1, 3)),),
     global_batch=(),  # counted in tokens: rules/pretraining.py
+    weight_decay=(
+        Default(
+            0.1,
+            "usual for training on raw text, as in GPT-3 and LLaMA",
+            f"{_TABLE}; GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023)",
+            accepts=(0.01, 0.1),
+        ),
+    ),
     adam_beta2=(
         Default(
             0.95,
@@ -62,4 +103,10 @@ PRETRAIN = replace(
             f"{_GPT3}; {_LLAMA}",
         ),
     ),
+    lora_rank=(),
+    lora_alpha_most=0,
+    lora_dropout=(),
+    own=(),
+    metrics=("mean_token_accuracy", "eval_mean_token_accuracy", "entropy", "perplexity"),
+    proof=("loss_halves",),
 )

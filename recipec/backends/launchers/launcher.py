@@ -9,6 +9,7 @@ from typing import Any
 
 from recipec.backends.configs import config_path
 from recipec.backends.job import Job, StageJob
+from recipec.backends.models import gated
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
@@ -40,11 +41,12 @@ def usage(launcher: Launcher, job: Job) -> Raw:
 
 def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
+    gate = "; ".join(f"{name} is gated: accept its licence on the hub and set HF_TOKEN" for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
-        "gated": first.because(bool(job.facts.model.gated), "model"),
-        "gated_message": f"{job.facts.model.name} is gated: accept its licence on the hub and set HF_TOKEN",
+        "gated": first.because(bool(gate), "model"),
+        "gated_message": gate,
         "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
         "one_device": job.because(all(alone), "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],

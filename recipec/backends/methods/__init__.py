@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from recipec.axes import METHODS
-from recipec.backends.methods.backend import Measure, MethodBackend
+from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
 
 
 def backend_of(name: str) -> MethodBackend:
@@ -14,4 +14,4 @@ def backend_of(name: str) -> MethodBackend:
 
 BACKENDS = {name: backend_of(name) for name in METHODS}
 
-__all__ = ["BACKENDS", "Measure", "MethodBackend", "backend_of"]
+__all__ = ["BACKENDS", "Measure", "MethodBackend", "OwnTrainer", "backend_of"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part
@@ -15,9 +16,20 @@ class Measure:
     """How evaluate.py judges a model by the held-out rows."""
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
+    names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     metrics: tuple[str, ...]  # the names of what measure() returns
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTrainer:
+    """A trainer that a bundle brings itself, built on that of its row: a file beside train.py."""
+
+    module: str  # the file without its ending
+    template: str
+    name: str  # of the class
+    functions: tuple[str, ...]  # of the file, which train.py calls too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +37,7 @@ class MethodBackend:
     """One training method in emitted code."""
 
     skeleton: str  # the template of its train.py
+    trainer: OwnTrainer | None  # in place of the library's; None: the library's
     arguments: Callable[[StageJob], Iterator[Arg]]  # of its configuration class, which no other method has
     takes_template: bool  # its configuration class reads a chat template from a file
     part: Callable[[StageJob], Part]  # what only it brings to train.py
@@ -35,3 +48,8 @@ class MethodBackend:
 def nothing(stage: StageJob) -> Part:
     """The part of a method that needs nothing but its trainer."""
     return Part()
+
+
+def no_names(stage: StageJob) -> Mapping[str, Any]:
+    """What a template reads that is the same for every stage."""
+    return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
 from recipec.render.call import Arg
 
 _LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong
@@ -21,12 +21,14 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
 
 BACKEND = MethodBackend(
     skeleton="trl/train.py.j2",
+    trainer=None,
     arguments=_arguments,
     takes_template=False,
     part=nothing,
     taught="rows/taught/pairs.py.j2",
     measure=Measure(
         template="measures/preference.py.j2",
+        names=no_names,
         metrics=("preference_accuracy", "chosen_loss"),
         imports=(),
         reads=("encode", "opening"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
 from recipec.render.call import Arg
 
 
@@ -18,12 +18,14 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
 
 BACKEND = MethodBackend(
     skeleton="trl/train.py.j2",
+    trainer=None,
     arguments=_arguments,
     takes_template=False,
     part=nothing,
     taught="rows/taught/unpaired.py.j2",
     measure=Measure(
         template="measures/unpaired.py.j2",
+        names=no_names,
         metrics=("desirable_loss", "undesirable_loss", "label_auc"),
         imports=(),
         reads=("encode", "opening"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
 from recipec.backends.models import has_template_file
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
@@ -20,12 +20,14 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
 
 BACKEND = MethodBackend(
     skeleton="trl/train.py.j2",
+    trainer=None,
     arguments=_arguments,
     takes_template=True,
     part=nothing,
     taught="rows/taught/scored.py.j2",
     measure=Measure(
         template="measures/score.py.j2",
+        names=no_names,
         metrics=("accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
         imports=(Import("statistics", "correlation"), Import("statistics", "fmean")),
         reads=("encode",),

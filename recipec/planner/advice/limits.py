@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
@@ -51,14 +54,22 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    if policy.licences is not None and (licence or "").casefold() not in map(str.casefold, policy.licences):
-        found = f"its license is {licence}" if licence else "the catalog does not know its license"
-        _broken(loaded, ("model", "name"), found, "licences", report)
+    for path, its, known in ((("model", "name"), "its license", licence), *_licences_beside(plan)):
+        if policy.licences is not None and (known or "").casefold() not in map(str.casefold, policy.licences):
+            found = f"{its} is {known}" if known else f"the catalog does not know {its}"
+            _broken(loaded, path, found, "licences", report)
     if policy.max_usd is not None and plan.cost_usd is None:
         _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
         costs = f"the plan costs ${plan.cost_usd:,.2f}, the limit is ${policy.max_usd:,.2f}"
         _broken(loaded, ("hardware",), costs, "max_usd", report)
+
+
+def _licences_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | None]]:
+    """Where the recipe names the models that run beside the trained one, and their licences."""
+    for stage in plan.stages:
+        for role in METHODS[stage.stage.name].named_models:
+            yield ("alignment", role), f"the licence of the {role}", stage.decisions[f"{role}_licence"].value
 
 
 def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, Method
+from recipec.catalog.models import Model
 from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
 from recipec.facts import Facts
 from recipec.facts.model import is_path
@@ -20,10 +21,8 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     """The needs of the chosen layout; the ledger is settled, checkpoints included."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
-    shape, work = facts.model.architecture, work_of(ledger)
-    downloaded = not METHODS[work.objective].random_weights and not is_path(
-        facts.model.name
-    )  # neither random weights nor a folder
+    shape, work = facts.model.architecture, work_of(ledger, facts)
+    downloaded = sum(model.architecture.params for model in _downloaded(facts, METHODS[work.objective]))
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
@@ -34,6 +33,13 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),
     )
+
+
+def _downloaded(facts: Facts, method: Method) -> list[Model]:
+    """The models whose weights come from the hub: neither random ones nor a folder's."""
+    own = [] if method.random_weights else [facts.model]
+    models = [*own, *(facts.others[role].model for role in method.named_models)]
+    return [model for model in models if not is_path(model.name)]
 
 
 def _with_merged(storage: Storage, merged: int) -> Storage:

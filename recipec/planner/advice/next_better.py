@@ -68,7 +68,7 @@ def _on(candidate: Candidate, rung: Adaptation) -> bool:
 def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] | None:
     """The layout of a rung that takes least memory, nothing offloaded."""
     ledger, shape = settle(context, rung.name, ""), context.facts.model.architecture
-    work = work_of(ledger)
+    work = work_of(ledger, context.facts)
     plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]
     every = min((layout.recompute_every for layout in plain), default=1)  # fewer recomputed layers never take less
     dense = [layout for layout in plain if layout.recompute_every == every]

@@ -110,8 +110,8 @@ def activations_kept(
     required, layout = ledger.decisions["checkpointing_required"], chosen.layout
     if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
         return []
-    kept = replace(layout, checkpointing=False, recompute_every=1)
-    (found,) = candidates([kept], context.facts.model.architecture, work_of(ledger), context.facts.gpu, bounds)
+    kept, facts = replace(layout, checkpointing=False, recompute_every=1), context.facts
+    (found,) = candidates([kept], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
     if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
         return []
     faster = f"fits, {1 / ratio:.1f}x faster, but gradient checkpointing is required (PREC-004)"

@@ -54,7 +54,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, hardware.gpu_link or "auto"),
-        typical=_typical(work_of(ledger), value),
+        typical=_typical(work_of(ledger, facts), value),
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
+from recipec.axes.models import TEACHER
 from recipec.estimate.workload import LoraShape, Workload
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -45,7 +47,8 @@ class Context:
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
-        for fact in (*self.facts.decisions.values(), *self.data.decisions.values(), *self.goals):
+        others = [self.facts.others[role].decisions.values() for role in METHODS[self.stage.name].named_models]
+        for fact in (*self.facts.decisions.values(), *chain(*others), *self.data.decisions.values(), *self.goals):
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
@@ -207,7 +210,7 @@ def method_of(decisions: Mapping[str, Decision]) -> Method:
     return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
 
 
-def work_of(ledger: Ledger) -> Workload:
+def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
@@ -219,6 +222,7 @@ def work_of(ledger: Ledger) -> Workload:
         own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
+        teacher=facts.others[TEACHER].model.architecture if METHODS[value["stage"]].has_teacher else None,
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

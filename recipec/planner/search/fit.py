@@ -112,4 +112,4 @@ def _candidates(
     bad += [refusal for _, refusal in judged if refusal is not None]
     allowed = [layout for layout, refusal in judged if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)
-    return candidates(allowed, shape, work_of(ledger), facts.gpu, bounds)
+    return candidates(allowed, shape, work_of(ledger, facts), facts.gpu, bounds)

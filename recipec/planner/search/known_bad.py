@@ -9,7 +9,7 @@ from recipec.axes import METHODS
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
-from recipec.rules.combination import BadCombination, Combination
+from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import known_bad
 from recipec.rules.core import Decision
 
@@ -24,7 +24,7 @@ class Refusal:
 
     def mended_by(self, *names: str) -> bool:
         """Whether the combination would pass with the plain values of these."""
-        plain = {name: getattr(Combination(), name) for name in names}
+        plain = {name: getattr(PLAIN, name) for name in names}
         return not self.row.applies(replace(self.combination, **plain))
 
 
@@ -42,7 +42,7 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
-    targets, method = value.get("lora_targets", "all-linear"), METHODS[value["stage"]]
+    targets, method = value.get("lora_targets", PLAIN.lora_targets), METHODS[value["stage"]]
     return Combination(
         method=method,
         adaptation=layout.adapts,
@@ -62,7 +62,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         moe=value["moe"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
-        lora_dropout=value.get("lora_dropout", 0.0),
+        lora_dropout=value.get("lora_dropout", PLAIN.lora_dropout),
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
@@ -70,8 +70,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
-        eval_every=value.get("eval_every", 0.05),
-        save_every=value.get("save_every", 0.05),
+        eval_every=value.get("eval_every", PLAIN.eval_every),
+        save_every=value.get("save_every", PLAIN.save_every),
     )
 
 

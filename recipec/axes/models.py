@@ -1,0 +1,33 @@
+"""The models that a method may need beside the one it trains, and that a recipe names in [alignment]. One row each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedModel:
+    """A model that is neither what is trained nor its frozen start."""
+
+    name: str  # of the model of a pass, of the decision that names it, and the key of [alignment]
+    title: str  # for editors
+    description: str  # for editors and the reference of keys
+    examples: tuple[str, ...]  # of what a recipe writes there
+
+
+NAMED_MODELS = {
+    row.name: row
+    for row in (
+        NamedModel(
+            name=TEACHER,
+            title="Teacher",
+            description="The model that is learned from: a name or alias of the catalog, a hub id or the ./folder of a "
+            "model, with the vocabulary of the model that learns.",
+            examples=("Qwen/Qwen3-32B", "./my-teacher"),
+        ),
+    )
+}
+
+MODELS = (POLICY, REFERENCE, *NAMED_MODELS)  # of a pass
