@@ -23,8 +23,11 @@ from recipec.rules.core import Decision
 # Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
 FLIPS: dict[str, tuple[Any, ...]] = {
     "alignment.beta": (0.3,),
-    "alignment.loss": ("ipo",),
+    "alignment.center_rewards_coefficient": (0.05,),
+    "alignment.desirable_weight": (2,),
+    "alignment.loss": ("ipo", "apo_zero_unpaired"),
     "alignment.method": ("none",),
+    "alignment.undesirable_weight": (2,),
     "data.eval_fraction": (0.2,),
     "data.examples": (700, 30_000),
     "data.max_length": (512,),
@@ -156,9 +159,13 @@ def _found(compilation: Compilation) -> Found:
 
 
 def _changed(old: Found, new: Found) -> set[str]:
-    """The decisions with another value or reason, or that only one side has."""
+    """The decisions with another value, reason or accepted range, or that only one side has."""
     pairs = {id: (old.get(id), new.get(id)) for id in old.keys() | new.keys()}
-    return {id for id, (a, b) in pairs.items() if not a or not b or (a.value, a.because) != (b.value, b.because)}
+    return {id for id, (a, b) in pairs.items() if not a or not b or _said(a) != _said(b)}
+
+
+def _said(decision: Decision) -> tuple[object, ...]:
+    return decision.value, decision.because, decision.accepts
 
 
 def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:

@@ -200,7 +200,7 @@ def test_a_decay_of_sgd_takes_memory(tmp_path: Path) -> None:
     none, some = (
         stage_of(tmp_path, changed("dpo-full", {"train": {**train, "weight_decay": decay}})) for decay in (0.0, 0.1)
     )
-    assert some.memory.stages["optimizer_step"] > none.memory.stages["optimizer_step"]
+    assert some.memory.moments["optimizer_step"] > none.memory.moments["optimizer_step"]
 
 
 def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memory(tmp_path: Path) -> None:
