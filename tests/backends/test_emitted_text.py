@@ -173,3 +173,12 @@ def test_the_models_own_code_is_trusted_in_every_loading_call(tmp_path: Path) ->
     bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "model.trust_remote_code", True)))
     for path in ("evaluate.py", "merge_adapter.py"):
         assert bundle[path].count("trust_remote_code=True") == 2
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -> None:
+    found = good(tmp_path, BASES[name])
+    assert found.plan
+    decided = {f"{part.stage.name}.{id}" for part in found.plan.stages for id in part.decisions}
+    named = {id for file in found.files for ids in file.lines.values() for id in ids}
+    assert named and named <= decided

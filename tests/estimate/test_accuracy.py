@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part
 
 from estimate_shapes import layout
 
-from benchmarks import memory_accuracy, throughput_accuracy
-from benchmarks.published import rows
+from benchmarks import memory_accuracy, memory_grid, throughput_accuracy
+from benchmarks.published import RESULTS, rows
 from benchmarks.report import percentiles
 from recipec.estimate.memory import error_band
 from recipec.estimate.throughput import BAND
@@ -87,3 +87,16 @@ def test_tokens_per_second(throughput):
 def test_the_stated_band_of_times_holds_eight_tenths_of_the_runs(throughput):
     inside = sum(BAND[0] <= 1 + score.error <= BAND[1] for score in throughput) / len(throughput)
     assert 0.78 <= inside <= 0.85
+
+
+@pytest.mark.parametrize("benchmark", [memory_accuracy, throughput_accuracy], ids=lambda module: module.__name__)
+def test_the_committed_accuracy_is_that_of_the_estimates(benchmark, tmp_path, monkeypatch):
+    """Whoever changes an estimate writes its accuracy again, and reads what became of it."""
+    monkeypatch.setattr(benchmark, "RESULTS", tmp_path)
+    assert benchmark.main([]) == 0
+    (written,) = tmp_path.iterdir()
+    assert written.read_text(encoding="utf-8") == (RESULTS / written.name).read_text(encoding="utf-8")
+
+
+def test_the_committed_distance_to_the_simulation_is_that_of_the_formula():
+    assert "\n".join(memory_grid.report(memory_grid.read())) + "\n" == memory_grid.SUMMARY.read_text(encoding="utf-8")
