@@ -223,7 +223,8 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
 @pytest.mark.parametrize("micro_batch", [1, 8])
 def test_gradients_that_accumulate_stay_sharded(tmp_path: Path, micro_batch: int) -> None:
     """Otherwise FSDP2 keeps whole ones on every rank until the last micro step."""
-    recipe = with_key(BASES["full-fsdp"], "train", {"global_batch_size": 64, "micro_batch_size": micro_batch})
+    train = {"strategy": "fsdp", "global_batch_size": 64, "micro_batch_size": micro_batch}
+    recipe = with_key(BASES["full-fsdp"], "train", train)
     [(_, found)] = _stages(tmp_path, recipe)
     asked = found.get("accelerator_config", {}).get("gradient_accumulation_kwargs", {})
     assert (found["gradient_accumulation_steps"], asked.get("sync_each_batch")) in ((8, True), (1, None))
