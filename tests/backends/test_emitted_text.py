@@ -182,3 +182,13 @@ def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -
     decided = {f"{part.stage.name}.{id}" for part in found.plan.stages for id in part.decisions}
     named = {id for file in found.files for ids in file.lines.values() for id in ids}
     assert named and named <= decided
+
+
+@pytest.mark.parametrize(("strategy", "learns"), [("ddp", True), ("fsdp", True), ("zero2", False)])
+def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strategy: str, learns: bool) -> None:
+    """DeepSpeed's engine would count it as a step of the training."""
+    recipe = with_key(with_key(BASES["dpo-full"], "hardware.gpus_per_node", 2), "train.strategy", strategy)
+    preflight = texts(good(tmp_path, recipe))["preflight.py"]
+    tried = preflight.partition("def try_longest")[2].partition("\ndef ")[0]
+    assert "trainer.compute_loss(trainer.model_wrapped, batch)" in tried
+    assert ("trainer.accelerator.backward(loss)" in tried) is learns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from benchmarks.published import RESULTS, rows
 from benchmarks.report import percentiles
 from recipec.estimate.memory import error_band
 from recipec.estimate.throughput import BAND
+from recipec.layout import Mesh
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,16 @@ def test_the_stated_band_holds_nine_tenths_of_the_runs(memory, strategies):
     low, high = (ratios[round(share * (len(ratios) - 1))] for share in (0.05, 0.95))
     assert inside >= 0.90
     assert low - 0.021 <= band.low <= low and high <= band.high <= high + 0.021
+
+
+def test_what_was_never_scored_has_the_widest_band_and_no_band_says_nothing():
+    scored, other = layout("full", 1, 8, "fsdp"), layout("full", 1, 8, "zero3")
+    widths = [band.high - band.low for band in map(error_band, (scored, other, spread(scored)))]
+    assert widths == sorted(widths) and widths[-1] < 0.5
+
+
+def spread(shape):
+    return replace(shape, mesh=Mesh(shard=4, tensor=2))
 
 
 def test_runs_that_ended_out_of_memory_are_refused():
