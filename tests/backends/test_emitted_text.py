@@ -192,3 +192,11 @@ def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strat
     tried = preflight.partition("def try_longest")[2].partition("\ndef ")[0]
     assert "trainer.compute_loss(trainer.model_wrapped, batch)" in tried
     assert ("trainer.accelerator.backward(loss)" in tried) is learns
+
+
+@pytest.mark.parametrize(("name", "gathers"), [("full-fsdp", True), ("lora-ddp", False), ("zero3-offload", False)])
+def test_the_trial_save_is_one_whole_model(tmp_path: Path, name: str, gathers: bool) -> None:
+    """FSDP saves shards unless it is told otherwise, and shards again for checkpoints."""
+    saves = texts(good(tmp_path, BASES[name]))["preflight.py"].partition("def try_save")[2]
+    assert ('set_state_dict_type("FULL_STATE_DICT")' in saves) is gathers
+    assert ('set_state_dict_type("SHARDED_STATE_DICT")' in saves) is gathers
