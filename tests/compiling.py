@@ -90,6 +90,13 @@ BASES: dict[str, Tables] = {
     "reward": _recipe(
         "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
     ),
+    "distill": _recipe(
+        "distill",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"train": "chat.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"teacher": "Qwen/Qwen2.5-7B-Instruct"},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "pretrain": _recipe(
         "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterable
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -69,7 +69,14 @@ def _wanted(cases: list[Case], only: list[str]) -> list[Case]:
 def _machine(gpu: str) -> dict[str, Any]:
     from benchmarks.gpu.probe import probe
 
-    return {"gpu": gpu, "date": date.today().isoformat(), **probe()} | {name: version(name) for name in _PACKAGES}
+    return {"gpu": gpu, "date": date.today().isoformat(), **probe()} | {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _short(line: dict[str, Any]) -> str:

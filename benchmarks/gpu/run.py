@@ -43,17 +43,19 @@ class Rig:
         (folder / "hub").mkdir(parents=True, exist_ok=True)
 
     def measure(self, jobs: Iterable[Job], until: float) -> Iterator[tuple[Job, dict[str, Any]]]:
-        """Run the jobs one after the other until `until` (time.monotonic); each starts to import one run ahead."""
+        """Run the jobs one after the other; none trains after `until` (time.monotonic). Each imports one run ahead."""
         waiting = None
         for job in jobs:
+            if time.monotonic() > until:
+                break
             started = self.start(job)
             if waiting:
                 yield waiting[0], self.finish(*waiting[1], until)
             waiting = (job, started)
-            if time.monotonic() > until:
-                break
-        if waiting:
+        if waiting and time.monotonic() <= until:
             yield waiting[0], self.finish(*waiting[1], until)
+        elif waiting:
+            self.abandon(*waiting[1])
 
     def start(self, job: Job) -> tuple[subprocess.Popen[str], Path]:
         """Compile, write the rows, and start the process; it waits before it touches the GPU."""
@@ -86,10 +88,17 @@ class Rig:
             process.communicate("go\n", timeout=max(until - time.monotonic(), 0) + 60)
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()  # its memory on the device is free when it has ended
         file = folder / "measured.json"
         found = json.loads(file.read_text()) if file.is_file() else {"status": f"ended with {process.returncode}"}
         shutil.rmtree(folder)
         return found
+
+    def abandon(self, process: subprocess.Popen[str], folder: Path) -> None:
+        """End a process that waits, without training."""
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder)
 
 
 def build(case: Case, gpu: str, folder: Path, hub: Path) -> None:

@@ -21,7 +21,8 @@ def main(folder: Path, steps: int, rows: int | None) -> None:
     meter = Meter(Measured())
     try:
         _run(bundle / "prepare_data.py")
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            return  # whoever started this is gone
         attach(meter, rows)
         _train(bundle, steps)
         meter.measured.status = "ran"

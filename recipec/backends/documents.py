@@ -149,7 +149,7 @@ def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
         name=stage.traced("stage"),
-        summary=stage.because(summary(stage), "adaptation", "quantization", "examples", "model"),
+        summary=summary(stage),
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),

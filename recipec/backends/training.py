@@ -25,7 +25,7 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
@@ -52,21 +52,23 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     return files
 
 
-def summary(stage: StageJob) -> str:
+def summary(stage: StageJob) -> Traced:
     """One sentence: what is trained, how, on how many rows."""
     before, model, row = stage.plan.stage.starts_from, stage.job.facts.model.name, stage.method
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how, count = stage.adapts.summary, stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
-    return f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
+    sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
+    ids = ("adaptation", "quantization", "examples", "model", "stage")
+    return stage.because(sentence, *ids, *row.named_models)
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
     job, brought, own = stage.job, _brought(stage), BACKENDS[stage.name].trainer
     standard, installed = import_blocks(brought.imports)
     return {
-        "summary": stage.because(summary(stage), "adaptation", "quantization", "examples", "model", "stage"),
+        "summary": summary(stage),
         "launcher": "launch/local.sh",
         "version": __version__,
         "recipe_file": job.loaded.path.name,

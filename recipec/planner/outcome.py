@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from recipec.axes import NAMED_MODELS
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.plan import Needs, Rejected
@@ -25,12 +26,13 @@ WATCH = {
     "expert_parallel": "tokens_per_second: near the plan; between several ranks tokens travel to their experts",
 }
 
+SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
 MEMORY_INPUTS = (
-    *("params", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
+    *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
-STRATEGY_INPUTS = ("gpus", "gpu", "params", "adaptation", "tokens_per_example", "network_gbps")
+STRATEGY_INPUTS = ("gpus", "gpu", *SIZES, "adaptation", "tokens_per_example", "network_gbps")
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
     "activation_offload": "train.activation_offload",
@@ -76,7 +78,7 @@ def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, targe
     hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
     noun = device(facts.decisions["gpu_is_cpu"].value)
     yield rules.strategy, rules.strategy(layout.strategy, peak), STRATEGY_INPUTS
-    yield rules.offload, rules.offload(layout.offload, peak, hosted_gib), ("strategy", "gpu", "params")
+    yield rules.offload, rules.offload(layout.offload, peak, hosted_gib), ("strategy", "gpu", *SIZES)
     answer = rules.world_size(world, facts.machines.gpus, target // least, noun)
     yield rules.world_size, answer, ("gpus", "global_batch_size")
 

@@ -101,8 +101,13 @@ CASES: dict[str, tuple[str, Any]] = {
     "alignment.method": ("sft-dpo", "none"),
     "alignment.beta": ("sft-dpo", 0.3),
     "alignment.loss": ("sft-dpo", "ipo"),
-    "alignment.desirable_weight": ("kto", 2),
-    "alignment.undesirable_weight": ("kto", 2),
+    "alignment.desirable_weight": ("kto", 1.2),
+    "alignment.undesirable_weight": ("kto", 1.2),
+    "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),
+    "alignment.teacher.like": ("distill+unknown teacher", "Qwen/Qwen2.5-3B-Instruct"),
+    "alignment.teacher.revision": ("distill+teacher", "abc"),
+    "alignment.temperature": ("distill", 2.0),
+    "alignment.label_weight": ("distill", 0.3),
     "alignment.center_rewards_coefficient": ("reward", 0.05),
     "train.adaptation": ("dpo-full", "lora"),
     "train.quantization": ("lora-single", "nf4"),
@@ -128,12 +133,13 @@ CASES: dict[str, tuple[str, Any]] = {
     **{f"train.{key}": ("lora-single", value) for key, value in LEARNING.items()},
     **{f"train.sft.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
     **{f"train.dpo.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
-    **{f"train.kto.{key}": ("kto", value) for key, value in LEARNING.items()},
+    **{f"train.kto.{key}": ("sft-kto+lora", value) for key, value in LEARNING.items()},
+    **{f"train.distill.{key}": ("distill+lora", value) for key, value in LEARNING.items()},
     **{f"train.reward.{key}": ("reward", value) for key, value in LEARNING.items()},
     **{f"train.continue-pretrain.{key}": ("text+lora", value) for key, value in LEARNING.items()},
     **{f"train.pretrain.{key}": ("pretrain", value) for key, value in LEARNING.items() if not key.startswith("lora")},
     "train.dpo.packing": ("sft-dpo", False),
-    "train.kto.packing": ("kto", False),
+    "train.kto.packing": ("sft-kto", False),
     "train.reward.packing": ("reward", False),
     "train.pretrain.packing": ("pretrain", False),
     "train.continue-pretrain.packing": ("text+lora", False),
@@ -141,6 +147,8 @@ CASES: dict[str, tuple[str, Any]] = {
 MORE: dict[str, Tables] = {
     "chat": {"data.train": "chat.jsonl", "data.preferences": None, "train": {}},
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
+    "teacher": {"alignment.teacher": {"name": "Qwen/Qwen2.5-7B-Instruct"}},
+    "unknown teacher": {"alignment.teacher": {"name": "org/unknown", "like": "Qwen/Qwen2.5-7B-Instruct"}},
     "share": {"data.eval_fraction": 0.1},
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
@@ -165,7 +173,7 @@ def test_a_key_changes_something(folder: Path, key: str) -> None:
 @pytest.mark.parametrize("part", SOURCES)
 def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) -> None:
     name, file = ("dpo-full", "pairs.jsonl") if part == "data.preferences" else ("lora-single", "chat.jsonl")
-    base = with_key(BASES[name], "data.format", "preference" if part == "data.preferences" else "chat")
+    base = with_key(BASES[name], "data.format", "preference" if name == "dpo-full" else "chat")
     source = {"hub": "org/other"} if key in ("split", "subset", "revision") else {"path": file}
     moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file[:4]}*.jsonl"}}
     changed = moved[key] if key in moved else {**source, key: SOURCE[key]}

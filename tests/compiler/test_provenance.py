@@ -24,10 +24,10 @@ from recipec.rules.core import Decision
 FLIPS: dict[str, tuple[Any, ...]] = {
     "alignment.beta": (0.3,),
     "alignment.center_rewards_coefficient": (0.05,),
-    "alignment.desirable_weight": (2,),
-    "alignment.loss": ("ipo", "apo_zero_unpaired"),
+    "alignment.desirable_weight": (1.2,),
+    "alignment.label_weight": (0.3,),
+    "alignment.loss": ("ipo",),
     "alignment.method": ("none",),
-    "alignment.undesirable_weight": (2,),
     "data.eval_fraction": (0.2,),
     "data.examples": (700, 30_000),
     "data.max_length": (512,),
@@ -45,6 +45,9 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "hardware.nodes": (2, 4),
     "model.licences": (["Qwen licence"],),
     "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
+    "alignment.teacher": ("Qwen/Qwen2.5-3B-Instruct",),
+    "alignment.temperature": (2.0,),
+    "alignment.undesirable_weight": (1.2,),
     "budget.price_per_gpu_hour": (2.5,),
     "recipe.seed": (7,),
     "track.to": ("wandb",),
@@ -159,13 +162,12 @@ def _found(compilation: Compilation) -> Found:
 
 
 def _changed(old: Found, new: Found) -> set[str]:
-    """The decisions with another value, reason or accepted range, or that only one side has."""
-    pairs = {id: (old.get(id), new.get(id)) for id in old.keys() | new.keys()}
-    return {id for id, (a, b) in pairs.items() if not a or not b or _said(a) != _said(b)}
+    """The decisions with another value, reason or range, or that only one side has."""
+    return {id for id in old.keys() | new.keys() if _told(old.get(id)) != _told(new.get(id))}
 
 
-def _said(decision: Decision) -> tuple[object, ...]:
-    return decision.value, decision.because, decision.accepts
+def _told(decision: Decision | None) -> tuple[Any, ...] | None:
+    return decision and (decision.value, decision.because, decision.accepts)
 
 
 def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:

@@ -30,13 +30,13 @@ def test_every_method_runs_with_every_strategy_and_adaptation_of_its_row() -> No
 
 
 def test_a_new_row_brings_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "kto", replace(METHODS["dpo"], name="kto", alignment="kto", adaptations=("lora",)))
+    monkeypatch.setitem(METHODS, "ipo", replace(METHODS["dpo"], name="ipo", alignment="ipo", adaptations=("lora",)))
     monkeypatch.setitem(STRATEGIES, "zero4", replace(STRATEGIES["zero3"], name="zero4"))
     new = {cell.name: cell.recipe for cell in matrix.cells() if cell.name not in NAMES}
-    assert {"kto single lora", "kto zero4 lora", "sft zero4 full"} <= new.keys()
-    assert 'method = "kto"' in new["kto zero4 lora"]
+    assert {"ipo single lora", "ipo zero4 lora", "sft zero4 full"} <= new.keys()
+    assert 'method = "ipo"' in new["ipo zero4 lora"]
     report = "\n".join(matrix.report(matrix.read()))
-    assert "| kto zero4 lora | run | not run yet |" in report
+    assert "| ipo zero4 lora | run | not run yet |" in report
 
 
 def test_the_committed_table_has_no_other_cells_and_its_summary_is_its_own() -> None:
