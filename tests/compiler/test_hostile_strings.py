@@ -77,6 +77,7 @@ _STAGES = {
     "dpo": PAIRS,
     "kto": BASES["kto"],
     "reward": BASES["reward"],
+    "distill": BASES["distill"],
     "continue-pretrain": BASES["text"],
     "pretrain": BASES["pretrain"],
 }
