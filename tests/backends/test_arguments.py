@@ -221,6 +221,22 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
     assert "activation_checkpointing" not in bundle["configs/fsdp.yaml"]
 
 
+@pytest.mark.parametrize("micro_batch", [1, 8])
+def test_gradients_that_accumulate_stay_sharded(tmp_path: Path, micro_batch: int) -> None:
+    """Otherwise FSDP2 keeps whole ones on every rank until the last micro step."""
+    train = {"strategy": "fsdp", "global_batch_size": 64, "micro_batch_size": micro_batch}
+    recipe = with_key(BASES["full-fsdp"], "train", train)
+    [(_, found)] = _stages(tmp_path, recipe)
+    asked = found.get("accelerator_config", {}).get("gradient_accumulation_kwargs", {})
+    assert (found["gradient_accumulation_steps"], asked.get("sync_each_batch")) in ((8, True), (1, None))
+
+
+def test_ddp_does_not_look_for_unused_weights(tmp_path: Path) -> None:
+    """Every weight that trains is used, and layers that are recomputed would be taken for unused."""
+    [(_, found)] = _stages(tmp_path, BASES["lora-ddp"])
+    assert found["ddp_find_unused_parameters"] is False
+
+
 @pytest.mark.parametrize("name", BASES)
 def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) -> None:
     known = {config: _fields(config) for config in MUST}
