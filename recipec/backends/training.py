@@ -78,7 +78,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,
-        "own_imports": import_lines(_own_imports(stage)),
+        "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
         "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
@@ -118,10 +118,10 @@ def _brought(stage: StageJob) -> Part:
 
 
 def _own_imports(stage: StageJob) -> Iterator[Import]:
-    """What train.py takes from the files beside it."""
+    """What every train.py takes from the files beside it."""
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
-        yield from (Import(own.module, name, stage.ids("stage")) for name in (own.name, *own.functions))
+        yield Import(own.module, own.name, stage.ids("stage"))
 
 
 def _trainer_part(stage: StageJob) -> Part:

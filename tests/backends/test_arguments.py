@@ -46,6 +46,7 @@ SHAPES = {
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
     "reward": {"tf32", "chat_template_path"},
+    "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},
@@ -218,6 +219,22 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
     assert found["activation_checkpointing"] is recomputes
     assert ("activation_checkpointing_kwargs" in found) is recomputes
     assert "activation_checkpointing" not in bundle["configs/fsdp.yaml"]
+
+
+@pytest.mark.parametrize("micro_batch", [1, 8])
+def test_gradients_that_accumulate_stay_sharded(tmp_path: Path, micro_batch: int) -> None:
+    """Otherwise FSDP2 keeps whole ones on every rank until the last micro step."""
+    train = {"strategy": "fsdp", "global_batch_size": 64, "micro_batch_size": micro_batch}
+    recipe = with_key(BASES["full-fsdp"], "train", train)
+    [(_, found)] = _stages(tmp_path, recipe)
+    asked = found.get("accelerator_config", {}).get("gradient_accumulation_kwargs", {})
+    assert (found["gradient_accumulation_steps"], asked.get("sync_each_batch")) in ((8, True), (1, None))
+
+
+def test_ddp_does_not_look_for_unused_weights(tmp_path: Path) -> None:
+    """Every weight that trains is used, and layers that are recomputed would be taken for unused."""
+    [(_, found)] = _stages(tmp_path, BASES["lora-ddp"])
+    assert found["ddp_find_unused_parameters"] is False
 
 
 @pytest.mark.parametrize("name", BASES)

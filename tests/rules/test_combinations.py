@@ -25,7 +25,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-006": (
         {"modules_to_save": ("lm_head",), "strategy": "fsdp"},
-        [{"modules_to_save": ("score",)}, {"strategy": "zero3"}],
+        [{"modules_to_save": ("score",)}, {"modules_to_save": ()}, {"strategy": "zero3"}, {"adaptation": "full"}],
     ),
     "BAD-007": ({"moe": True, "strategy": "zero3"}, [{"leaf_modules": True}, {"strategy": "fsdp"}, {"moe": False}]),
     "BAD-008": (

@@ -30,7 +30,6 @@ class OwnTrainer:
     module: str  # the file without its ending
     template: str
     name: str  # of the class
-    functions: tuple[str, ...]  # of the file, which train.py calls too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
