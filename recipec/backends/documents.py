@@ -21,6 +21,7 @@ from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
 from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
+from recipec.rules.watching import LOOKS_AT
 from recipec.rules.words import waiting
 from recipec.units import GIB, counted, duration, number, value_text
 
@@ -203,7 +204,7 @@ def _row(stage: StageJob, id: str) -> Any:
         id=id,
         value=stage.because(value, *ids),
         because=_reason(decision),
-        watch=decision.watch,
+        watch=stage.because(decision.watch, id, *LOOKS_AT.get(id, ())),
     )
 
 

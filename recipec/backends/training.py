@@ -91,7 +91,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
-        "drops": _drops(stage),
+        "check_rows_of": code(stage, 'trainer, DATA / "report.json"' if _drops(stage) else "trainer", "overflow"),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,

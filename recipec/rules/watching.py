@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 Given = Mapping[str, "Decision"]  # what was decided before, by id
 
 
+LOOKS_AT = {"max_length": ("overflow",), "dropped_rows_limit": ("overflow",), "quantization": ("adaptation",)}
+
+
 def watched_for(id: str, value: Any, given: Given) -> str:
     """What to watch of this decision in this case; empty where every case is alike."""
     return CASES[id](value, given) if id in CASES else ""

@@ -8,7 +8,7 @@ from recipec.backends.job import Job
 from recipec.backends.launchers import local, nodes
 from recipec.backends.launchers.launcher import Launcher, script_artifact, usage
 from recipec.render.artifact import Artifact
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, fragment
 
 LAUNCHERS = (local.LAUNCHER, nodes.LAUNCHER)
 USUAL, NO_SCRIPT = "local", "none"  # values of launch.with: where it is not set; a team with its own launcher
@@ -45,14 +45,15 @@ def start_of(job: Job) -> Start:
 
 def starts(job: Job, script: str) -> list[Raw]:
     """How a training script says that it is started, line by line."""
-    if launcher_of(job) is None:
-        return [Raw(f"accelerate launch {script}   with your own launcher and configuration; README.md has the order")]
     start = start_of(job)
     whole = f"{start.command} {start.script}"
-    return [
-        Raw(f"{whole} {' ' * len(start.short)}   data, baseline, training, evaluation"),
-        Raw(f"{whole} {start.short}   the same with a short training"),
+    texts = [
+        f"{whole} {' ' * len(start.short)}   data, baseline, training, evaluation",
+        f"{whole} {start.short}   the same with a short training",
     ]
+    if launcher_of(job) is None:
+        texts = [f"accelerate launch {script}   with your own launcher and configuration; README.md has the order"]
+    return [fragment(text, job.ids("world_size", "gpus_per_node")) for text in texts]
 
 
 def launch_artifacts(job: Job) -> list[Artifact]:
