@@ -125,12 +125,17 @@ def test_scored_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.
     row = {f"{part}_ids": words(text)["input_ids"] for part, text in (("chosen", "Why? So."), ("rejected", "Why?"))}
     assert rows.trained_tokens(Dataset.from_list([row])) == 8 + 4
     assert rows.trained_text(row, words) == "[[chosen]] Why? So.\n[[rejected]] Why?"
-    assert rows.ends_with_stop(row, words), "nobody learns to stop"
+    assert not hasattr(rows, "ends_with_stop"), "nobody learns to stop"
 
 
 def test_text_has_no_turn_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(tmp_path, BASES["text"], monkeypatch)
-    assert rows.ends_with_stop({"labels": [5]}, tokenizer())
+    assert not hasattr(rows, "ends_with_stop"), "a text has no turn to end"
+
+
+@pytest.mark.parametrize("folder", ["stages/1-sft", "stages/2-dpo"])
+def test_every_stage_can_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    assert callable(rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, f"{folder}/rows.py").encode)
 
 
 def test_evaluation_and_checks_are_the_same_for_all_kinds(tmp_path: Path) -> None:
