@@ -9,18 +9,19 @@ from os.path import relpath
 from pathlib import Path
 
 from recipec.axes.agreement import disagreements
-from recipec.backends import Job, lower
+from recipec.backends import Job, Start, lower, start_of
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
-from recipec.facts import Facts, gather
+from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Plan, plan_recipe
 from recipec.planner.advice.limits import check_buildable, check_limits
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
-from recipec.recipe import LoadedRecipe, load_recipe
+from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import shipped_recipes_folder
+from recipec.recipe.load import Draft, read_recipe
 from recipec.render.artifact import Rendered
 from recipec.render.environment import render
 from recipec.selection import choose_model
@@ -36,6 +37,7 @@ class Compilation:
     plan: Plan | None = None
     files: Sequence[Rendered] = ()
     lock: LockInputs | None = None
+    start: Start | None = None
 
     @property
     def plan_json(self) -> bytes:
@@ -52,7 +54,10 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe at `path`; reads it and the files it names, writes and prints nothing."""
     report = Report()
     check_rows(report)
-    loaded = None if report.has_errors else load_recipe(path, report)
+    read = None if report.has_errors else read_recipe(path, report)
+    if isinstance(read, Draft):
+        look_up_names(read, report)
+    loaded = read if isinstance(read, LoadedRecipe) else None
     given = gather(loaded, report) if loaded else None
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
@@ -66,8 +71,9 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    files = [render(artifact) for artifact in lower(Job(loaded, facts, plan, plan_digest(plan)))]
-    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded))
+    job = Job(loaded, facts, plan, plan_digest(plan))
+    files = [render(artifact) for artifact in lower(job)]
+    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
 
 
 def check_rows(report: Report) -> None:

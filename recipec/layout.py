@@ -56,7 +56,7 @@ class Layout:
     strategy: str  # a row of recipec.axes.strategies
     mesh: Mesh
     offload: str  # none | cpu
-    micro_batch: int  # sequences per rank and micro step (pairs for preference methods)
+    micro_batch: int  # examples per rank and micro step: what the method's row counts (sequences, pairs)
     accumulation: int
     checkpointing: bool
     attention: str  # sdpa | flash_attention_2 | eager

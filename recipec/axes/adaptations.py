@@ -16,6 +16,7 @@ class Adaptation:
     title: str  # for people: "QLoRA"
     family: str  # the value of train.adaptation
     base: str  # the value of train.quantization
+    elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     means: str  # for editors
     summary: str  # in a sentence: "a LoRA adapter on a 4-bit base"
     trains_all: bool  # every weight, not an adapter beside them
@@ -38,6 +39,13 @@ class Adaptation:
     def copies_reference(self) -> bool:
         """Whether the frozen start is a second model."""
         return self.reference == MODEL_COPY
+
+    @property
+    def why_base(self) -> str:
+        """Why its base is stored as it is."""
+        if self.trains_all:
+            return "every weight is trained, which a quantized model does not allow"
+        return f"{self.title} trains an adapter on {'a quantized' if self.quantized else 'the unquantized'} base model"
 
     @property
     def quantized(self) -> bool:
@@ -63,6 +71,7 @@ LORA = Adaptation(
     **_LORA,
     name="lora",
     title="LoRA",
+    elsewhere=("peft", "adapter"),
     base="none",
     means="train low-rank adapters",
     summary="a LoRA adapter",
@@ -77,8 +86,9 @@ QLORA = Adaptation(
     **_LORA,
     name="qlora",
     title="QLoRA",
+    elsewhere=("4bit", "4-bit"),
     base="nf4",
-    means="lora on a base quantised to nf4",
+    means="LoRA on a base model in 4 bits (NF4)",
     summary="a LoRA adapter on a 4-bit base",
     packages=("peft", "bitsandbytes"),
     above="lora",
@@ -90,6 +100,7 @@ QLORA = Adaptation(
 FULL = Adaptation(
     name="full",
     title="full fine-tuning",
+    elsewhere=("full-finetune", "full_finetune", "none", "sft"),
     family="full",
     base="none",
     means="train every weight",
@@ -144,7 +155,7 @@ def adaptation_of(family: str, base: str) -> Adaptation:
 
 
 def families() -> dict[str, str]:
-    """The values of train.adaptation and what each means: families, and the names of rows on a quantised base."""
+    """The values of train.adaptation and what each means: families, and the names of rows on a quantized base."""
     named = {row.family: row.means for row in ADAPTATIONS.values() if not row.quantized}
     return named | {row.name: row.means for row in ADAPTATIONS.values() if row.quantized}
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+from recipec.axes.adaptations import Adaptation
 from recipec.axes.models import POLICY, REFERENCE, TEACHER
 from recipec.axes.sections import COMMON_SECTION
 
@@ -100,6 +101,8 @@ class Method:
     title: str  # "direct preference optimization"
     learns: str  # after "It learns": "to prefer the chosen answer over the rejected one"
     full_name: str  # what training all weights is called: "full fine-tuning"
+    elsewhere: tuple[str, ...]  # what people type for its task who come from other tools
+    example: str  # what its batches count, in the singular: "sequence", "pair"
     source: str
     # when it runs
     task: str  # the goal.task that it fulfils
@@ -158,6 +161,10 @@ class Method:
         for own in self.own:
             changed |= own.changes.get(values.get(own.name, own.value), {})
         return replace(self, **changed) if changed else self
+
+    def called(self, adaptation: Adaptation) -> str:
+        """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""
+        return self.full_name if adaptation.trains_all else adaptation.title
 
     @property
     def sequences_per_example(self) -> int:

@@ -97,10 +97,12 @@ class RowFormat:
 
     name: str  # the value of data.format
     means: str  # for editors
+    elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     kind: str  # what preparation makes of it
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     answers: int  # in every row; 0 where rows differ
     roles: tuple[Role, ...]
+    forbidden: tuple[str, ...]  # columns that turn such a row into one of another format, which reads them
     splits: bool  # a long row can be cut into several
     loss_on: str  # all | assistant | completion: which tokens are learned
     turns: bool  # rows are rendered with a chat template
@@ -128,6 +130,7 @@ _PROMPTS = ("prompt", "question", "query")
 PREFERENCE = RowFormat(
     name="preference",
     means="a prompt with a chosen and a rejected answer",
+    elsewhere=("dpo", "pairs", "chosen_rejected"),
     kind="pairs",
     unrolled="unpaired",
     answers=2,
@@ -136,6 +139,7 @@ PREFERENCE = RowFormat(
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
         Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -147,6 +151,7 @@ PREFERENCE = RowFormat(
 UNPAIRED_PREFERENCE = RowFormat(
     name="unpaired-preference",
     means="a prompt, an answer, and whether the answer is good",
+    elsewhere=("kto", "unpaired"),
     kind="unpaired",
     unrolled="",
     answers=1,
@@ -161,6 +166,7 @@ UNPAIRED_PREFERENCE = RowFormat(
         ),
         Role(name="label", aliases=("label",), required=True, holds=("flags",), becomes="label"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -172,6 +178,7 @@ UNPAIRED_PREFERENCE = RowFormat(
 CHAT = RowFormat(
     name="chat",
     means="lists of messages with roles",
+    elsewhere=("sharegpt", "messages", "chatml", "openai", "conversation", "chat_template"),
     kind="chat",
     unrolled="completion",
     answers=0,
@@ -184,6 +191,7 @@ CHAT = RowFormat(
             becomes="messages",
         ),
     ),
+    forbidden=(),
     splits=False,
     loss_on="assistant",
     turns=True,
@@ -195,6 +203,7 @@ CHAT = RowFormat(
 INSTRUCTION = RowFormat(
     name="instruction",
     means="an instruction, perhaps an input, and the output",
+    elsewhere=("alpaca", "instruct"),
     kind="completion",
     unrolled="",
     answers=1,
@@ -203,6 +212,7 @@ INSTRUCTION = RowFormat(
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
         Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
+    forbidden=(),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -214,6 +224,7 @@ INSTRUCTION = RowFormat(
 PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
     means="a prompt and its completion",
+    elsewhere=("completion", "prompt_completion"),
     kind="completion",
     unrolled="",
     answers=1,
@@ -227,6 +238,7 @@ PROMPT_COMPLETION = RowFormat(
             becomes="completion",
         ),
     ),
+    forbidden=("label",),
     splits=False,
     loss_on="completion",
     turns=True,
@@ -238,10 +250,12 @@ PROMPT_COMPLETION = RowFormat(
 TEXT = RowFormat(
     name="text",
     means="raw text",
+    elsewhere=("pretrain", "raw"),
     kind="text",
     unrolled="",
     answers=1,
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
+    forbidden=(),
     splits=True,
     loss_on="all",
     turns=False,

@@ -1,9 +1,9 @@
-"""What a stage needs of the machine around its devices: disk and CPU memory."""
+"""What a stage needs of the machine around its devices: disk and host memory."""
 
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import gated
+from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
 from recipec.units import GIB
@@ -29,6 +29,12 @@ def output_gib(stage: StageJob) -> float:
     return round((disk.checkpoints_bytes + disk.export_bytes) / GIB, 1)
 
 
+def merged_gib(stage: StageJob) -> float:
+    """What merge_adapter.py writes for the last stage, in GiB; `output_gib` has it where another stage follows."""
+    bytes_each = 4 if weights_dtype(stage) == "float32" else 2
+    return round(stage.job.facts.model.architecture.params * bytes_each / GIB, 1)
+
+
 def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
     ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
@@ -40,13 +46,13 @@ def needs(job: Job) -> list[Traced]:
 def _memory(job: Job) -> list[str]:
     needed = max(stage.plan.needs.host.needed_bytes for stage in job.stages) / GIB
     if job.last.on_cpu:
-        return [f"CPU memory: {needed:.1f} GiB (predicted); no GPU"]
+        return [f"Memory: {needed:.1f} GiB (predicted); no GPU"]
     gpu, count = job.facts.gpu, max(stage.value("world_size") for stage in job.stages)
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
     peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
         f"GPUs: {count} x {gpu.name}; {peak:.1f} GiB of the device's {gpu.memory_gib:g} (predicted)",
-        f"CPU memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
+        f"Host memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
     ]
 
 

@@ -25,6 +25,7 @@ class Part:
     """What one side of a stage (its method, adaptation, engine, device or model) brings to train.py."""
 
     imports: tuple[Import, ...] = ()
+    own_imports: tuple[Import, ...] = ()  # from the files beside train.py
     constants: tuple[Raw, ...] = ()
     functions: tuple[Raw, ...] = ()
     before_trainer: tuple[Raw, ...] = ()  # lines of main(), in the order of these fields

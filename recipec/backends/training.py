@@ -10,9 +10,11 @@ from recipec import __version__
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
+from recipec.backends.launchers import starts
 from recipec.backends.machine import output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
+    bundle_root,
     code,
     from_hub,
     has_template_file,
@@ -57,7 +59,8 @@ def summary(stage: StageJob) -> Traced:
     before, model, row = stage.plan.stage.starts_from, stage.job.facts.model.name, stage.method
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
-    how, count = stage.adapts.summary, stage.value("examples")
+    how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
+    count = stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
     ids = ("adaptation", "quantization", "examples", "model", "stage")
@@ -69,14 +72,14 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": summary(stage),
-        "launcher": "launch/local.sh",
+        "starts": starts(job, f"{stage.folder}train.py"),
         "version": __version__,
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,
-        "own_imports": import_lines(_own_imports(stage)),
-        "bundle_root": _bundle_root(stage),
+        "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
+        "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
         "plan_digest": f"{job.plan_digest}-{stage.name}",
@@ -88,6 +91,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
+        "drops": _drops(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -114,10 +118,10 @@ def _brought(stage: StageJob) -> Part:
 
 
 def _own_imports(stage: StageJob) -> Iterator[Import]:
-    """What train.py takes from the files beside it."""
+    """What every train.py takes from the files beside it."""
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
-        yield from (Import(own.module, name, stage.ids("stage")) for name in (own.name, *own.functions))
+        yield Import(own.module, own.name, stage.ids("stage"))
 
 
 def _trainer_part(stage: StageJob) -> Part:
@@ -176,9 +180,9 @@ def _stopping_part(stage: StageJob) -> Part:
     )
 
 
-def _bundle_root(stage: StageJob) -> Raw:
-    """The bundle's folder, seen from the stage's scripts."""
-    return Raw("parents[2]" if stage.folder else "parent")
+def _drops(stage: StageJob) -> Traced:
+    """Whether rows over max_length are lost; otherwise they are cut."""
+    return stage.because(stage.value("overflow") == "drop", "overflow")
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
@@ -193,6 +197,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     }
     return {
         "planned": planned,
+        "drops": _drops(stage),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
@@ -213,6 +218,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
     options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
     names = {
         "stage": stage.traced("stage"),
+        "quantized": stage.because(stage.adapts.quantized, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
@@ -220,6 +226,6 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
-        "bundle_root": _bundle_root(stage),
+        "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

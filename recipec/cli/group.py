@@ -21,10 +21,10 @@ COMMANDS = {
     "plan": "Show the plan: layout, memory, time, cost and what was rejected.",
     "build": "Compile a recipe and write its bundle.",
     "why": "Explain a line of a bundle or a decision.",
-    "explain": "Print the page of a diagnostic or a rule.",
+    "explain": "Print the page of a diagnostic, a rule, a method or a strategy.",
     "verify": "Check a bundle, by looking at it or by running it small.",
     "diff": "Compare two recipes or two bundles.",
-    "list": "List models, GPUs, rules, methods or strategies.",
+    "list": "List models, GPUs, rules, methods, strategies or diagnostics.",
     "schema": "Print the JSON Schema of the recipe language.",
 }
 

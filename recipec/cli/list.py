@@ -10,6 +10,7 @@ import click
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.axes.strategies import SHARDED
 from recipec.cli.output import formats, print_json, print_table
+from recipec.diagnostics.model import Diagnostic
 from recipec.units import value_text
 
 SCHEMA_VERSION = 1
@@ -117,6 +118,15 @@ def _adaptations() -> list[Row]:
     ]
 
 
+def _diagnostics() -> list[Row]:
+    from recipec.diagnostics.codes import CODES
+
+    return [
+        {"code": code, "severity": Diagnostic(code, title).severity.value, "title": title}
+        for code, title in CODES.items()
+    ]
+
+
 def _formats() -> list[Row]:
     return [
         {
@@ -140,18 +150,28 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "strategies": _strategies,
     "adaptations": _adaptations,
     "formats": _formats,
+    "diagnostics": _diagnostics,
 }
+# Sentences, which would make a table wider than a terminal: `explain` prints them, and --json has them.
+_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "formats", "adaptations", "packages")
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @formats("human", "json")
 def command(what: str, format: str) -> None:
-    """List what recipec knows; figures are those of the rule books, with ours beside them."""
+    """List what recipec knows; figures are those of the rule books, with ours beside them.
+
+    --json has more columns, and `recipec explain NAME` has the page of a row.
+    """
     rows = _LISTS[what]()
     if format == "json":
         print_json({"schema_version": SCHEMA_VERSION, what: rows})
         return
-    cells = [[name.replace("_", " ") for name in rows[0]], *([_cell(value) for value in row.values()] for row in rows)]
-    numbers = [index for index, value in enumerate(rows[0].values()) if isinstance(value, int | float)]
+    shown = [{name: value for name, value in row.items() if name not in _SENTENCES} for row in rows]
+    cells = [
+        [name.replace("_", " ") for name in shown[0]],
+        *([_cell(value) for value in row.values()] for row in shown),
+    ]
+    numbers = [index for index, value in enumerate(shown[0].values()) if isinstance(value, int | float)]
     print_table(cells, numbers)

@@ -85,8 +85,6 @@ def _billion(row: Document) -> str:
 def stage_text(stage: Document) -> str:
     """One stage: the plan in five lines, memory by term, time, cost and machine, and the alternatives."""
     values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
-    origins = {decision["id"]: decision["origin"] for decision in stage["decisions"]}
-    values["network_assumed"] = origins.get("network_gbps") == "default"
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
     noun = device(values["gpu_is_cpu"])
     beside = [_beside(role, stage, values) for role in METHODS[stage["objective"]].named_models]
@@ -97,12 +95,11 @@ def stage_text(stage: Document) -> str:
 
 def _chosen(choice: Document, values: Document) -> list[str]:
     machine = f"{choice['world_size']} x {values['gpu']}{_nodes(choice, values)}"
+    batch = counted(choice["global_batch_size"], METHODS[values["stage"]].example)
     return [
         _row("trains", _trained(choice, values)),
         _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
-        _row(
-            "batch", f"{counted(choice['global_batch_size'], 'sequence')} = {_split(choice)}, up to {_length(values)}"
-        ),
+        _row("batch", f"{batch} = {_split(choice)}, up to {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
@@ -115,11 +112,11 @@ def _row(label: str, text: str) -> str:
 
 def _trained(choice: Document, values: Document) -> str:
     row = adaptation_of(choice["adaptation"], choice["quantization"])
-    what = row.summary
+    what = METHODS[values["stage"]].called(row)
     if not row.trains_all:
         base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
-        what = f"{row.title}{base}, rank {rank} on {targets}"
+        what = f"{what}{base}, rank {rank} on {targets}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 
 
@@ -127,8 +124,7 @@ def _nodes(choice: Document, values: Document) -> str:
     nodes = -(-choice["world_size"] // values["gpus_per_node"])
     if nodes == 1:
         return ""
-    assumed = " (assumed)" * values["network_assumed"]
-    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them{assumed}"
+    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them"
 
 
 def _mesh(mesh: Document) -> str:
@@ -142,9 +138,9 @@ def _offload(choice: Document) -> str:
     moved = ["states"] if choice["offload"] != "none" else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:
-        return f"{' and '.join(moved)} in CPU memory"
+        return f"{' and '.join(moved)} in host memory"
     paged = choice["optimizer"].startswith("paged")
-    return "optimizer states paged to CPU memory where they find no room" if paged else "nothing offloaded"
+    return "optimizer states paged to host memory where they find no room" if paged else "nothing offloaded"
 
 
 def _split(choice: Document) -> str:
@@ -194,14 +190,14 @@ def _memory(memory: Document) -> list[str]:
     lines[-1] = dim(lines[-1])
     device = f"{gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])}"
     totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {device} with its driver's"
-    return [_row("memory", f"{head}, {_band(band['low'], band['high'])}"), *lines, totals]
+    return [_row("memory", f"{head}, published runs: {_band(band['low'], band['high'])}"), *lines, totals]
 
 
 def _beside(role: str, stage: Document, values: Document) -> str:
     """A model that runs beside the trained one."""
     precision, share = stage["choice"]["precision"], stage["time"]["terms"][role] / stage["time"]["seconds_per_step"]
     weights = f"{gib(values[f'{role}_params'] * (4 if precision == 'fp32' else 2))} of weights in {precision}"
-    return _row(role, f"{values[role]}, {weights}, licence {values[f'{role}_licence']}; {share:.0%} of a step's time")
+    return _row(role, f"{values[role]}, {weights}, license {values[f'{role}_licence']}; {share:.0%} of a step's time")
 
 
 def _bar(size: int, usable: int) -> str:
@@ -209,25 +205,31 @@ def _bar(size: int, usable: int) -> str:
 
 
 def _band(low: float, high: float) -> str:
-    return f"{100 * (low - 1):+.0f} to {100 * (high - 1):+.0f} %"
+    return f"{100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}%"
 
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
-    steps = f"{counted(time['steps'], 'step')} of {duration(time['seconds_per_step'])}"
+    steps = f"{counted(time['steps'], 'training step')} of {duration(time['seconds_per_step'])}"
+    band = f"published runs: {_band(*time['band'])}" if time["scored"] else "not scored: no published run of this kind"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     return [
-        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {_band(*time['band'])}"),
+        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {band}"),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
+        _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),
         *_assumed(stage),
     ]
 
 
 def _assumed(stage: Document) -> list[str]:
-    """What the speed of a card that only its memory names is taken from."""
-    source = next(decision["source"] for decision in stage["decisions"] if decision["id"] == "vram_gib")
-    kind, _, what = source.partition("assumption: ")
-    return [_row("assumes", what)] if what and not kind else []
+    """What the speed of a GPU is taken from that only its memory names, and the network that nobody stated."""
+    decisions = {decision["id"]: decision for decision in stage["decisions"]}
+    known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
+    network = decisions.get("network_gbps", {"origin": ""})
+    lines = [_row("assumes", card)] if card and not known else []
+    if network["origin"] == "default":
+        lines.append(_row("assumes", network["because"].removeprefix("assumed: ")))
+    return lines
 
 
 def _machine(stage: Document, noun: str) -> list[str]:
@@ -237,13 +239,13 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
-        "tokenised data": disk["dataset_cache_bytes"],
+        "tokenized data": disk["dataset_cache_bytes"],
     }
     cores = counted(host["loader_cores_per_gpu"], "core")
     named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
     lines = [
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
-        _row("host", f"{gib(host['needed_bytes'])} of CPU memory per node, {cores} per {noun} for the data loader"),
+        _row("host", f"{gib(host['needed_bytes'])} of host memory per node, {cores} per {noun} for the data loader"),
     ]
     return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
 

@@ -155,7 +155,9 @@ def _names(id: str, key: str) -> set[str]:
     """What a decision answers to: sft.learning_rate, learning_rate, train.learning_rate, train.sft.learning_rate."""
     stage, _, name = id.partition(".")
     section, _, rest = key.partition(".")
-    return {id, name, *((key, rest.split(".")[-1], f"{section}.{stage}.{rest}") if key else ())}
+    rest = rest.removeprefix(f"{stage}.")
+    keys = (f"{section}.{rest}", rest.split(".")[-1], f"{section}.{stage}.{rest}")
+    return {id, name, *(keys if key else ())}
 
 
 def _decision(id: str, decisions: Mapping[str, Document], lines: Lines) -> Document:

@@ -13,7 +13,7 @@ from recipec.cli.inputs import AnyPath, RecipePath, is_bundle, open_bundle
 from recipec.cli.output import Failure, dim, formats, print_json, strong
 from recipec.cli.provenance import Emitted, explain_key, explain_line
 from recipec.diagnostics.printable import printable
-from recipec.units import value_text
+from recipec.units import counted, value_text
 
 Document = dict[str, Any]
 
@@ -75,16 +75,32 @@ def _emitted(target: Path, format: str) -> Emitted:
 
 
 _SHOWN_LINES = 12
+_SHOWN_DECISIONS = 6  # of a line
 
 
 def line_text(document: Document) -> str:
     """The line, the decisions on it nearest first, and what put the file there."""
     head = [f"{strong(printable(document['file']))}:{document['line']}", f"  {printable(document['text'].strip())}"]
-    blocks = ["\n".join([*head, *_history(document)]), *map(decision_text, document["decisions"])]
+    blocks = ["\n".join([*head, *_history(document)]), *_behind(document)]
     placed = ", ".join(_assignment(decision) for decision in document["file_decided_by"])
     if placed and document["kind"] == "decided":
         blocks.append(dim(f"the whole file is here because of {placed}"))
     return "\n\n".join(blocks) + "\n"
+
+
+def _behind(document: Document) -> list[str]:
+    """The decision that the line holds with what it was made from; of several the reasons, and where to read on."""
+    decisions = document["decisions"]
+    if document["kind"] == "decided" and len(decisions) == 1:
+        return [decision_text(decisions[0], depth=1), *_read_on(decisions[0])]
+    shown = [_reason_text(decision) for decision in decisions[:_SHOWN_DECISIONS]]
+    left = len(decisions) - len(shown)
+    more = [dim(f"and {counted(left, 'more decision')}")] if left else []
+    return [*shown, *more, *(_read_on(decisions[0]) if decisions else [])]
+
+
+def _read_on(decision: Document) -> list[str]:
+    return [dim(f"`recipec why OUT {decision['id']}` shows all that it rests on")]
 
 
 def _history(document: Document) -> list[str]:
@@ -104,31 +120,38 @@ def key_text(document: Document) -> str:
     return "\n\n".join(f"{decision_text(each)}{_reach(each)}" for each in document["decisions"]) + "\n"
 
 
-def decision_text(decision: Document) -> str:
-    """A decision with its reason, where to change and watch it, and the tree of what it rests on."""
+def decision_text(decision: Document, depth: int | None = None) -> str:
+    """A decision with its reason, where to change and watch it, and the tree of what it rests on, or its top."""
+    tree = ["  from", *_tree(decision["from"], "    ", depth)] if decision["from"] else []
+    return "\n".join([_reason_text(decision, "source", "watch"), *tree])
+
+
+def _reason_text(decision: Document, *more: str) -> str:
+    """A decision with its reason and where to change it, and `more` of what is known of it."""
     rows = [
         ("because", decision["because"]),
         ("dissent", decision["dissent"]),
         ("rule", decision["rule"] and f"{decision['rule']} (recipec explain {decision['rule']})"),
-        ("source", decision["source"]),
-        ("watch", decision["watch"]),
+        *((name, decision[name]) for name in more),
         ("change", decision["key"] and f"`{decision['key']}` in the recipe{_set_at(decision)}"),
     ]
     lines = [strong(printable(_assignment(decision))), *(f"  {name:<8} {printable(v)}" for name, v in rows if v)]
-    return "\n".join([*lines, *(["  from", *_tree(decision["from"], "    ")] if decision["from"] else [])])
+    return "\n".join(lines)
 
 
 def _set_at(decision: Document) -> str:
     return f", set at {decision['where']}" if decision["where"] else ""
 
 
-def _tree(inputs: list[Document], margin: str) -> list[str]:
-    lines = []
+def _tree(inputs: list[Document], margin: str, depth: int | None) -> list[str]:
+    lines: list[str] = []
+    if depth == 0:
+        return lines
     for decision in inputs:
         source = f" [{decision['source']}]" if decision["origin"] == "catalog" and decision["source"] else ""
         line = printable(f"{_assignment(decision)}: {decision['because']}")
         lines.append(f"{margin}{line}{dim(printable(source))}")
-        lines += _tree(decision["from"], margin + "  ")
+        lines += _tree(decision["from"], margin + "  ", None if depth is None else depth - 1)
     return lines
 
 

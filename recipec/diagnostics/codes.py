@@ -2,7 +2,7 @@
 
 The first two digits say what kind of thing is wrong: 00 reading files, 01 TOML syntax, 02 the recipe language, 03 facts
 we do not have, 04 contradictions and impossible wishes, 05 risks, 07 the output folder, 08 recipec's own rows of data.
-E is an error, W a warning that `[recipe] allow` can silence. A code is never reused.
+E is an error, W a warning that `[recipe] allow` can silence. A code is never reused (W0507 was one).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ CODES: dict[str, str] = {
     "E0302": "unknown GPU",
     "E0303": "data file not found",
     "E0304": "data cannot be used",
-    "E0305": "data format not recognised",
+    "E0305": "data format not recognized",
     "E0306": "local model folder cannot be used",
-    "E0307": "unknown model family or licence",
+    "E0307": "unknown model family or license",
     "E0401": "contradiction",
     "E0402": "does not fit",
     "E0403": "over budget",
@@ -48,13 +48,13 @@ CODES: dict[str, str] = {
     "W0502": "unused allow",
     "W0503": "GPUs left idle",
     "W0504": "combination advised against",
-    "W0505": "too little CPU memory",
+    "W0505": "too little host memory",
     "W0506": "few tokens to pretrain on",
-    "W0507": "alignment without preference pairs",
     "W0508": "very few optimizer steps",
     "W0509": "size of the data assumed",
     "W0510": "global batch not met",
     "W0511": "one label in the sample",
+    "W0512": "name that several share",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

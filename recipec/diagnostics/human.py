@@ -34,7 +34,7 @@ def summary(errors: int, warnings: int) -> str:
 
 
 class _Paint:
-    """Colours text when asked to; never the only carrier of a meaning."""
+    """Colors text when asked to; never the only carrier of a meaning."""
 
     def __init__(self, on: bool) -> None:
         self.on = on

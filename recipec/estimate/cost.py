@@ -16,6 +16,14 @@ class Cost:
 def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str, device: str = "GPU") -> Cost:
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
+    used = f"{_amount(hours, device)} of training steps"
     if usd_per_gpu_hour is None:
-        return Cost(None, f"{hours:,.1f} {device} hours; {basis}")
-    return Cost(hours * usd_per_gpu_hour, f"{hours:,.1f} {device} hours at ${usd_per_gpu_hour:g} ({basis})")
+        return Cost(None, f"{used}; {basis}")
+    return Cost(hours * usd_per_gpu_hour, f"{used} at ${usd_per_gpu_hour:g} an hour ({basis})")
+
+
+def _amount(hours: float, device: str) -> str:
+    """3.0 GPU hours; of a short run GPU minutes or seconds."""
+    if hours >= 1:
+        return f"{hours:,.1f} {device} hours"
+    return f"{60 * hours:.0f} {device} minutes" if 60 * hours >= 2 else f"{3600 * hours:.0f} {device} seconds"

@@ -39,7 +39,7 @@ class MemoryEstimate:
     peak_reserved_bytes: int  # max_memory_reserved: with the caching allocator's fragments
     peak_device_bytes: int  # with the CUDA context and NCCL: what nvidia-smi must at least have
     error_band: ErrorBand
-    host_bytes: int  # CPU memory per rank for offloaded states and activations, paged states
+    host_bytes: int  # host memory per rank for offloaded states and activations, paged states
 
 
 def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> MemoryEstimate:

@@ -34,7 +34,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class HostMemory:
-    """CPU memory of one node."""
+    """host memory of one node."""
 
     needed_bytes: int
     per_gpu_bytes: int
@@ -72,7 +72,7 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) 
 
 
 def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int) -> HostMemory:
-    """CPU memory of a node: processes, the weights while they are loaded, and offloaded state.
+    """host memory of a node: processes, the weights while they are loaded, and offloaded state.
 
     A teacher is read straight onto the devices, through the file cache.
     """

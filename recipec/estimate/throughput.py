@@ -41,6 +41,7 @@ class TimeEstimate:
     terms: Mapping[str, float]  # seconds: compute, a teacher's part of it, communication, offload, optimizer
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak
+    scored: bool  # published runs of this kind are among those that the band is from
     band: tuple[float, float]
     band_source: str
 
@@ -68,6 +69,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         terms=terms,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
+        scored=_scored(layout),
         band=BAND,
         band_source=_SCORED if _scored(layout) else f"no run of this kind was scored; {_SCORED}",
     )

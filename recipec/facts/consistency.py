@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from recipec.axes import METHODS, ROW_FORMATS, Method, formats_of, methods_of, readers
+from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.data import DataFacts
+from recipec.facts.data import DataFacts, preference_format, train_format
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign
 from recipec.recipe.schema import AUTO
 from recipec.recipe.schema_training import ADAPTED
+from recipec.rules import goal
 
 Data = Mapping[str, DataFacts]
 
@@ -117,6 +118,78 @@ def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
             yield Diagnostic("E0401", title, labels, (f"remove `{name}` from the rows, or rename it",))
 
 
+def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A column that only rows of another format have would be dropped, and what it says with it."""
+    renamed = loaded.recipe.data.columns or {}
+    for section, facts in data.items():
+        held = ROW_FORMATS[facts.shape.format]
+        for role in held.forbidden:
+            name = renamed.get(role, role)
+            if name in facts.some_columns:
+                yield _another_format(loaded, section, held, role, name)
+
+
+def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: str, name: str) -> Diagnostic:
+    """Rows of one format with a column that makes them rows of another."""
+    other = next(row for row in ROW_FORMATS.values() if any(part.name == role for part in row.roles))
+    method = METHODS[other.usual]
+    labels = (
+        Label(loaded.place("data", section), f"rows have `{name}` beside the columns of {held.name} rows"),
+        Label(loaded.place(*TASK), f"{held.name} rows have no `{role}`, so training would leave it out"),
+    )
+    help = (
+        f"remove `{name}` from the rows, or rename it",
+        f'set `goal.task = "{method.task}"` and name the rows in `data.{method.section}`: {method.name} reads '
+        f"{other.name} rows: {other.recognized}",
+    )
+    title = f"data.{section} has a column `{name}` that {held.name} rows do not have"
+    return Diagnostic("E0401", title, labels, help)
+
+
+def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A task that only methods with rows of their own fulfil, where no section holds such rows."""
+    task, running = loaded.recipe.goal.task, _stages_that_run(loaded, data)
+    able = [row for row in methods_of(task, loaded.recipe.alignment.method) if row.alignment]
+    if not able or not running or set(running) & {row.name for row in able}:
+        return
+    section, formats = able[0].section, formats_of(able)
+    held = next(iter(data))
+    labels = (
+        Label(loaded.place(*TASK), f"only {' and '.join(METHODS[name].title for name in running)} would run"),
+        Label(loaded.place("data", held), f"holds {data[held].shape.format} rows"),
+    )
+    alone = METHODS[running[-1]].task
+    help = (
+        f"add data.{section} with {either(formats, '')} rows",
+        f'set `goal.task = "{alone}"`, or `alignment.method = "{goal.NO_ALIGNMENT}"`',
+    )
+    yield Diagnostic("E0401", f"task `{task}` without {either(formats, '')} rows", labels, help)
+
+
+def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """The rows decide which stages of a task run; a table of another one would say nothing."""
+    running = _stages_that_run(loaded, data)
+    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    for row in stages_of(task, named) if running else ():
+        if loaded.is_set("train", row.name) and row.name not in running:
+            section = next(iter(data))
+            held = f"holds {data[section].shape.format} rows: only {' and '.join(running)} runs"
+            labels = (
+                Label(loaded.place("train", row.name), f"stage {row.name} does not run"),
+                Label(loaded.place("data", section), held),
+            )
+            help = (f"remove [train.{row.name}], or add data.{row.section} with {either(row.formats, '')} rows",)
+            yield Diagnostic("E0401", f"[train.{row.name}] is for a stage that does not run", labels, help)
+
+
+def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
+    """The stages that follow from the rows, as the planner runs them; none where no stage can."""
+    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    held, preferred = train_format(data).value, preference_format(data).value
+    method = goal.alignment_method(task, preferred).value if named in (None, AUTO) else named
+    return goal.stages(task, held, preferred, method).value
+
+
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     for section, facts in data.items():
         if loaded.recipe.data.overflow == "split" and not ROW_FORMATS[facts.shape.format].splits:
@@ -169,6 +242,9 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _rows_of_stages,
     _keys_of_method,
     _columns_not_handed_on,
+    _columns_of_other_formats,
+    _nothing_to_align,
+    _tables_of_idle_stages,
     _text_to_split,
     _column_to_split_by,
     _something_held_out,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
+from recipec.axes import COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
@@ -23,6 +23,7 @@ class DataFacts:
 
     shape: DataShape
     columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
+    some_columns: tuple[str, ...]  # those of any sampled row
     decisions: Mapping[str, Decision]
 
 
@@ -34,7 +35,7 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
         return None
     facts = [*sizes(loaded, samples), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, shape, samples, report)
-    return DataFacts(shape, _columns(samples), {fact.id: fact for fact in facts})
+    return DataFacts(shape, _columns(samples), _some_columns(samples), {fact.id: fact for fact in facts})
 
 
 def read_by(facts: DataFacts, method: Method) -> DataFacts:
@@ -50,9 +51,32 @@ def read_by(facts: DataFacts, method: Method) -> DataFacts:
     return replace(facts, decisions=decisions)
 
 
+def train_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of data.train; None where there is no data.train."""
+    train = data.get("train")
+    if train is None:
+        return Decision("data_format", None, "no data.train", origin="recipe")
+    return train.decisions["data_format"]
+
+
+def preference_format(data: Mapping[str, DataFacts]) -> Decision:
+    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
+    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
+    for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
+        if section in data:
+            held = data[section].decisions["data_format"]
+            if any(held.value in row.formats for row in rows):
+                return replace(held, id="preference_format")
+    return Decision("preference_format", None, "no such rows", origin="recipe")
+
+
 def _columns(samples: list[Sample]) -> tuple[str, ...]:
     rows = [row for sample in samples for row in sample.rows]
     return tuple(name for name in rows[0] if all(name in row for row in rows)) if rows else ()
+
+
+def _some_columns(samples: list[Sample]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for sample in samples for row in sample.rows for name in row))
 
 
 def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Report) -> DataShape | None:

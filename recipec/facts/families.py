@@ -30,6 +30,6 @@ def _unknown(loaded: LoadedRecipe, key: str, index: int, name: str, known: set[s
     listed = isinstance(loaded.value("model", key), list)
     place = loaded.place("model", key, index) if listed else loaded.place("model", key)
     close = nearest(name, sorted(known))
-    noun = "family" if key == "family" else "licence"
+    noun = "family" if key == "family" else "license"
     help = f"the {'nearest' if close else 'ones'} in the catalog: {', '.join(close or sorted(known))}"
     return Diagnostic("E0307", f"no model of the {noun} `{name}`", (Label(place, "not in the catalog"),), (help,))

@@ -18,10 +18,13 @@ from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
+from recipec.facts.sources import samples_of
 from recipec.facts.template import template_text
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.load import Draft
 from recipec.recipe.schema import AUTO
+from recipec.recipe.schema_training import DATA_SOURCES
 from recipec.rules.core import Decision
 
 
@@ -64,6 +67,28 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
     return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template, others)
+
+
+_NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
+
+
+def look_up_names(draft: Draft, report: Report) -> None:
+    """Report the model, GPU and files that are not there, of a recipe that has other errors (E0301, E0302, E030x)."""
+    own, loaded = Report(), draft.loaded
+    if "model" not in draft.doubtful and loaded.recipe.model.name != AUTO:
+        look_up_model(loaded, own)
+    if "alignment" not in draft.doubtful:
+        look_up_others(loaded, own)
+    hardware = loaded.recipe.hardware
+    if "hardware" not in draft.doubtful and (hardware.gpu is not None or hardware.vram_gib is not None):
+        look_up_gpu(loaded, own)
+    for part in DATA_SOURCES if "data" not in draft.doubtful else ():
+        sources = getattr(loaded.recipe.data, part) if loaded.is_set("data", part) else ()
+        if sources and all(source.path or source.hub for source in sources):
+            samples_of(loaded, part, own)
+    for finding in own.diagnostics:
+        if finding.code in _NOT_THERE:
+            report.add(finding)
 
 
 def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus
+from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.fact import known, stated
+from recipec.facts.fact import known, short_name, stated
 from recipec.layout import ASSUMED_NETWORK_GBPS
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
+
+
+_ASSUMED_NETWORK = f"assumed: one adapter of {ASSUMED_NETWORK_GBPS:g} Gbit/s in each node; set `hardware.network_gbps`"
 
 
 def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
@@ -27,6 +30,8 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
         help = (f"the nearest in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))
+    elif others := others_meant(hardware.gpu, found):
+        report.add(short_name(loaded, ("hardware", "gpu"), found.name, others))
     return found
 
 
@@ -75,5 +80,5 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
 def _network(loaded: LoadedRecipe) -> Decision:
     """What a machine sends to the others; the plan depends on it, so it is said where it is assumed."""
     value = loaded.recipe.hardware.network_gbps or ASSUMED_NETWORK_GBPS
-    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent="assumed: one adapter per node")
+    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent=_ASSUMED_NETWORK)
     return replace(fact, inputs=("nodes",))

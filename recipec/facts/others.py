@@ -9,11 +9,13 @@ from recipec.axes import NAMED_MODELS, methods_of
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
-from recipec.facts.model import look_up, size_of, source_of
+from recipec.facts.model import is_path, look_up, size_of, source_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 MOST_PADDING = 512  # rows: Qwen2.5's matrices differ by 128 between sizes, Pythia's by up to 384
+# Lines of models with one tokenizer: the cards of TinyLlama and Code Llama name that of Llama 2, Mixtral has Mistral's.
+ONE_TOKENIZER = ({"llama", "tinyllama", "codellama"}, {"mistral", "mixtral"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +48,25 @@ def _facts(loaded: LoadedRecipe, role: str, model: Model) -> Iterator[Decision]:
 
 
 def against_others(loaded: LoadedRecipe, model: Model, others: Mapping[str, OtherModel]) -> Iterator[Diagnostic]:
-    """Yield the models that say nothing about the tokens of the one that is trained (E0401)."""
+    """Yield the models that say nothing about the tokens of the one that is trained, or nothing new (E0401)."""
     needed = {role for row in methods_of(loaded.recipe.goal.task) for role in row.needs_vocabulary_of}
     for role, other in others.items():
         if role in needed and not _shares_vocabulary(model, other.model):
             yield _other_vocabulary(loaded, role, model, other.model)
+        elif role in needed and other.model.name == model.name and not other.decisions[f"{role}_revision"].value:
+            yield _the_same(loaded, role)
 
 
 def _shares_vocabulary(model: Model, other: Model) -> bool:
-    """Whether the models can have one vocabulary: as many rows, or a few more of padding behind the same tokens.
+    """Whether the models can have one vocabulary: as many rows, or a few more of padding, for the same tokens.
 
-    Rows of the other model behind those of the trained one are left out; missing ones could not be compared.
+    Rows of the other model behind those of the trained one are left out; missing ones could not be compared. What the
+    tokens of a local folder are is not known here; the bundle compares them before it loads a model.
     """
     rows = other.architecture.vocab_size - model.architecture.vocab_size
-    return rows == 0 or (0 < rows <= MOST_PADDING and model.line == other.line)
+    lines = {model.line, other.line}
+    alike = len(lines) == 1 or any(lines <= shared for shared in ONE_TOKENIZER)
+    return (0 <= rows <= MOST_PADDING and alike) or (rows == 0 and (is_path(model.name) or is_path(other.name)))
 
 
 def _other_vocabulary(loaded: LoadedRecipe, role: str, model: Model, other: Model) -> Diagnostic:
@@ -71,3 +78,8 @@ def _other_vocabulary(loaded: LoadedRecipe, role: str, model: Model, other: Mode
     help = f"name a {role} of the same family, whose vocabulary has as many rows, or a few more of padding"
     note = "probabilities are compared token by token, so every token must have the same number in both"
     return Diagnostic("E0401", title, labels, (help,), (note,))
+
+
+def _the_same(loaded: LoadedRecipe, role: str) -> Diagnostic:
+    labels = (Label(loaded.place("alignment", role), "the same model"), Label(loaded.place("model", "name"), "learns"))
+    return Diagnostic("E0401", f"the {role} is the model that learns", labels, (f"name a larger model as {role}",))

@@ -7,7 +7,7 @@ from recipec.axes.strategies import DDP, FSDP, ZERO2, ZERO3, Strategy
 from recipec.figures.figure import Ours, about, figure
 from recipec.figures.trainings import GPUS_PER_NODE, Training, adapter_percent, card_gb, fewest_gpus, speed
 
-_TABLE = "000, strategy table"
+_TABLE = "docs/rule-books/000.md, Strategy table"
 _CARD = "a100-80gb"
 _NETWORK_GBPS = 400.0
 _SLOW_GBPS = 25.0

@@ -6,7 +6,7 @@ from recipec.axes.adaptations import FULL, LORA, QLORA
 from recipec.figures.figure import Figure, Ours, about, at_least, at_most, figure
 from recipec.figures.trainings import Training, adapter_percent, card_gb, gpu, speed
 
-_COMPUTE, _STEP_1 = "001, Compute", "001, Step 1"
+_COMPUTE, _STEP_1 = "docs/rule-books/001.md, Compute", "docs/rule-books/001.md, Step 1"
 _COUNTS = "counts the adapters of the model and rank at hand"
 _COMPUTES = "computes what fits on the card at hand, and shards over several where one does not do"
 _CARDS = {"rtx-4090": 24, "a100-80gb": 80, "h100": 80, "h200": 141, "mi300x": 192}  # GB, as the table has them

@@ -1,4 +1,4 @@
-"""Figures of rule book 001 on the machine around the GPUs: disk, network, CPU memory and cores."""
+"""Figures of rule book 001 on the machine around the GPUs: disk, network, host memory and cores."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from recipec.figures.trainings import GB, GPUS_PER_NODE, Training, speed
 from recipec.rules.checkpoints import keep_checkpoints
 from recipec.rules.loader import dataloader_workers
 
-_STORAGE, _NETWORKING, _HOST = "001, Storage Requirements", "001, Networking (Multi-Node)", "001, CPU/RAM Guidelines"
-_DISK = "computes the disk of the plan: checkpoints kept, result, base model, tokenised data"
+_STORAGE = "docs/rule-books/001.md, Storage requirements"
+_NETWORKING = "docs/rule-books/001.md, Networking"
+_HOST = "docs/rule-books/001.md, CPU/RAM guidelines"
+_DISK = "computes the disk of the plan: checkpoints kept, result, base model, tokenized data"
 _WAITS = "computes what a step waits for communication on the links at hand, and times every strategy"
-_NEEDS = "computes the CPU memory of the plan, and warns with W0505 where the machine has less"
+_NEEDS = "computes the host memory of the plan, and warns with W0505 where a node has less"
 _CARD = "a100-80gb"
 _IB_LANE_GBPS = 50  # HDR, per lane: InfiniBand Trade Association, speed table; HDR100 has two lanes (read 2026-11)
 _KEPT: int = keep_checkpoints().value
@@ -102,14 +104,14 @@ def _host(job: Training) -> HostMemory:
     return host_memory(job.architecture, job.layout, job.work, GPUS_PER_NODE)
 
 
-@figure("FIG-123", "CPU memory: at least 64 GB per GPU", about(64, "GB"), book=_HOST, does=_NEEDS)
+@figure("FIG-123", "host memory: at least 64 GB per GPU", about(64, "GB"), book=_HOST, does=_NEEDS)
 def host_memory_least() -> Ours:
     """Without offload it is one process per GPU and the weights while they are loaded: far less is enough."""
     job, large = Training("7B", LORA, DDP, GPUS_PER_NODE), _FULL_70B
     return Ours(_host(job).per_gpu_bytes / GB, f"{job}; {_host(large).per_gpu_bytes / GB:.0f} GB per GPU for {large}")
 
 
-@figure("FIG-124", "CPU memory with ZeRO-3 offload: 128 GB per GPU", about(128, "GB"), book=_HOST, does=_NEEDS)
+@figure("FIG-124", "host memory with ZeRO-3 offload: 128 GB per GPU", about(128, "GB"), book=_HOST, does=_NEEDS)
 def host_memory_offload() -> Ours:
     """Offload moves weights, masters, states and gradients, with DeepSpeed's pinned copies: it follows from the model.
     A 7B model needs less than 128 GB per GPU.

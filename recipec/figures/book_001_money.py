@@ -9,7 +9,7 @@ from recipec.estimate.cost import run_cost
 from recipec.figures.figure import Figure, Ours, about, between, figure
 from recipec.figures.trainings import Training, card_gb, speed
 
-_COST = "001, Cost Estimation"
+_COST = "docs/rule-books/001.md, Cost estimation"
 _PRICES = "uses ours unless budget.price_per_gpu_hour states the real one, and names the origin beside every cost"
 _TIMES = "predicts the hours of the plan and multiplies them, instead of taking them as given"
 _HOURS_PER_MONTH = 720
@@ -81,7 +81,7 @@ def pretraining_example() -> Ours:
     "FIG-134",
     "torch.compile: 10-30 % more throughput",
     between(10, 30, "%"),
-    book="001, Rules",
+    book="docs/rule-books/001.md, Rules",
     does="leaves it off and counts no gain in the plan; `train.compile = true` turns it on",
     rules=("PREC-003",),
 )

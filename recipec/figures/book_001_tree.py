@@ -10,7 +10,7 @@ from recipec.estimate.memory import largest_that_fits
 from recipec.figures.figure import Figure, Ours, at_most, between, figure
 from recipec.figures.trainings import Training, card_gb
 
-_TREE = "001, Decision Tree (Available compute?)"
+_TREE = "docs/rule-books/001.md, Decision tree: available compute"
 _RULES = ("ADPT-001",)
 _ORDERS = "orders the adaptations by these thresholds and takes the first that fits"
 _SOLVES = "takes the largest micro batch that fits and divides the global batch, or one sequence where that is faster"

@@ -7,7 +7,7 @@ from recipec.axes.strategies import ZERO2
 from recipec.figures.figure import Figure, Ours, about, at_most, between, figure
 from recipec.figures.trainings import GB, Training, card_gb, memory, sharding_saves, states_gb
 
-_STACK, _REFERENCE = "003, Stack Defaults", "003, Reference"
+_STACK, _REFERENCE = "docs/rule-books/003.md, Stack defaults", "docs/rule-books/003.md, Reference"
 _COMPUTES = "computes the memory of the model, rank, batch and length at hand, and shows it term by term"
 _ORDERS = "orders the adaptations by rule ADPT-001 and takes the first that fits"
 _QLORA_BOUND = "The book's number leaves room for a longer batch, or for trainers that keep all logits."
@@ -78,7 +78,7 @@ def _times_model_size() -> Ours:
     "FIG-305",
     "Full fine-tuning from VRAM = 4 x model size",
     about(4, "x"),
-    book="003, Which fine-tuning method?",
+    book="docs/rule-books/003.md, Which fine-tuning method",
     does="does not use the threshold: full fine-tuning is taken where its computed memory fits",
     rules=("ADPT-001",),
 )
@@ -91,7 +91,7 @@ def full_threshold() -> Ours:
     "FIG-306",
     "Full fine-tuning takes 4-6x the model size",
     between(4, 6, "x"),
-    book="003, Anti-Patterns",
+    book="docs/rule-books/003.md, Anti-patterns",
     does=_COMPUTES,
     rules=("ADPT-001",),
 )
@@ -135,7 +135,7 @@ QLORA_SIZES = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B",
     "FIG-312",
     "8-24 GB: QLoRA",
     at_most(24, "GB"),
-    book="003, Which fine-tuning method?",
+    book="docs/rule-books/003.md, Which fine-tuning method",
     does=_ORDERS,
     rules=("ADPT-001",),
 )
@@ -148,7 +148,7 @@ def qlora_branch() -> Ours:
     "FIG-313",
     "24-80 GB: LoRA",
     at_most(80, "GB"),
-    book="003, Which fine-tuning method?",
+    book="docs/rule-books/003.md, Which fine-tuning method",
     does=_ORDERS,
     rules=("ADPT-001",),
 )

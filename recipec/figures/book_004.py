@@ -16,7 +16,9 @@ from recipec.figures.trainings import (
     states_gb,
 )
 
-_RULES, _ZERO, _SIZES = "004, golden rules", "004, zero_redundancy", "004, memory_requirements"
+_RULES = "docs/rule-books/004.md, Golden rules"
+_ZERO = "docs/rule-books/004.md, Zero redundancy"
+_SIZES = "docs/rule-books/004.md, Memory requirements"
 _COMPUTES = "computes the memory of the model, strategy and GPUs at hand, and shows it term by term"
 _RECOMPUTES = "recomputes where rule PREC-004 or the memory asks for it, and times both ways"
 
@@ -70,7 +72,7 @@ def _saved(recomputed: Training, kept: Training) -> float:
     "FIG-403",
     "bf16 or fp16 saves 2x memory",
     about(2, "x"),
-    book="004, golden rules, anti_patterns (fp32 training)",
+    book="docs/rule-books/004.md, Golden rules; Anti-patterns",
     does="trains in bf16 where the GPU has it, and counts fp32 masters and states",
     rules=("PREC-001",),
 )

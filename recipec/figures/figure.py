@@ -39,7 +39,7 @@ class Figure:
 
     id: str
     states: str
-    book: str  # "003, Reference"
+    book: str  # "docs/rule-books/003.md, Reference"
     stated: Stated
     does: str  # what recipec does about it
     rules: tuple[str, ...]  # ids of the rules that rely on it

@@ -14,7 +14,7 @@ def explain_figure(id: str) -> str | None:
 
 def _page(row: Figure, ours: Ours) -> str:
     lines = [
-        f"- the book: {row.states} (rule book {row.book})",
+        f"- the book: {row.states} ({row.book})",
         f"- recipec: {ours_text(row, ours)}",
         f"- verdict: {verdict(row.stated, ours.value)}",
         f"- computed: {ours.how}",

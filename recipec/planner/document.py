@@ -7,6 +7,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from recipec.axes import METHODS
 from recipec.planner.plan import Plan, StagePlan
 from recipec.rules.core import Decision
 
@@ -61,8 +62,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "mfu": _short(plan.time.mfu),
             "waiting_share": _short(plan.needs.waiting_share),
             "shorter_waits": list(plan.shorter_waits),
-            "band": list(plan.time.band),
-            "band_source": plan.time.band_source,
+            **_band(plan),
         },
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": asdict(plan.needs.storage),
@@ -79,6 +79,14 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         ],
         "next_better": None if plan.next_better is None else asdict(plan.next_better),
     }
+
+
+def _band(plan: StagePlan) -> dict[str, Any]:
+    """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
+    time = plan.time
+    scored = time.scored and METHODS[plan.stage.name].single_pass and not plan.decisions["gpu_is_cpu"].value
+    source = time.band_source if scored or not time.scored else f"no run of this kind was scored; {time.band_source}"
+    return {"scored": scored, "band": list(time.band), "band_source": source}
 
 
 def _rate(tokens_per_second: float) -> float:

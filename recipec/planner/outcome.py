@@ -9,11 +9,12 @@ from typing import Any
 from recipec.axes import NAMED_MODELS
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
+from recipec.planner.advice.comparison import Compared
 from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import method_of
 from recipec.rules import strategy as rules
-from recipec.rules.core import Choice, Decision, Ledger, Rule
+from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -47,17 +48,18 @@ Row = tuple[str, Any, str, tuple[str, ...]]  # decision, value, reason, inputs
 Ruled = tuple[Rule, Choice, tuple[str, ...]]  # a rule, its answer, the decisions behind it
 
 
-def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts) -> None:
+def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Compared) -> None:
     """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
     memory = "memory" if facts.decisions["gpu_is_cpu"].value else "GPU memory"
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
     _run_batch(ledger, chosen.layout)
-    for ruled in [*_placement(ledger, chosen, facts, peak, target), *_recomputation(ledger, chosen.layout)]:
+    placement = _placement(ledger, chosen, facts, peak, target, against)
+    for ruled in [*placement, *_recomputation(ledger, chosen.layout, against)]:
         ledger.record(_ruled(ledger, peak, *ruled))
     for row in _recomputed(chosen.layout, peak):
         ledger.record(_decision(ledger, peak, *row))
-    for ruled in _batch(chosen.layout, peak):
+    for ruled in _batch(ledger, chosen.layout, peak, against):
         ledger.record(_ruled(ledger, peak, *ruled))
     for row in _mesh(chosen.layout.mesh):
         ledger.record(_decision(ledger, peak, *row))
@@ -71,22 +73,26 @@ def _run_batch(ledger: Ledger, layout: Layout) -> None:
         ledger.decisions[decided.id] = replace(decided, value=made, because=f"{nearest}; {decided.because}")
 
 
-def _placement(ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int) -> Iterator[Ruled]:
+def _placement(
+    ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int, against: Compared
+) -> Iterator[Ruled]:
     layout, world = chosen.layout, chosen.layout.mesh.world_size
     least = method_of(ledger.decisions).least_micro_batch
     least = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else least
     hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
     noun = device(facts.decisions["gpu_is_cpu"].value)
-    yield rules.strategy, rules.strategy(layout.strategy, peak), STRATEGY_INPUTS
-    yield rules.offload, rules.offload(layout.offload, peak, hosted_gib), ("strategy", "gpu", *SIZES)
-    answer = rules.world_size(world, facts.machines.gpus, target // least, noun)
+    yield rules.strategy, rules.strategy(layout.strategy, peak, against.strategy), STRATEGY_INPUTS
+    answer = rules.offload(layout.offload, peak, hosted_gib, against.offload)
+    yield rules.offload, answer, ("strategy", "gpu", *SIZES)
+    example = method_of(ledger.decisions).example
+    answer = rules.world_size(world, facts.machines.gpus, target // least, noun, example, against.world_size)
     yield rules.world_size, answer, ("gpus", "global_batch_size")
 
 
-def _recomputation(ledger: Ledger, layout: Layout) -> Iterator[Ruled]:
+def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterator[Ruled]:
     required = ledger.decisions["checkpointing_required"]
     why = required.because if required.value else ""
-    answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why)
+    answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why, against.checkpointing)
     yield rules.checkpointing, answer, ("checkpointing_required", "gpu")
 
 
@@ -103,11 +109,13 @@ def _recomputed(layout: Layout, peak: str) -> list[Row]:
     ]
 
 
-def _batch(layout: Layout, peak: str) -> Iterator[Ruled]:
+def _batch(ledger: Ledger, layout: Layout, peak: str, against: Compared) -> Iterator[Ruled]:
     needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
     split = ("global_batch_size", "micro_batch_size", "world_size")
-    yield rules.micro_batch_size, rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak), needs
-    parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel)
+    answer = rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak, against.micro_batch)
+    yield rules.micro_batch_size, answer, needs
+    example = method_of(ledger.decisions).example
+    parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel, example)
     yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
 
 
@@ -172,7 +180,7 @@ def _ruled(ledger: Ledger, peak: str, rule: Rule, choice: Choice, inputs: tuple[
     key = rule.key
     if rule is rules.checkpointing and key not in ledger.wishes:  # to say how layers are recomputed is to want it
         key = next((other for other in _RECOMPUTING if _wants(ledger, other)), key)
-    metadata = {"rule": rule.id, "watch": rule.watch, "source": rule.source}
+    metadata = {"rule": rule.id, "watch": watch_of(rule, choice.value, ledger.decisions), "source": rule.source}
     return _found(ledger, peak, rule.decides, choice.value, choice.because, inputs, key, metadata)
 
 

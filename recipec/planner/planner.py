@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from recipec.axes import COMMON_SECTION, METHODS
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import DataFacts, read_by
+from recipec.facts.data import preference_format, read_by, train_format
+from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
@@ -29,6 +29,7 @@ from recipec.planner.search.context import Context, settle_steps, work_of
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
 from recipec.rules.core import Decision, Ledger
 from recipec.rules.words import device
@@ -57,29 +58,10 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     """The stages that run, and the decisions that say so."""
     ledger = Ledger(loaded.wishes("", last=True))
     task, held = facts.decisions["task"], train_format(facts.data)
-    preferred = ledger.record(_preference_format(facts.data))
+    preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred)
     names = ledger.decide(goal.stages, task, held, preferred, method).value
     return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
-
-
-def train_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of data.train; None where there is no data.train."""
-    train = data.get("train")
-    if train is None:
-        return Decision("data_format", None, "no data.train", origin="recipe")
-    return train.decisions["data_format"]
-
-
-def _preference_format(data: Mapping[str, DataFacts]) -> Decision:
-    """The format of the rows for methods with a section of their own: those in it, or in data.train."""
-    rows = [row for row in METHODS.values() if row.section != COMMON_SECTION]
-    for section in dict.fromkeys(name for row in rows for name in (row.section, COMMON_SECTION)):
-        if section in data:
-            held = data[section].decisions["data_format"]
-            if any(held.value in row.formats for row in rows):
-                return replace(held, id="preference_format")
-    return Decision("preference_format", None, "no such rows", origin="recipe")
 
 
 def _context(
@@ -96,13 +78,15 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
         others = [other for other in given if other is not context]
-        fails = does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, found.bad)
+        fails = (
+            does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, context, found.bad)
+        )
         report.add(fails)
         return None
     plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
-        report.add(known_to_fail(loaded, [bad]))
+        report.add(known_to_fail(loaded, context, [bad]))
         return None
     return plan
 
@@ -130,12 +114,12 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert found.chosen is not None and found.ledger is not None
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
-    record_layout(ledger, chosen, facts)
+    bounds = bounds_of(context, ledger, loaded)
+    record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
     steps = _total_steps(ledger, chosen)
     settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
-    bounds = bounds_of(context, ledger, loaded)
     others = [
         *rejected(chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),
@@ -149,7 +133,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         stage=context.stage,
         layout=chosen.layout,
         work=work_of(ledger, facts),
-        decisions=dict(ledger.decisions),
+        decisions=_named_for_stage(ledger, context.stage.name),
         memory=chosen.memory,
         usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
@@ -166,13 +150,24 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     )
 
 
+def _named_for_stage(ledger: Ledger, stage: str) -> dict[str, Decision]:
+    """The decisions; where several stages run, with the keys that hold for this one alone."""
+    if len(ledger.decisions["stages"].value) == 1:
+        return dict(ledger.decisions)
+    named = ("key", "because", "watch", "dissent")
+    return {
+        id: replace(decision, **{name: of_stage(getattr(decision, name), stage) for name in named})
+        for id, decision in ledger.decisions.items()
+    }
+
+
 def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
     noun = device(facts.decisions["gpu_is_cpu"].value)
     why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
-    for decision in (ledger.decisions["adaptation"], ledger.decisions["quantization"]):
-        if why and decision.origin == "planner":
-            ledger.decisions[decision.id] = replace(decision, because=why)
+    decision = ledger.decisions["adaptation"]
+    if why and decision.origin == "planner":
+        ledger.decisions[decision.id] = replace(decision, because=why)
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

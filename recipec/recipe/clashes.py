@@ -235,7 +235,7 @@ _KEYED = [task for task in tasks() if any(row.is_set_in_alignment for row in met
 def _alignment_of_tasks() -> Clash:
     help = f"use task = {either(_KEYED)}, or remove [alignment]"
     others = tuple(task for task in tasks() if task not in _KEYED)
-    return Clash(("alignment",), ANY, TASK, others, "this task has no preference stage", help)
+    return Clash(("alignment",), ANY, TASK, others, "this task does not read it", help)
 
 
 def _models_of_tasks() -> Iterator[Clash]:

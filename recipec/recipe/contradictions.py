@@ -16,7 +16,7 @@ from recipec.recipe.check_data import (
     nothing_to_run,
     pointless_split,
 )
-from recipec.recipe.clashes import clashes, foreign_keys, missing_models
+from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
 from recipec.recipe.document import Written
 from recipec.recipe.locate import dotted
 from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
@@ -52,23 +52,26 @@ def _no_hardware(written: Written) -> Iterator[Diagnostic]:
 
 def _gpus_for_strategy(written: Written) -> Iterator[Diagnostic]:
     """One GPU takes one process; several take a strategy that uses them."""
-    row = STRATEGIES.get(written.get(*STRATEGY))
+    row, on_cpu = STRATEGIES.get(written.get(*STRATEGY)), written.get(*GPU) == "cpu"
     gpus, nodes = written.get(*GPUS), written.get(*NODES)
-    if row is None:
+    if row is None or (on_cpu and not row.on_cpu):  # that it does not run on a CPU is another finding
         return
+    noun, nouns = ("process", "processes") if on_cpu else ("GPU", "GPUs")
     if row.one_rank and gpus and gpus > 1:
-        why, help = f"{gpus} GPUs are stated here", f'use strategy = "{_first(distributed=True)}", or gpus_per_node = 1'
+        why = f"{gpus} {nouns} are stated here"
+        help = f'use strategy = "{_first(distributed=True)}", or gpus_per_node = 1'
     elif nodes is not None and nodes > 1:
         return
     elif row.distributed and gpus in (None, 1) and not (gpus is None and written.has(*GPUS)):
-        why = "one GPU is stated here"
+        why = f"one {noun} is stated here"
         help = f'use strategy = "{_first(distributed=False)}", or state gpus_per_node'
     else:
         return
     place = GPUS if gpus else (GPU if written.has(*GPU) else ("hardware", "vram_gib"))
-    takes = "needs two GPUs or more" if row.distributed else "runs on one GPU"
+    takes = f"needs two {nouns} or more" if row.distributed else f"runs on one {noun}"
     labels = (written.label(STRATEGY, takes), written.label(place, why))
-    yield Diagnostic("E0401", f"`train.strategy = {row.name}` does not suit the number of GPUs", labels, (help,))
+    title = f"`train.strategy = {row.name}` does not suit the number of {nouns}"
+    yield Diagnostic("E0401", title, labels, (help,))
 
 
 def _first(*, distributed: bool) -> str:
@@ -92,15 +95,13 @@ def idle_model_keys(written: Written) -> Iterator[Diagnostic]:
 
 
 def indivisible_batches(written: Written) -> Iterator[Diagnostic]:
-    """A global batch is a whole number of micro batches on every GPU."""
-    gpus = (written.get(*GPUS) or 1) * (written.get("hardware", "nodes") or 1)
+    """A global batch is a whole number of micro batches; on how many GPUs they run is the planner's to find."""
     for table in (("train",), *(("train", stage) for stage in METHODS)):
         total, micro = setting(written, table, "global_batch_size"), setting(written, table, "micro_batch_size")
         if not total or not micro or not any(written.has(*path) for path in (total, micro) if path[:-1] == table):
             continue
-        size, part = written.get(*total), written.get(*micro)
-        if size % (part * gpus):
-            yield _indivisible(written, total, micro, gpus)
+        if written.get(*total) % written.get(*micro):
+            yield _indivisible(written, total, micro)
 
 
 def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ...] | None:
@@ -108,16 +109,13 @@ def setting(written: Written, table: tuple[str, ...], key: str) -> tuple[str, ..
     return next((path for path in ((*table, key), ("train", key)) if written.get(*path) is not None), None)
 
 
-def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...], gpus: int) -> Diagnostic:
+def _indivisible(written: Written, total: tuple[str, ...], micro: tuple[str, ...]) -> Diagnostic:
     size, part = written.get(*total), written.get(*micro)
-    labels = [written.label(total, "the whole"), written.label(micro, "does not divide it")]
-    if written.has(*GPUS):
-        labels.append(written.label(GPUS, f"on each of {gpus}"))
-    step = part * gpus
-    near = sorted({max(step, size // step * step), size // step * step + step})
-    title = f"a global batch of {size} is not a multiple of micro batch x GPUs = {part} x {gpus}"
-    help = f"use global_batch_size = {' or '.join(str(value) for value in near)}"
-    return Diagnostic("E0401", title, tuple(labels), (help,))
+    labels = (written.label(total, f"not a multiple of {part}"), written.label(micro, "micro batch"))
+    step = part * (written.get(*GPUS) or 1) * (written.get(*NODES) or 1)  # so that every GPU trains
+    near = either((str(value) for value in (size // step * step, size // step * step + step) if value), "")
+    title = f"a global batch of {size} is not a whole number of micro batches of {part}"
+    return Diagnostic("E0401", title, labels, (f"use global_batch_size = {near}",))
 
 
 def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:

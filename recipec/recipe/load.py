@@ -18,7 +18,7 @@ from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import Recipe, rivals
 from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
-from recipec.recipe.validate import validate
+from recipec.recipe.validate import doubtful_sections, recipe_of, validate
 from recipec.rules.core import Wish
 
 
@@ -57,6 +57,12 @@ class LoadedRecipe:
         place = self.place(*path)
         return f"{self.names[place.file]}:{place.span.line}"
 
+    def written_for(self, stage: str, key: str) -> tuple[str, ...]:
+        """Return the path of the line that sets a key for a stage: in [train.STAGE], else in its general table."""
+        section, *rest = (part for part in key.split(".") if part != stage)
+        own = (section, stage, *rest)
+        return own if self.is_set(*own) else (section, *rest)
+
     def wishes(self, stage: str, last: bool) -> dict[str, Wish]:
         """Return the values that the recipe sets for a stage, by recipe key ("train.lora.rank").
 
@@ -70,8 +76,23 @@ class LoadedRecipe:
         return {code: self.place("recipe", "allow", index) for index, code in enumerate(codes)}
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What can be read of a recipe with errors, so that what it names can be looked up all the same."""
+
+    loaded: LoadedRecipe
+    doubtful: frozenset[str]  # sections in which a key with an error may be what names something
+
+
 def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
     """Read and check the recipe at `path` with all that it extends; None if and only if errors were reported."""
+    found = read_recipe(path, report)
+    return found if isinstance(found, LoadedRecipe) else None
+
+
+def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
+    """The same; of a recipe with errors what can be read without the values that have them, None where that is not
+    enough for a recipe."""
     if (character := forbidden_in_name(path.name)) is not None:
         report.add(_unfit_name(path.name, character))
         return None
@@ -83,11 +104,15 @@ def load_recipe(path: Path, report: Report) -> LoadedRecipe | None:
     contradictions(written, own)
     for finding in as_preset(written, own.diagnostics):
         report.add(finding)
-    if recipe is None or report.has_errors:
-        return None
     names = {source.shown: _name(source, path.parent) for source in sources}
     files = tuple(dict.fromkeys(source.path for source in sources))
-    return LoadedRecipe(recipe, path, files, document, names)
+    if recipe is not None and not report.has_errors:
+        return LoadedRecipe(recipe, path, files, document, names)
+    kept = recipe_of(written)
+    if kept is None:
+        return None
+    readable = Document(document.source, dict(written.data), document.places)
+    return Draft(LoadedRecipe(kept, path, files, readable, names), doubtful_sections(document, written))
 
 
 def _unfit_name(name: str, character: str) -> Diagnostic:

@@ -132,13 +132,13 @@ class BaseModelChoice(Section):
     family: Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=64)] | None = key(
         "Family",
         "For `auto`: families of the catalog to choose from (`qwen3`), or all generations of one (`qwen`). Naming a "
-        "family accepts its licence.",
+        "family accepts its license.",
         "qwen",
         ["llama-3.1", "llama-3.2"],
     )
     licences: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
-        "Licences",
-        "For `auto`: the licences that the model may have; when absent Apache-2.0 and MIT, or those of the families.",
+        "Licenses",
+        "For `auto`: the licenses that the model may have; when absent Apache-2.0 and MIT, or those of the families.",
         ["Apache-2.0", "Llama 3.1 Community License"],
     )
     max_params_billion: Annotated[float, Field(gt=0, le=10_000)] | None = key(
@@ -224,7 +224,7 @@ class Policy(Section):
     """Limits in a shared recipe that the recipes extending it may narrow but not break."""
 
     models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"])
-    licences: _Names | None = key("Licences", "Licences that the model may have.", ["apache-2.0", "mit"])
+    licences: _Names | None = key("Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"])
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key("GPUs", "The most GPUs of one run.", 4)
     max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500)
 

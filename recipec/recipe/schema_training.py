@@ -5,6 +5,7 @@ What the four axes decide (recipec/axes) is taken from their rows: methods, stra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
@@ -317,6 +318,14 @@ def _stage_table(row: Method) -> tuple[Any, Any]:
     example = {"learning_rate": row.learning_rate[0].value}
     learning = AdaptedLearning if row.name in ADAPTED else Learning
     return learning, table(title, "Values of this stage only.", example, alias=row.name)
+
+
+_OF_STAGES = re.compile(rf"\btrain\.(?=({'|'.join(AdaptedLearning.model_fields)})\b)")
+
+
+def of_stage(text: str, stage: str) -> str:
+    """A text whose keys of [train] that a stage can have for itself are those of [train.STAGE]."""
+    return _OF_STAGES.sub(f"train.{stage}.", text)
 
 
 def attribute(stage: str) -> str:

@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
+from recipec.recipe.foreign import KEYS, VALUES
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
 
@@ -26,6 +27,23 @@ def validate(document: Document, report: Report) -> tuple[Recipe | None, Written
     for problem in sorted(problems, key=lambda problem: _order(problem, document)):
         report.add(diagnose(problem, document))
     return None, Written(_without(document.data, {problem.path for problem in problems}), document)
+
+
+def recipe_of(written: Written) -> Recipe | None:
+    """The recipe without the values that have errors; None where a value that every recipe has is among them."""
+    try:
+        return Recipe.model_validate(written.data)
+    except ValidationError:
+        return None
+
+
+_NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", "train", "preferences", "eval", "test")
+
+
+def doubtful_sections(document: Document, written: Written) -> frozenset[str]:
+    """The sections where a refused key looks like one that names a model, a GPU or a file."""
+    refused = [path for path in document.places if value_at(written.data, path) is None]
+    return frozenset(str(path[0]) for path in refused if len(path) > 1 and _near(str(path[-1]), list(_NAMING)))
 
 
 def _problems(data: dict[str, Any], errors: Iterable[Any]) -> list[Problem]:
@@ -157,21 +175,36 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     )
 
 
+MANY_KEYS = 6  # of a table: more of them are not listed
+
+
 def _elsewhere(key: str, known: list[str], kind: str) -> str:
-    """Suggest the key that was meant, else the table where this key is at home, else all keys."""
+    """Suggest the key that was meant, else the table where this key is at home, else the nearest keys."""
+    if instead := KEYS.get(key.lower()):
+        return instead
     if near := _near(key, known):
         return f"did you mean `{near}`?"
     if homes := sections_with_key(key):
         return f"`{key}` is a key of {' and '.join(f'[{home}]' for home in homes)}"
-    return f"the {kind}s are {_listed(known)}"
+    if kind == "table" or len(known) <= MANY_KEYS:
+        return f"the {kind}s are {_listed(known)}"
+    return f"the nearest keys are {_listed(_nearest(key, known))}"
+
+
+def _nearest(text: str, known: list[str]) -> list[str]:
+    """Three keys in the order of their likeness, however small it is."""
+    from difflib import get_close_matches
+
+    return get_close_matches(text.lower(), known, n=3, cutoff=0)
 
 
 def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:
     allowed = allowed_values(problem.path)
     if not isinstance(problem.value, str):
         return _wrong_type(problem, faults, place)
-    near = _near(problem.value, allowed)
+    instead, near = VALUES.get(dotted(problem.path), {}).get(problem.value.lower(), ""), _near(problem.value, allowed)
     help = f"did you mean `{near}`?" if near else f"the values are {_listed(allowed)}"
+    help = f"set `{dotted(problem.path)} = {instead}`" if instead else help
     title = f"`{_short(problem.value)}` is not a value of {problem.name}"
     return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", help)
 

@@ -27,9 +27,7 @@ def save_every(eval_every: float) -> Choice:
     whole steps: of 330 steps, 0.05 is every 17 and 0.1 is every 33, and the best evaluation may then have no
     checkpoint. Equal shares cannot drift apart.
     """
-    return Choice(
-        eval_every, "every evaluation has a checkpoint, so the best one can be loaded", accepts=(eval_every, 1.0)
-    )
+    return Choice(eval_every, "every evaluation has a checkpoint, so the best one can be loaded")
 
 
 @rule(

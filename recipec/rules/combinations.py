@@ -154,7 +154,7 @@ COMBINATIONS = (
         "the best evaluation must have a checkpoint, so transformers saves only at multiples of the evaluation "
         "interval",
         "transformers 5.23 training_args.py; docs/rule-books/001.md, Step 4 (500 against 200)",
-        "set `train.save_every` equal to `train.eval_every`",
+        "set `train.save_every` to `train.eval_every` or a multiple of it",
         lambda f: not _is_multiple(f.save_every, f.eval_every),
     ),
     BadCombination(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
@@ -80,7 +82,6 @@ def eval_samples(params: int) -> Choice:
     return Choice(
         count,
         f"enough to compare evaluations, and few enough for {params / 1e9:.1f}B parameters",
-        accepts=(100, 10_000),
     )
 
 
@@ -104,8 +105,8 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     """
     shares = (0.05, 0.1, 0.2) if ADAPTATIONS[adaptation].trains_all else (0.01, 0.02, 0.05, 0.1, 0.2)
     share = next((s for s in shares if s * total_steps >= 50), 0.2)
-    steps = max(1, round(share * total_steps))
-    often = f"every {counted(steps, 'step')}, {round(1 / share)} times"
+    steps = ceil(share * total_steps)  # as transformers rounds a share
+    often = f"every {counted(steps, 'step')}, {counted(total_steps // steps, 'time')}"
     return Choice(share, f"{often} in {counted(total_steps, 'step')}", accepts=(0.01, 0.25))
 
 
@@ -139,4 +140,4 @@ def early_stopping_patience() -> Choice:
     loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
     and 0.2 is its limit.
     """
-    return Choice(3, "an eval_loss that has not fallen for so many evaluations shows overfitting", accepts=(1, 10))
+    return Choice(3, "an eval_loss that has not fallen for so many evaluations shows overfitting")

@@ -28,8 +28,9 @@ def alignment_method(task: str, preference_format: str | None) -> Choice:
     The third question does not depend on the data and so contradicts the second. Without pairs neither DPO nor a reward
     model can be trained, so the data decide.
 
-    Preference rows beside a task that does not learn from them are not used. Set `goal.task = "align"` or
-    `alignment.method` to use them.
+    Without such rows task `align` is refused (E0401), unless the recipe sets `alignment.method = "none"`, which runs
+    supervised fine-tuning alone. Preference rows beside a task that does not learn from them are refused too (E0401):
+    set `goal.task = "align"` to use them.
     """
     if preference_format is None:
         return Choice(NO_ALIGNMENT, "the recipe has no rows that an alignment method can learn from")

@@ -7,6 +7,7 @@ from recipec.rules.defaults import applies, choose, method_of
 from recipec.rules.words import gpu_memory
 
 NEW_DOMAIN_RANK = 64  # rule book 001, Anti-pattern 2: 16 -> 64
+LEAST_ALPHA = 16  # rule book 001, Key hyperparameters
 SMALL_MEMORY_RANK = 32  # rule book 001, Decision tree: available compute: under 16 GB
 
 
@@ -55,13 +56,13 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     """LoRA alpha: twice the rank, so that another rank leaves the scale of the update alone.
 
     Rule books 001 and 003 write rank 16 and alpha 32. moshi-finetune, the reference that rule book 000 names, has a
-    scaling of 2.0. All three are alpha = 2 x rank. The ranges of rule book 001 are 16 to 128, and 16 to 64 for DPO,
-    where alpha is limited to 64.
+    scaling of 2.0. All three are alpha = 2 x rank. The ranges of rule book 001 are 16 to 128, and 16 to 64 for DPO.
+    With 16 to 64 for the rank of DPO, the second would cut the scale in half at rank 64, so recipec widens a range
+    where twice the rank lies outside it.
     """
-    low, high = 16, method_of(stage).lora_alpha_most
-    alpha = max(low, min(2 * lora_rank, high))
-    within = "" if alpha == 2 * lora_rank else f", limited to {low} to {high}"
-    return Choice(alpha, f"twice the rank keeps the scale of the update the same for every rank{within}", (low, high))
+    alpha = 2 * lora_rank
+    accepts = min(LEAST_ALPHA, alpha), max(method_of(stage).lora_alpha_most, alpha)
+    return Choice(alpha, "twice the rank keeps the scale of the update the same for every rank", accepts)
 
 
 @rule(

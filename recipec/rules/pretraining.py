@@ -31,10 +31,13 @@ _LEAST = 32  # sequences: rule book 003, Quality gates
 def batch_for(params: int, max_length: int, total_tokens: int) -> Choice:
     """The sequences of one optimizer step: a power of two, and so few that there are _FEWEST_STEPS steps."""
     _, published, whose = next(row for row in _BATCHES if params < row[0])
-    most = max(_LEAST, _power_of_two(total_tokens // _FEWEST_STEPS // max_length))
-    size = min(_power_of_two(published // max_length), most)
+    wanted, most = published // max_length, total_tokens // _FEWEST_STEPS // max_length
+    size = max(_LEAST, _power_of_two(min(wanted, most)))
     total = f"{total_tokens / 1e9:.3g}B tokens"
-    why = f"as published for {whose}" if size < most else f"so that {total} give {_FEWEST_STEPS:,} steps"
+    if min(wanted, most) < _LEAST:
+        why = f"the fewest sequences that average the noise of a step ({_LEAST})"
+    else:
+        why = f"as published for {whose}" if wanted <= most else f"so that {total} give {_FEWEST_STEPS:,} steps"
     because = f"{size * max_length / 2**20:.2g}M tokens per step in sequences of {max_length:,}, {why}"
     return Choice(size, because, accepts=(min(size, _SMALLEST), max(size, _LARGEST)))
 

@@ -20,7 +20,7 @@ _PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
     "Anti-patterns; docs/rule-books/001.md, Decision tree: available compute; Step 6; docs/rule-books/002.md, Step 2; "
     f"Step 3; {_PREDICTED}",
 )
-def strategy(fastest: str, peak: str) -> Choice:
+def strategy(fastest: str, peak: str, compared: str) -> Choice:
     """Strategy: how the work of a step is spread over ranks; the fastest that fits, and the simplest of equally fast.
 
     The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
@@ -45,7 +45,7 @@ def strategy(fastest: str, peak: str) -> Choice:
     wherever it is faster by more than 25%. ZeRO-1 and ZeRO-2 remain where FSDP2 is not supported: a 4-bit base model
     (BAD-003) and optimizers of bitsandbytes (BAD-004). CPU offload needs ZeRO too (STRAT-002).
     """
-    return Choice(fastest, f"{STRATEGIES[fastest].because}; predicted peak {peak}")
+    return Choice(fastest, _joined(STRATEGIES[fastest].because, compared, f"predicted peak {peak}"))
 
 
 @rule(
@@ -57,7 +57,7 @@ def strategy(fastest: str, peak: str) -> Choice:
     "docs/rule-books/002.md, Step 2; docs/rule-books/004.md, FSDP and DeepSpeed compared (against: NVMe offload); "
     f"{_PREDICTED}",
 )
-def offload(least: str, peak: str, host_gib: float) -> Choice:
+def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
     """CPU offload of optimizer states: only where layouts without it do not fit or are clearly slower.
 
     Rule book 003 names ZeRO-3 with CPU offload, beside FSDP, where the model does not fit on a GPU. Rule book 001
@@ -71,12 +71,9 @@ def offload(least: str, peak: str, host_gib: float) -> Choice:
     which is true of the first FSDP. recipec offers offload with ZeRO only.
     """
     if least == "none":
-        return Choice(least, f"the layout fits without offload; predicted peak {peak}")
-    return Choice(
-        least,
-        f"layouts without offload do not fit or are clearly slower; optimizer states take {host_gib:.0f} GiB of each "
-        "node's host memory",
-    )
+        return Choice(least, _joined("the layout fits without offload", compared, f"predicted peak {peak}"))
+    hosted = f"optimizer states take {host_gib:.0f} GiB of each node's host memory"
+    return Choice(least, _joined(compared or "layouts without offload do not fit or are clearly slower", hosted))
 
 
 @rule(
@@ -87,7 +84,7 @@ def offload(least: str, peak: str, host_gib: float) -> Choice:
     source="docs/rule-books/003.md, Batch size & gradient accumulation; docs/rule-books/001.md, Decision tree: "
     f"available compute; Step 4; Rules; {_PREDICTED}",
 )
-def micro_batch_size(largest: int, steps: int, peak: str) -> Choice:
+def micro_batch_size(largest: int, steps: int, peak: str, compared: str) -> Choice:
     """Micro batch: sequences that a GPU works on at once; the largest that fits and divides its share of the batch.
 
     Rule book 001 wants the largest batch that the GPU memory holds, 1 to 2 under 16 GB and 2 to 8 up to 48 GB. Rule
@@ -101,7 +98,7 @@ def micro_batch_size(largest: int, steps: int, peak: str) -> Choice:
         why = "more than one sequence at a time does not fit or is not faster"
     else:
         why = "the largest that fits and divides the rank's share of the global batch"
-    return Choice(largest, f"{why}; predicted peak {peak}")
+    return Choice(largest, _joined(why, compared, f"predicted peak {peak}"))
 
 
 @rule(
@@ -112,7 +109,7 @@ def micro_batch_size(largest: int, steps: int, peak: str) -> Choice:
     "docs/rule-books/000.md, Gradient accumulation; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "docs/rule-books/002.md, Step 1; Best practices",
 )
-def gradient_accumulation(steps: int, global_batch_size: int, ranks: int) -> Choice:
+def gradient_accumulation(steps: int, global_batch_size: int, ranks: int, example: str) -> Choice:
     """Gradient accumulation: micro batches per optimizer step, what micro batch and ranks leave of the global batch.
 
     All five rule books use accumulation to reach a larger batch. Rule book 001 accumulates 8 and rule book 002 4 micro
@@ -121,7 +118,7 @@ def gradient_accumulation(steps: int, global_batch_size: int, ranks: int) -> Cho
 
     Where the ranks cannot make the global batch exactly, the nearest batch is taken, and the plan says so.
     """
-    size, on = counted(global_batch_size, "sequence"), counted(ranks, "data-parallel rank")
+    size, on = counted(global_batch_size, example), counted(ranks, "data-parallel rank")
     return Choice(steps, f"reaches the global batch of {size} on {on}")
 
 
@@ -133,7 +130,7 @@ def gradient_accumulation(steps: int, global_batch_size: int, ranks: int) -> Cho
     source="docs/rule-books/004.md, Golden rules; Anti-patterns; docs/rule-books/001.md, Decision tree: available "
     f"compute; Step 4; Rules; docs/rule-books/000.md, Gradient checkpointing; {_PREDICTED}",
 )
-def checkpointing(every: int, on_host: bool, required: str) -> Choice:
+def checkpointing(every: int, on_host: bool, required: str, compared: str) -> Choice:
     """Gradient (activation) checkpointing: on where activations would not fit, or where PREC-004 requires it.
 
     It stores the input of a layer and recomputes the rest in the backward pass: about a third more computation for most
@@ -145,10 +142,11 @@ def checkpointing(every: int, on_host: bool, required: str) -> Choice:
     simpler strategy pays for it.
     """
     if not every:
-        return Choice(False, "activations fit, and recomputing them would cost time")
-    why = required or "without it activations do not fit, or only a smaller micro batch or another strategy does"
-    part = f"; only one of {every} layers is recomputed" if every > 1 else ""
-    return Choice(True, f"{why}{part}{'; inputs of recomputed layers wait in host memory' if on_host else ''}")
+        return Choice(False, _joined("activations fit without it", compared))
+    why = required or "it allows a layout that does not fit without it, a larger micro batch or a simpler strategy"
+    part = f"only one of {every} layers is recomputed" if every > 1 else ""
+    hosted = "inputs of recomputed layers wait in host memory" if on_host else ""
+    return Choice(True, _joined(why, compared, part, hosted))
 
 
 @rule(
@@ -157,7 +155,7 @@ def checkpointing(every: int, on_host: bool, required: str) -> Choice:
     watch="tokens_per_second: near the plan, summed over the GPUs that train",
     source=f"docs/rule-books/004.md, Anti-patterns; Golden rules; {_PREDICTED}; recipec's choice (idle GPUs)",
 )
-def world_size(ranks: int, gpus: int, micro_batches: int, noun: str) -> Choice:
+def world_size(ranks: int, gpus: int, micro_batches: int, noun: str, example: str, compared: str) -> Choice:
     """GPUs that train: all of them, unless more would not be clearly faster.
 
     No rule book speaks of idle GPUs. Rule book 004 calls communication the bottleneck and warns of small batches on
@@ -168,5 +166,10 @@ def world_size(ranks: int, gpus: int, micro_batches: int, noun: str) -> Choice:
     if ranks == gpus:
         return Choice(ranks, f"all {gpus} {noun}s train" if gpus > 1 else f"the recipe has one {noun}")
     if micro_batches < gpus:
-        return Choice(ranks, f"the global batch has no sequence for the other {counted(gpus - ranks, noun)}")
-    return Choice(ranks, f"no layout that fits on more of the {gpus} {noun}s is clearly faster")
+        return Choice(ranks, f"the global batch has no {example} for the other {counted(gpus - ranks, noun)}")
+    return Choice(ranks, _joined(f"no layout that fits on more of the {gpus} {noun}s is clearly faster", compared))
+
+
+def _joined(*clauses: str) -> str:
+    """The reason and what the chosen value was compared with."""
+    return "; ".join(filter(None, clauses))

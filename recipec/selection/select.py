@@ -112,7 +112,7 @@ def _because(given: Given, room: Room, picked: _Picked) -> str:
     model, machine = picked.trial.model, f"{given.machines.gpus} x {given.gpu.name}"
     size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary}'s {given.gpu.memory_gib:g}"
     unread = " (widely published, not looked up)" if "licence" in model.unverified else ""
-    end = f"{size}, licence {model.licence}{unread}"
+    end = f"{size}, license {model.licence}{unread}"
     if picked.room != room:
         return f"none of {len(picked.group)} acceptable {model.kind} models fits {room}: the smallest, {end}"
     acceptable = f"{len(picked.group)} acceptable {model.kind} models"

@@ -116,7 +116,7 @@ def _policy(model: Model, terms: Terms) -> Iterator[Miss]:
     if patterns is not None and not any(fnmatchcase(model.name, pattern) for pattern in patterns):
         yield Miss("policy_models", "not in the policy's models", f'the policy\'s models with "{model.name}"')
     if licences is not None and not _among(model.licence, licences):
-        yield Miss("policy_licences", f"{model.licence}", f'the policy\'s licences with "{model.licence}"')
+        yield Miss("policy_licences", f"{model.licence}", f'the policy\'s licenses with "{model.licence}"')
 
 
 def _among(licence: str | None, allowed: tuple[str, ...]) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from recipec.facts import Given
+from recipec.facts.data import train_format
 from recipec.facts.fact import stated
-from recipec.planner.planner import train_format
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import AUTO
 from recipec.rules import model as rules

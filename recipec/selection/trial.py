@@ -22,9 +22,9 @@ from recipec.units import GIB
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a model may take: of the weights' bits, of each device's memory, and whether of CPU memory."""
+    """What a model may take: of the weights' bits, of each device's memory, and whether of host memory."""
 
-    base_bits: int  # 16: an unquantised base; 4: any
+    base_bits: int  # 16: an unquantized base; 4: any
     memory_share: float
     offloads: bool = False
     wishes: Mapping[str, Wish] = field(default_factory=dict)  # changes of the recipe that are tried with it

@@ -58,7 +58,8 @@ def distiller(student: nn.Module, teacher: Architecture, layout: Layout) -> Any:
     model = _named("AutoModelForCausalLM", teacher, layout, DTYPES[layout.precision], {}).requires_grad_(False).eval()
     trainer.beta, trainer.temperature, trainer.label_weight = 0.0, 1.0, 0.0
     trainer.teacher, trainer.teacher_head = model.base_model, model.get_output_embeddings()
-    trainer.compare(student.get_base_model() if hasattr(student, "get_base_model") else student)
+    trainer.teacher_config = model.config
+    trainer.replace_loss(student.get_base_model() if hasattr(student, "get_base_model") else student)
     return trainer
 
 

@@ -41,7 +41,7 @@ class Run:
         before = self.sites.moment
         if before == "forward":
             self.sites.enter(TEACHER)
-        states = self.distiller.teach(inputs)
+        states = self.distiller.taught_states(inputs)
         self.sites.enter(before)
         return states
 

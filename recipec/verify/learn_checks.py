@@ -13,6 +13,7 @@ from typing import Any
 from recipec.axes import Method
 
 LEARNED_SHARE = 0.5  # of its first value: what is left of the loss when one batch's rows are learned
+NEARER_SHARE = 0.75  # of its first value: what is left of the distance to a teacher with random weights
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
 LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
 REWARD_TOLERANCE = 0.01  # of a policy that has not been trained: the rounding of bf16 in two forwards
@@ -58,18 +59,15 @@ def story(history: History, metric: str = "loss") -> str:
 
 def loss_halves(history: History) -> list[str]:
     """A loss that did not fall below LEARNED_SHARE of its first value."""
-    values = logged(history, "loss")
-    if len(values) < 2:
-        return ["fewer than two losses were logged"]
-    if not values[-1] <= LEARNED_SHARE * values[0]:  # also where it is not a number
-        return [f"loss fell from {values[0]:.4f} to {values[-1]:.4f} only, not below {LEARNED_SHARE:.0%} of it"]
-    return []
+    return _falling_problems(logged(history, "loss"), LEARNED_SHARE)
 
 
 def divergence_falls(history: History) -> list[str]:
     """A distance to the teacher, which is the loss of distillation, that is none or did not fall."""
-    below = [value for value in logged(history, "loss") if value < 0]
-    return [f"a divergence is never negative, and the loss is {below[0]:.4f}"] if below else loss_halves(history)
+    values = logged(history, "loss")
+    if values and (values[0] == 0 or min(values) < 0):
+        return [f"a divergence is positive, and the loss went from {values[0]:.4f} to {values[-1]:.4f}"]
+    return _falling_problems(values, NEARER_SHARE)
 
 
 def margins_rise(history: History) -> list[str]:
@@ -100,6 +98,15 @@ def accuracy_rises(history: History) -> list[str]:
         return ["accuracy was logged fewer than two times"]
     enough = values[-1] >= max(ACCURATE_SHARE, values[0])
     return [] if enough else [f"accuracy went from {values[0]:.2f} to {values[-1]:.2f}, not to {ACCURATE_SHARE:.0%}"]
+
+
+def _falling_problems(values: Sequence[float], share: float) -> list[str]:
+    """Why losses did not fall below a share of the first one."""
+    if len(values) < 2:
+        return ["fewer than two losses were logged"]
+    if not values[-1] <= share * values[0]:  # also where it is not a number
+        return [f"loss fell from {values[0]:.4f} to {values[-1]:.4f} only, not below {share:.0%} of it"]
+    return []
 
 
 def _rising_problems(values: Sequence[float], what: str) -> list[str]:

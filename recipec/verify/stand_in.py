@@ -82,14 +82,22 @@ def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
     """Put every model into the private hub or data root below `root`, and say what they are; raises NoStandIn."""
     policy, *others = models_of(bundle)
     said, tokenizer = place_model(policy, root, texts, None, weights=not bundle.stages[0].method.random_weights)
-    beside = {model: place_model(model, root, texts, None if model.scores else tokenizer)[0] for model in others}
+    beside = {
+        model: place_model(model, root, texts, None if model.scores else tokenizer, seed=SEED + count)[0]
+        for count, model in enumerate(others, start=1)
+    }
     if {said, *beside.values()} == {AS_IT_IS}:
         return AS_IT_IS
     return "; ".join([said, *(f"as {model.role} {its}" for model, its in beside.items())])
 
 
 def place_model(
-    wanted: NamedModel, root: Path, texts: list[str], tokenizer: Tokenizer | None, weights: bool = True
+    wanted: NamedModel,
+    root: Path,
+    texts: list[str],
+    tokenizer: Tokenizer | None,
+    weights: bool = True,
+    seed: int = SEED,
 ) -> tuple[str, Tokenizer]:
     """Put a model where it is looked for; what it is, and its tokenizer, which is `tokenizer` where that is given.
 
@@ -106,7 +114,8 @@ def place_model(
             return AS_IT_IS, its
     template = _own_template(real) if real else template_text(known.template_family, known.kind)
     own = tokenizer or stand_in_tokenizer(known, texts, template)
-    said = write_stand_in(known, own, folder, wanted.scores, EXPRESSIVE_RANGE if weights else USUAL_RANGE)
+    spread = EXPRESSIVE_RANGE if weights else USUAL_RANGE
+    said = write_stand_in(known, own, folder, wanted.scores, spread, seed)
     if weights:
         return said, own
     (folder / WEIGHTS).unlink()
@@ -114,11 +123,17 @@ def place_model(
 
 
 def write_stand_in(
-    known: Model, tokenizer: Tokenizer, folder: Path, scores: bool = False, spread: float = EXPRESSIVE_RANGE
+    known: Model,
+    tokenizer: Tokenizer,
+    folder: Path,
+    scores: bool = False,
+    spread: float = EXPRESSIVE_RANGE,
+    seed: int = SEED,
 ) -> str:
     """Save a stand-in of `known` with this tokenizer into `folder`; returns what it is.
 
-    `scores`: it gives one number for a sequence. `spread` is the standard deviation of its random weights.
+    `scores`: it gives one number for a sequence. `spread` is the standard deviation of its random weights, `seed` what
+    makes them others than those of a model of the same shape.
     """
     with silence():
         import torch
@@ -128,7 +143,7 @@ def write_stand_in(
     config = AutoConfig.for_model(**sizes, **({"num_labels": 1} if scores else {}))
     loader = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
     with torch.random.fork_rng():
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
         try:
             network = loader.from_config(config, dtype=torch.bfloat16)
         except ValueError as error:

@@ -46,6 +46,7 @@ SHAPES = {
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
     "reward": {"tf32", "chat_template_path"},
+    "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
     "cpu": {"use_cpu", "assistant_only_loss", "chat_template_path"},

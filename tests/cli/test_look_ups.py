@@ -71,14 +71,35 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("strategies", list(STRATEGIES)),
         ("adaptations", list(ADAPTATIONS)),
         ("formats", list(ROW_FORMATS)),
+        ("diagnostics", list(CODES)),
     ],
 )
 def test_lists_are_complete_and_the_same_in_both_formats(run, what, names):
     rows = json.loads(run("list", what, "--json").stdout)[what]
     lines = run("list", what).stdout.splitlines()[1:]
 
-    assert [row.get("name", row.get("id")) for row in rows] == list(names)
+    assert [row.get("name", row.get("id", row.get("code"))) for row in rows] == list(names)
     assert [line.split()[0] for line in lines] == list(names)
+
+
+@pytest.mark.parametrize("what", ["gpus", "methods", "strategies", "adaptations", "formats", "diagnostics"])
+def test_a_list_is_not_wider_than_a_wide_terminal(run, what):
+    assert max(map(len, run("list", what).stdout.splitlines())) <= 160
+
+
+@pytest.mark.parametrize("name", [*METHODS, *STRATEGIES, *ADAPTATIONS, *ROW_FORMATS])
+def test_every_row_has_its_page(run, name):
+    page = run("explain", name.upper()).stdout
+
+    assert page.startswith(f"# {name}: ")
+    assert json.loads(run("explain", name, "--json").stdout)["id"] == name
+
+
+def test_a_row_page_says_what_decides(run):
+    assert "`alignment.beta`" in run("explain", "dpo").stdout and "5e-6" in run("explain", "dpo").stdout
+    assert STRATEGIES["fsdp"].cons in run("explain", "fsdp").stdout
+    assert "`label`" in run("explain", "prompt-completion").stdout
+    assert "did you mean preference" in run("explain", "prefrence").stderr
 
 
 def test_schema_is_the_language(run):

@@ -33,7 +33,8 @@ def test_a_line_has_its_decision_with_the_chain_down_to_the_recipe(run, out):
     assert len(chain) == len(set(chain))
     text = run("why", f"out/train.py:{line}").stdout
     assert text.startswith(f"train.py:{line}\n  num_train_epochs=")
-    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in text
+    assert "sft.gpu = rtx-4090" not in text, "a line shows what its decision was made from, and no more"
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", "out", "sft.epochs").stdout
     assert "rule     SCHED-003 (recipec explain SCHED-003)" in text
 
 
@@ -149,3 +150,14 @@ def test_a_tree_names_each_decision_once_and_as_near_to_the_top_as_it_can():
         {"id": "s.c", "inputs": ["d"], "from": []},
     ]
     assert [each["id"] for each in reasons(["s.b", "s.d", "s.b", "s.unknown"], decisions)] == ["s.b", "s.d"]
+
+
+def test_a_line_is_told_in_short(run, out):
+    for number in range(1, len((out / "launch" / "local.sh").read_text().splitlines()) + 1):
+        text = run("why", f"out/launch/local.sh:{number}").stdout
+        assert len(text.splitlines()) <= 24, text
+    hint = next(line for line in text.splitlines() if "recipec why OUT" in line)
+
+    whole = run("why", "out", hint.split()[3].rstrip("`")).stdout
+
+    assert whole.startswith(hint.split()[3].rstrip("`"))

@@ -93,6 +93,11 @@ _ARGUMENTS: dict[str, Put] = {
 
 _DESCRIBED = with_key(with_key(LORA, "data.train", [{"hub": "org/name"}]), "data.format", "instruction")
 
+_TEACHERS: dict[str, Callable[[str], Tables]] = {
+    ".name": lambda value: {"name": value, "like": "Qwen/Qwen2.5-7B"},
+    ".like": lambda value: {"name": "org/unknown", "like": value},
+    ".revision": lambda value: {"name": "Qwen/Qwen2.5-7B-Instruct", "revision": value},
+}
 # Where a recipe has strings -> a recipe with the value there. `[]` is an entry of a list, `{key}` a key of a table.
 FIELDS: dict[str, Put] = {
     "recipe.name": _at("recipe.name"),
@@ -104,6 +109,7 @@ FIELDS: dict[str, Put] = {
     "model.revision": _at("model.revision"),
     "model.family[]": _in_list("model.family", BASES["auto"]),
     "model.licences[]": _in_list("model.licences", BASES["auto"]),
+    **{f"alignment.teacher{part}": _at("alignment.teacher", BASES["distill"]) for part in _TEACHERS},
     "data.split.stratify": _at("data.split", data__eval_fraction=0.1),
     "data.split.group": _at("data.split", data__eval_fraction=0.1),
     "data.split.time": _at("data.split", data__eval_fraction=0.1),
@@ -125,6 +131,7 @@ FIELDS: dict[str, Put] = {
     **_ARGUMENTS,
 }  # fmt: skip
 _WRAPPED = {
+    **{f"alignment.teacher{part}": wrap for part, wrap in _TEACHERS.items()},
     "data.split.stratify": lambda value: {"stratify": value},
     "data.split.group": lambda value: {"group": value},
     "data.split.time": lambda value: {"time": value},

@@ -123,11 +123,11 @@ def test_a_step_with_a_teacher_takes_longer_by_more_than_its_products():
 
 
 def test_a_divergence_holds_two_tiles_of_logits_and_the_states_of_both_models():
-    """Tiles in fp32, 4,096 tokens by 32,768 words; beside them nothing grows with the vocabulary."""
+    """Tiles in fp32, 4,096 tokens by 32,768 words: less than half the logits of one model."""
     work = Workload(objective="distill", lora=LORA, teacher=LARGE)
     low, high = (step_of(LLAMA_8B, layout(batch=batch), work) for batch in (4, 8))
-    assert 2 * 4 * 4096 * 32768 < low.head.backward < 3 * 4 * 4096 * 32768
     tokens = 4 * 2048
+    assert 2 * 4 * 4096 * 32768 < low.head.backward < 4 * LLAMA_8B.vocab_size * tokens / 2
     assert high.head.backward - low.head.backward == (2 + 4) * LLAMA_8B.hidden_size * tokens
     assert high.scorings[0].leaves - low.scorings[0].leaves == 2 * LARGE.hidden_size * tokens
 

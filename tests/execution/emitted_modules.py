@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-OWN = ("rows", "preflight")  # modules that the scripts of a bundle import from their folder
+OWN = ("rows", "preflight", "distillation")  # modules that the scripts of a bundle import from their folder
 
 
 def load(script: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

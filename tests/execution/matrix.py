@@ -56,6 +56,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "gpt_oss": "openai/gpt-oss-20b",
 }
 MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
+BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another size, with the same tokens
 DATA = HERE / "recipes" / "data"
 
 
@@ -101,7 +102,8 @@ def data_files() -> dict[str, str]:
 
 def _recipe(method: Method, format: str, model: str, adaptation: Adaptation, strategy: Strategy) -> str:
     nodes = "nodes = 2\nnetwork_gbps = 200" if strategy.groups else ""
-    alignment = f'[alignment]\nmethod = "{method.alignment}"' if method.alignment else ""
+    named = {"method": method.alignment} if method.alignment else dict.fromkeys(method.named_models, BESIDE)
+    alignment = "\n".join(["[alignment]", *(f'{key} = "{name}"' for key, name in named.items())]) if named else ""
     return f"""\
 [recipe]
 name = "cell"

@@ -83,8 +83,8 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
     host = document["stages"][0]["host"]["needed_bytes"] / GIB
     plan, readme = plan_text(document), texts(compilation)["README.md"]
 
-    assert "\n  disk     " in plan and f"\n  host     {host:.1f} GiB of CPU memory per node, 4 cores per GPU" in plan
-    assert f"- CPU memory: {host:.0f} GiB on every node (predicted); cores for the data: 4 per GPU" in readme
+    assert "\n  disk     " in plan and f"\n  host     {host:.1f} GiB of host memory per node, 4 cores per GPU" in plan
+    assert f"- Host memory: {host:.0f} GiB on every node (predicted); cores for the data: 4 per GPU" in readme
     assert ("\n  links    " in plan) == ("- Links: " in readme) == links
 
 

@@ -13,6 +13,8 @@ GOOD = {
     "all strategies on two GPUs": BASE + '[train]\nstrategy = "zero3"\noffload = "cpu"\n',
     "qlora with nf4": BASE + '[train]\nadaptation = "qlora"\nquantization = "nf4"\nlora.rank = 8\n',
     "batches that divide": BASE + "[train]\nglobal_batch_size = 64\nmicro_batch_size = 8\n",
+    "a batch for fewer GPUs": BASE.replace("node = 2", "node = 8")
+    + "[train.sft]\nglobal_batch_size = 4\nmicro_batch_size = 1\n",
     "preference pairs only": ALIGN.replace("train =", "preferences ="),
     "preference pairs as training data": ALIGN + "[alignment]\nbeta = 0.1\n",
     "bf16 on a CPU": BASE.replace("h100", "cpu") + '[train]\nprecision = "bf16"\nstrategy = "ddp"\n',

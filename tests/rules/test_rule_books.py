@@ -23,12 +23,6 @@ PAGES = {book: explain_rule_book(book) for book in RULE_BOOKS}
 IDS = {*CODES, *RULES, *FIGURES, *(row.id for row in (*COMBINATIONS, *UNBUILT))}
 
 
-def cited_by_figure(book: str) -> Iterator[tuple[str, str]]:
-    """The same of a figure, which cites one rule book: `004, Golden rules, Anti-patterns (fp32 training)`."""
-    number, *names = re.sub(r"\s*\([^()]*\)", "", book).split(", ")
-    yield from ((number, name) for name in names)
-
-
 def headings(page: str) -> set[str]:
     """Headings of a page, in full and the parts before and after a colon."""
     found = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
@@ -63,7 +57,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 SOURCES = sorted(set(sources()))
 CITING = [(who, [*cited(source)]) for who, source in SOURCES]
-CITING += [(row.id, [*cited_by_figure(row.book)]) for row in FIGURES.values()]
+CITING += [(row.id, [*cited(row.book)]) for row in FIGURES.values()]
 
 
 @pytest.mark.parametrize(("who", "source"), SOURCES, ids=[f"{who}: {source[:60]}" for who, source in SOURCES])

@@ -97,9 +97,11 @@ def test_lora_rank_by_difficulty():
     assert lora_rank_for("dpo", False, 5_000) == 16
 
 
-def test_lora_alpha_is_twice_the_rank_within_the_range():
-    assert over(lora.lora_alpha, 1, (4, 8, 16, 64, 128), "sft") == [16, 16, 32, 128, 128]
-    assert over(lora.lora_alpha, 1, (8, 32, 64), "dpo") == [16, 64, 64]
+def test_lora_alpha_and_its_range_follow_the_rank():
+    assert over(lora.lora_alpha, 1, (4, 8, 16, 64, 128), "sft") == [8, 16, 32, 128, 256]
+    assert over(lora.lora_alpha, 1, (8, 32, 64), "dpo") == [16, 64, 128]
+    ranges = [lora.lora_alpha("dpo", rank).accepts for rank in (4, 8, 32, 64)]
+    assert ranges == [(8, 64), (16, 64), (16, 64), (16, 128)]
 
 
 def test_lora_dropout():
@@ -221,9 +223,28 @@ def test_evaluation_interval_in_steps():
     assert over(evaluation.eval_every, 1, (999, 1_000, 50_000), "full") == [0.1, 0.05, 0.05]
 
 
+def test_evaluations_are_counted_as_the_trainer_makes_them():
+    said = {steps: evaluation.eval_every("lora", steps).because for steps in (2, 7, 83, 1_000)}
+    assert said == {
+        2: "every 1 step, 2 times in 2 steps",
+        7: "every 2 steps, 3 times in 7 steps",
+        83: "every 17 steps, 4 times in 83 steps",
+        1_000: "every 50 steps, 20 times in 1,000 steps",
+    }
+
+
 @pytest.mark.parametrize("total_steps", range(250, 10_001, 50))
 def test_evaluation_is_every_50_to_125_steps(total_steps):
     assert 50 <= evaluation.eval_every("lora", total_steps).value * total_steps <= 125
+
+
+def test_what_no_key_sets_has_no_range():
+    assert evaluation.early_stopping_patience().accepts is None
+    assert evaluation.eval_samples(1).accepts is None
+
+
+def test_a_range_of_saving_would_promise_what_is_refused():
+    assert checkpoints.save_every(0.2).accepts is None
 
 
 def test_saving_follows_evaluation():

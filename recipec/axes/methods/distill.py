@@ -15,6 +15,8 @@ DISTILL = Method(
     title="supervised distillation",
     learns="the teacher's probabilities of every token of the answers, not of the questions",
     full_name="full fine-tuning",
+    example="sequence",
+    elsewhere=("distillation", "kd", "gkd"),
     source=f"{_GKD}, supervised KD; TRL 1.16 trainer/sft_trainer.py and kernels/chunked_divergence.py",
     task="distill",
     alignment="",
@@ -56,7 +58,7 @@ DISTILL = Method(
         Default(
             2e-4,
             "usual start for LoRA training on answers",
-            f"{_OURS}: {_TABLE}; Step 4",
+            f"{_OURS}; {_TABLE}; Step 4",
             accepts=(1e-4, 5e-4),
             adaptations=("lora", "qlora"),
         ),
@@ -72,17 +74,17 @@ DISTILL = Method(
         Default(
             0.1,
             "fewer than 1,000 rows give a few dozen steps, and a smaller share would be one or two of them",
-            f"{_OURS}: {_TABLE} (upper end)",
+            f"{_OURS}; {_TABLE} (upper end)",
             accepts=(0.03, 0.1),
             sizes=("<1K",),
         ),
-        Default(0.03, "usual share for fine-tuning", f"{_OURS}: {_TABLE}; Step 4", accepts=(0.03, 0.1)),
+        Default(0.03, "usual share for fine-tuning", f"{_OURS}; {_TABLE}; Step 4", accepts=(0.03, 0.1)),
     ),
     epochs=(
         Default(
             5,
             "fewer than 1,000 rows give few steps per pass",
-            f"{_OURS}: {_SIZES}",
+            f"{_OURS}; {_SIZES}",
             (1, 9),
             adaptations=("lora", "qlora"),
             sizes=("<1K",),
@@ -90,27 +92,27 @@ DISTILL = Method(
         Default(
             3,
             "fewer than 1,000 rows, which full fine-tuning memorizes sooner than an adapter",
-            f"{_OURS}: {_SIZES}",
+            f"{_OURS}; {_SIZES}",
             (1, 9),
             sizes=("<1K",),
         ),
-        Default(3, "usual number of passes over 1,000 to 10,000 rows", f"{_OURS}: {_SIZES}", (1, 5), sizes=("1K-10K",)),
+        Default(3, "usual number of passes over 1,000 to 10,000 rows", f"{_OURS}; {_SIZES}", (1, 5), sizes=("1K-10K",)),
         Default(
-            2, "usual number of passes over 10,000 to 100,000 rows", f"{_OURS}: {_SIZES}", (1, 5), sizes=("10K-100K",)
+            2, "usual number of passes over 10,000 to 100,000 rows", f"{_OURS}; {_SIZES}", (1, 5), sizes=("10K-100K",)
         ),
-        Default(1, "one pass over more than 100,000 rows is usual", f"{_OURS}: {_SIZES}", (1, 3), sizes=(">100K",)),
+        Default(1, "one pass over more than 100,000 rows is usual", f"{_OURS}; {_SIZES}", (1, 3), sizes=(">100K",)),
     ),
     global_batch=(
         Default(
             64,
             "common global batch for full fine-tuning, and that of most published word-level baselines",
-            f"{_OURS}: {_TABLE}; {_WORD_LEVEL}",
+            f"{_OURS}; {_TABLE}; {_WORD_LEVEL}",
             accepts=(32, 512),
             adaptations=("full",),
         ),
-        Default(32, "common global batch for LoRA training on answers", f"{_OURS}: {_TABLE}", accepts=(16, 128)),
+        Default(32, "common global batch for LoRA training on answers", f"{_OURS}; {_TABLE}", accepts=(16, 128)),
     ),
-    weight_decay=(Default(0.01, "usual start for fine-tuning", f"{_OURS}: {_TABLE}; Step 4", accepts=(0.01, 0.1)),),
+    weight_decay=(Default(0.01, "usual start for fine-tuning", f"{_OURS}; {_TABLE}; Step 4", accepts=(0.01, 0.1)),),
     adam_beta2=(
         Default(
             0.999,
@@ -122,25 +124,25 @@ DISTILL = Method(
         Default(
             32,
             "more than 100,000 rows can use more capacity than the usual rank of 16",
-            f"{_OURS}: {_TABLE}",
+            f"{_OURS}; {_TABLE}",
             (8, 64),
             sizes=(">100K",),
         ),
-        Default(16, "usual start; harder tasks need more", f"{_OURS}: {_TABLE}; Step 3", (8, 64)),
+        Default(16, "usual start; harder tasks need more", f"{_OURS}; {_TABLE}; Step 3", (8, 64)),
     ),
     lora_alpha_most=128,
     lora_dropout=(
         Default(
             0.1,
             "fewer than 1,000 rows are repeated for several epochs and overfit sooner",
-            f"{_OURS}: docs/rule-books/001.md, Anti-pattern 1 (0.05 to 0.2)",
+            f"{_OURS}; docs/rule-books/001.md, Anti-pattern 1 (0.05 to 0.2)",
             (0.0, 0.3),
             sizes=("<1K",),
         ),
         Default(
             0.05,
             "usual start against overfitting",
-            f"{_OURS}: docs/rule-books/001.md, Step 3; Anti-pattern 1",
+            f"{_OURS}; docs/rule-books/001.md, Step 3; Anti-pattern 1",
             (0.0, 0.3),
         ),
     ),
@@ -163,7 +165,8 @@ DISTILL = Method(
             most=1,
             values=None,
             changes={},
-            watch="loss, entropy: the loss falls; if entropy falls far below its first value, lower `alignment.beta`",
+            watch="loss, entropy: the loss falls; if entropy falls to almost nothing under a beta near 1, lower "
+            "`alignment.beta`",
             page="Beta of distillation: which divergence from the teacher's probabilities is learned.\n\n"
             "| beta | divergence | the student |\n|---|---|---|\n"
             "| 0 | forward KL | covers all that the teacher finds likely |\n"

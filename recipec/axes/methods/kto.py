@@ -17,6 +17,8 @@ KTO = Method(
     learns="from single answers: to give desirable ones more often and undesirable ones less often, close to the model "
     "it starts from",
     full_name="full fine-tuning",
+    example="answer",
+    elsewhere=("kto",),
     source=f"{_PAPER}; TRL 1.16 trainer/kto_trainer.py",
     task="align",
     alignment="kto",

@@ -17,6 +17,7 @@ class Measure:
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
+    by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
@@ -29,7 +30,6 @@ class OwnTrainer:
     module: str  # the file without its ending
     template: str
     name: str  # of the class
-    functions: tuple[str, ...]  # of the file, which train.py calls too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

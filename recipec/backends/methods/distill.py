@@ -32,6 +32,7 @@ def _part(stage: StageJob) -> Part:
     check = Call(_CHECK, [Arg("", student), Arg("", other_from_hub(stage, TEACHER, "AutoTokenizer"))])
     return Part(
         imports=(Import("transformers", "AutoTokenizer", named),),
+        own_imports=(Import("rows", _CHECK, named),),
         before_trainer=(fragment(render_call(check, indent=4), named),),
         arguments=(Arg("teacher", Raw(TEACHER.upper()), named), Arg("teacher_options", _options(stage), named), *own),
     )
@@ -58,6 +59,7 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
     ]
     return {
         "load_teacher": replace(load, args=[*load.args, *placed]),
+        "teacher_tokenizer": other_from_hub(stage, TEACHER, "AutoTokenizer"),
         "beta": stage.traced("kd_beta"),
         "temperature": stage.traced("kd_temperature"),
     }
@@ -69,17 +71,17 @@ BACKEND = MethodBackend(
         module="distillation",
         template="trl/distillation.py.j2",
         name="SupervisedDistillationTrainer",
-        functions=(_CHECK,),
     ),
     arguments=sft.BACKEND.arguments,
     takes_template=True,
     part=_part,
-    taught="rows/taught/labels.py.j2",
+    taught="rows/taught/distilled.py.j2",
     measure=Measure(
         template="measures/teacher.py.j2",
         names=_names,
+        by_row=False,
         metrics=("divergence", "eval_loss", "perplexity"),
         imports=(Import("math"),),
-        reads=("encode", "opening"),
+        reads=(_CHECK, "encode", "opening"),
     ),
 )

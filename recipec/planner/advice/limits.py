@@ -36,7 +36,9 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
 
 def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
-    help = ("lower `train.epochs`, use fewer rows or take a smaller model",)
+    several = [f".{stage.stage.name}" for stage in plan.stages] if len(plan.stages) > 1 else [""]
+    epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
+    help = (f"lower {epochs}, use fewer rows or take a smaller model",)
     report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
 
 

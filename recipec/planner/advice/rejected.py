@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from recipec.diagnostics.model import Diagnostic, Label
+from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
@@ -24,6 +24,7 @@ from recipec.planner.search.context import Context, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
 
 CLOSEST = 3  # layouts that an error names
@@ -146,26 +147,29 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
 
 
-def known_to_fail(loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Diagnostic:
+def known_to_fail(loaded: LoadedRecipe, context: Context, bad: Sequence[Refusal]) -> Diagnostic:
     """Every layout that the recipe allows is known to fail; what fails without offload is said of layouts without."""
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
         return _nothing_left(loaded, label)
     refusals = [refusal for refusal in bad if refusal.combination.offload == "none"] or bad
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
-    labels = _culprits(loaded, refusals) or (label,)
-    help = tuple(f"{row.instead} ({row.id})" for row in rows)
+    places = culprits(loaded, context.stage.name, refusals)
+    labels = tuple(Label(place, "part of the combination") for place in places) or (label,)
+    several = context.ledger().decisions["stages"].value[1:]
+    instead = [of_stage(row.instead, context.stage.name) if several else row.instead for row in rows]
+    help = tuple(f"{text} ({row.id})" for text, row in zip(instead, rows, strict=True))
     return Diagnostic("E0405", rows[0].title, labels, help, tuple(f"{row.why} ({row.citation})" for row in rows))
 
 
-def _culprits(loaded: LoadedRecipe, refusals: Sequence[Refusal]) -> tuple[Label, ...]:
-    """The keys without which something refused would pass."""
-    found = [
-        key
-        for key, names in _DECIDES.items()
-        if loaded.is_set(*key.split(".")) and any(refusal.mended_by(*names) for refusal in refusals)
+def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
+    """Where the recipe writes the keys without which something refused would pass."""
+    written = {loaded.written_for(stage, key): names for key, names in _DECIDES.items()}
+    return [
+        loaded.place(*path)
+        for path, names in written.items()
+        if loaded.is_set(*path) and any(refusal.mended_by(*names) for refusal in refusals)
     ]
-    return tuple(Label(loaded.place(*key.split(".")), "part of the combination") for key in found)
 
 
 _DECIDES = {  # recipe key -> what it decides of a combination
@@ -181,6 +185,7 @@ _DECIDES = {  # recipe key -> what it decides of a combination
     "train.expert_parallel": ("expert",),
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
+    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
     "model.name": ("has_class",),
 }
 

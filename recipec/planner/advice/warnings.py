@@ -7,11 +7,12 @@ from math import log
 from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.advice.rejected import culprits
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.context import method_of
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
-from recipec.rules.goal import NO_ALIGNMENT
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -22,7 +23,6 @@ TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla"
 
 def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
-    _no_pairs(loaded, plan, report)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         _assumed_sizes(loaded, stage, report)
@@ -34,17 +34,6 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
         _few_tokens(loaded, stage, report)
 
 
-def _no_pairs(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Rule GOAL-001 answers a wish to align without pairs by supervised fine-tuning alone."""
-    task, aligns = loaded.recipe.goal.task, {row.task for row in METHODS.values() if row.alignment}
-    aligned = any(METHODS[stage.stage.name].alignment for stage in plan.stages)
-    if task not in aligns or aligned or loaded.recipe.alignment.method == NO_ALIGNMENT:
-        return
-    label = Label(loaded.place("goal", "task"), "only supervised fine-tuning runs")
-    help = ('set `data.preferences`, or `goal.task = "instruct"`, or `alignment.method = "none"`',)
-    report.add(Diagnostic("W0507", f"task `{task}` without preference pairs", (label,), help))
-
-
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     if stage.steps >= FEW_STEPS or loaded.is_set("train", "max_steps"):
         return
@@ -52,7 +41,7 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
     found = f"{counted(rows, 'row')} and a global batch of {batch} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
-    help = ("use more rows, raise `train.epochs` or lower `train.global_batch_size`",)
+    help = (_for_stage("use more rows, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
 
@@ -72,6 +61,11 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
     report.add(Diagnostic("W0509", "the size of the data is assumed", (label,), help, (note,)))
 
 
+def _for_stage(text: str, stage: StagePlan) -> str:
+    """A hint whose keys hold for this stage alone, where there are several."""
+    return of_stage(text, stage.stage.name) if len(stage.decisions["stages"].value) > 1 else text
+
+
 def _section(loaded: LoadedRecipe, stage: StagePlan) -> str:
     own = METHODS[stage.stage.name].section
     return METHODS[stage.stage.name].rows_in([own] if loaded.is_set("data", own) else [])
@@ -80,10 +74,9 @@ def _section(loaded: LoadedRecipe, stage: StagePlan) -> str:
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     for decision in stage.decisions.values():
         if decision.dissent:
-            path = decision.key.split(".")
-            own = ("train", stage.stage.name, *path[1:])
-            place = loaded.place(*(own if loaded.is_set(*own) else path))
-            title = f"`{decision.key}` is outside the accepted range"
+            path = loaded.written_for(stage.stage.name, decision.key)
+            place = loaded.place(*path)
+            title = f"`{'.'.join(path)}` is outside the accepted range"
             notes = (f"`recipec explain {decision.rule}` gives the reasons",)
             report.add(Diagnostic("W0501", title, (Label(place, decision.dissent),), notes=notes))
 
@@ -94,13 +87,13 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     wish = loaded.wishes(stage.stage.name, last=last).get("train.global_batch_size")
     if wish is None or wish.value == layout.global_batch:
         return
-    own = ("train", stage.stage.name, "global_batch_size")
-    place = loaded.place(*own) if loaded.is_set(*own) else loaded.place("train", "global_batch_size")
-    ranks, sequences = counted(layout.mesh.data_parallel, "rank"), counted(layout.micro_batch, "sequence")
+    place = loaded.place(*loaded.written_for(stage.stage.name, "train.global_batch_size"))
+    ranks = counted(layout.mesh.data_parallel, "rank")
+    examples = counted(layout.micro_batch, METHODS[stage.stage.name].example)
     title = f"stage {stage.stage.name} runs with a global batch of {layout.global_batch}"
     multiple = layout.mesh.data_parallel * layout.micro_batch
-    help = (f"set `train.global_batch_size` to a multiple of {multiple}",)
-    report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {sequences}"),), help))
+    help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
+    report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -116,7 +109,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         raised = f"raise `train.global_batch_size`{lower}, or use fewer {noun}s"
         fewer = f"use fewer {noun}s; no layout that fits on more of them is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        report.add(Diagnostic("W0503", title, (label,), (raised if starved else fewer,)))
+        report.add(Diagnostic("W0503", title, (label,), (_for_stage(raised, stage) if starved else fewer,)))
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -130,14 +123,15 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
-    for row in advised_against(stage.layout, stage.decisions, model.architecture):
-        label = Label(loaded.place("train"), row.why)
-        report.add(Diagnostic("W0504", row.title, (label,), (row.instead,), (row.citation,)))
+    for found in advised_against(stage.layout, stage.decisions, model.architecture):
+        row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
+        labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
+        report.add(Diagnostic("W0504", row.title, labels, (_for_stage(row.instead, stage),), (row.citation,)))
 
 
 def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     """Report W0506 where random weights see fewer tokens than rule book 001 wants."""
-    tokens = stage.steps * stage.layout.global_batch * stage.decisions["max_length"].value
+    tokens = _tokens_seen(stage)
     if not METHODS[stage.stage.name].random_weights or tokens >= WANTED_TOKENS:
         return
     params = stage.decisions["params"].value
@@ -157,6 +151,15 @@ def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     )
     title = f"pretraining on {_count(tokens)} tokens, fewer than 1T"
     report.add(Diagnostic("W0506", title, labels, help, (*notes, optimal)))
+
+
+def _tokens_seen(stage: StagePlan) -> int:
+    """The tokens of every row in every epoch, or of as many full batches as steps are set."""
+    value = {id: decision.value for id, decision in stage.decisions.items()}
+    full = stage.steps * stage.layout.global_batch * value["max_length"]
+    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
+    seen = round(rows * value["tokens_per_example"] * value["epochs"])
+    return full if value["max_steps"] > 0 else min(full, seen)
 
 
 def _count(tokens: float) -> str:

@@ -30,7 +30,7 @@ def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) 
         for change, changed in kind(context):
             chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
             if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
-                found.append(f"{_fix(change)}: {_summary(chosen)}")
+                found.append(f"{_fix(change, context.stage.name, loaded)}: {_summary(chosen)}")
                 break
         if len(found) == SHOWN:
             break
@@ -50,10 +50,11 @@ def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Co
 _SECTIONS = {"gpus_per_node": "hardware", "nodes": "hardware", "gpu": "hardware", "max_length": "data"}
 
 
-def _fix(change: str) -> str:
+def _fix(change: str, stage: str, loaded: LoadedRecipe) -> str:
     """What to do for a change: "set `hardware.nodes = 2`", "remove `train.strategy`"."""
     removed = change.startswith("without ")
     parts = change.removeprefix("without ").split(" and ")
+    parts = [".".join(loaded.written_for(stage, part)) for part in parts] if removed else parts
     keys = [f"{_SECTIONS[part.split()[0]]}.{part}" if part.split()[0] in _SECTIONS else part for part in parts]
     return f"{'remove' if removed else 'set'} {' and '.join(f'`{key}`' for key in keys)}"
 

@@ -111,8 +111,7 @@ def family_of(stage: str, layout: Layout) -> str:
 
 def adaptation_name(stage: str, layout: Layout) -> str:
     """What is trained, for people: "QLoRA"."""
-    row = layout.adapts
-    return METHODS[stage].full_name if row.trains_all else row.title
+    return METHODS[stage].called(layout.adapts)
 
 
 def _within_layers(mesh: Mesh) -> str:

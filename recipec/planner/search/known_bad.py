@@ -16,16 +16,19 @@ from recipec.rules.core import Decision
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A row of the table, and the combination and layout that it refuses."""
+    """A row of the table, and the combination and layout that it is about."""
 
     row: BadCombination
     combination: Combination
     layout: Layout
 
     def mended_by(self, *names: str) -> bool:
-        """Whether the combination would pass with the plain values of these."""
-        plain = {name: getattr(PLAIN, name) for name in names}
+        """Whether the combination would pass with values of these that nothing is known against."""
+        plain = {name: _HARMLESS.get(name, getattr(PLAIN, name)) for name in names}
         return not self.row.applies(replace(self.combination, **plain))
+
+
+_HARMLESS = {"precision": "fp32"}  # where a plain run has what some GPUs cannot do
 
 
 def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
@@ -35,9 +38,10 @@ def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architectu
     return Refusal(row, combination, layout) if row else None
 
 
-def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[BadCombination]:
+def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[Refusal]:
     """What runs, but is better done otherwise."""
-    return [row for row in known_bad(_combination(layout, decisions, shape)) if not row.refused]
+    combination = _combination(layout, decisions, shape)
+    return [Refusal(row, combination, layout) for row in known_bad(combination) if not row.refused]
 
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:

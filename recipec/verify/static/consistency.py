@@ -65,7 +65,14 @@ def _differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]
 def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iterator[str]:
     import yaml
 
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        yield f"{bundle.name_of(path)}: it is not YAML: {' '.join(str(error).split())}"
+        return
+    if not isinstance(found, dict):
+        yield f"{bundle.name_of(path)}: it holds no keys"
+        return
     planned = {"distributed_type": stage.spreads.distributed_type, "num_processes": stage.choice["world_size"]}
     yield from _differences(bundle.name_of(path), found, planned)
     groups = found.get("parallelism_config") or {}

@@ -1,0 +1,235 @@
+"""Turn the raw data of distill into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
+drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+from datasets import Dataset, concatenate_datasets, load_dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl.chat_template_utils import get_training_chat_template
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float = 0.0
+    test_fraction: float = 0.0
+
+
+STAGES = [
+    Stage(
+        name="distill",
+        format="chat",  # 10 of 10 sampled rows have `messages`
+        train=[{"path": "data/support_chat.jsonl"}],
+        max_length=2048,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    for stage in STAGES:
+        prepare(stage, root, tokenizer)
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-1.7B")
+    tokenizer.chat_template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+    return tokenizer
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, report)}
+    if stage.test_fraction:
+        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    if stage.eval_fraction:
+        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
+        if not len(rows):
+            raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
+        if "messages" in rows.column_names:
+            prove_mask(rows, tokenizer)
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+    """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
+    raw = concatenate_datasets([read(source, root) for source in sources])
+    rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
+    full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
+    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    return full.select(sorted(first.values()))
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source, with the columns that matter."""
+    rows = read_files(source["path"], root)
+    return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
+
+
+def read_files(pattern: str, root: Path) -> Dataset:
+    """The rows of every file that a path or glob names; paths are relative to the data root."""
+    files = named_files(pattern, root)
+    if not files:
+        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
+    readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
+    reader = readers[files[0].suffix]
+    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
+    paths = [str(file.absolute()).translate(literal) for file in files]
+    return load_dataset(reader, data_files=paths, split="train")
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def from_chat(row: dict) -> dict:
+    """A conversation: every answer of the assistant is learned."""
+    turns = row["messages"]
+    if silent := next((turn for turn in turns if turn["content"] is None or turn.get("tool_calls")), None):
+        raise SystemExit(f"this message has no text, or calls a tool: {silent}. Write it as text, or remove its row")
+    return {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in turns]}
+
+
+CONVERTERS = {"chat": from_chat}
+COLUMNS = ["messages"]
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    return [answers(row["messages"])]
+
+
+def answers(messages: list[dict]) -> str:
+    """What the assistant says in a conversation."""
+    return "".join(message["content"] for message in messages if message["role"] == "assistant")
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest([message for message in row["messages"] if message["role"] != "assistant"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The training rows whose question is not also held out."""
+    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A random share is held out."""
+    parts = rows.train_test_split(test_size=fraction, seed=SEED)
+    return parts["train"], parts["test"]
+
+
+def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Count the tokens of every row as training will see it, and handle what is over max_length."""
+    rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    rows = rows.filter(lambda row: row["length"] <= stage.max_length)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"])}
+    return rows
+
+
+def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The tokens of the longest sequence that the trainer builds from the row."""
+    return rendered_length(row["messages"], tokenizer)
+
+
+def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> int:
+    return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
+
+
+def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
+    for row in rows.select(range(min(200, len(rows)))):
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
+        learned = tokenizer.decode([token for token, mask in tokens if mask])
+        given = tokenizer.decode([token for token, mask in tokens if not mask])
+        for message in row["messages"]:
+            if message["content"].strip() not in (learned if message["role"] == "assistant" else given):
+                raise SystemExit(f"the chat template's loss mask is wrong for {message}; set data.template")
+
+
+if __name__ == "__main__":
+    main()

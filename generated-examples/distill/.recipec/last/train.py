@@ -1,0 +1,124 @@
+"""Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 50,000 rows, teacher Qwen/Qwen3-14B.
+
+    bash launch/local.sh                  data, baseline, training, evaluation
+    bash launch/local.sh --max-steps 20   the same with a short training
+
+Compiled by recipec 0.1.0 from distill.toml. Edit freely: `recipec build` keeps your edits.
+Why is line N as it is?  recipec why train.py:N
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+
+import torch
+from datasets import load_dataset
+from transformers import AutoTokenizer, EarlyStoppingCallback
+from trl import SFTConfig
+
+from distillation import SupervisedDistillationTrainer
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
+from rows import check_tokenizers
+
+BUNDLE = Path(__file__).resolve().parent
+MODEL = "Qwen/Qwen3-1.7B"
+TEACHER = "Qwen/Qwen3-14B"
+DATA = BUNDLE / "data" / "distill"
+PLAN = "8935f35bb64b6ed0-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+EVAL_ROWS = 1000  # evaluated on the way: always the same ones
+PREDICTED_PEAK_GIB = 66.8
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
+    parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "distill")
+    parser.add_argument("--resume", default="auto", help="auto: the newest complete checkpoint; none; or its path")
+    return parser.parse_args()
+
+
+def training_config(args: argparse.Namespace) -> SFTConfig:
+    return SFTConfig(
+        output_dir=str(args.output_dir),
+        seed=42,
+        num_train_epochs=2,
+        max_steps=args.max_steps,
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=4,  # reaches the global batch of 64 sequences on 1 data-parallel rank
+        per_device_eval_batch_size=16,
+        learning_rate=2e-5,
+        lr_scheduler_type="cosine",
+        warmup_steps=0.03,  # below 1: a share of all steps
+        optim="adamw_torch_fused",
+        adam_beta1=0.9,
+        adam_beta2=0.999,
+        adam_epsilon=1e-8,
+        weight_decay=0.01,
+        max_grad_norm=1.0,
+        bf16=True,
+        tf32=True,
+        activation_checkpointing=True,
+        activation_checkpointing_kwargs={"use_reentrant": False},
+        max_length=2048,
+        packing=False,
+        assistant_only_loss=True,
+        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        train_sampling_strategy="group_by_length",
+        eval_strategy="steps",
+        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_on_start=True,  # the baseline, and proof that evaluation fits
+        save_strategy="steps",
+        save_steps=0.05 if args.max_steps == -1 else 0.5,
+        save_total_limit=3,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        logging_steps=10,
+        logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
+        report_to="tensorboard",
+        run_name="distill-distill",
+        dataloader_num_workers=8,
+        dataloader_pin_memory=True,
+        dataloader_prefetch_factor=2,
+        dataloader_persistent_workers=True,
+        model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
+    )
+
+
+def main() -> None:
+    args = parse_args()
+    check_disk(args.output_dir)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
+    rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    check_tokenizers(
+        AutoTokenizer.from_pretrained(MODEL),
+        AutoTokenizer.from_pretrained(TEACHER),
+    )
+    trainer = SupervisedDistillationTrainer(
+        model=MODEL,
+        args=training_config(args),
+        train_dataset=rows["train"],
+        eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
+        teacher=TEACHER,
+        teacher_options={"dtype": "bfloat16", "attn_implementation": "sdpa"},
+        beta=0.0,
+        temperature=1.0,
+        label_weight=0.0,
+        callbacks=[
+            EarlyStoppingCallback(early_stopping_patience=3),
+        ],
+    )
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    guard = RunGuard(trainer, PLAN, args.max_steps)
+    trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_rows(trainer, DATA / "report.json")
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model()
+    peak_gib = torch.accelerator.max_memory_allocated() / 2**30
+    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Evaluate distill before and after training: the same rows, the same loss, the same questions.
+
+    python evaluate.py before     the model that training starts from
+    python evaluate.py after      the trained model, and what changed
+
+Writes outputs/evaluation/distill/before.json and after.json.
+Losses are means over all learned tokens, in nats.
+A baseline of the same rows, model and script is not measured again.
+"""
+
+import argparse
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+from datasets import Dataset, load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from rows import check_tokenizers, encode, opening
+
+BUNDLE = Path(__file__).resolve().parent
+BASE = "Qwen/Qwen3-1.7B"
+TEACHER = "Qwen/Qwen3-14B"
+TRAINED = BUNDLE / "outputs" / "distill"
+ROWS = BUNDLE / "data" / "distill" / "test.jsonl"
+RESULTS = BUNDLE / "outputs" / "evaluation" / "distill"
+MAX_ROWS = 1000
+MAX_LENGTH = 2048
+SAMPLES = 5
+NEW_TOKENS = 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("when", choices=("before", "after"))
+    when = parser.parse_args().when
+    question = digest()
+    before = baseline(question)
+    if when == "before" and before:
+        print(f"the baseline in {RESULTS / 'before.json'} is up to date: not measured again")
+        return
+    model, tokenizer = load(when)
+    rows = load_dataset("json", data_files=str(ROWS), split="train")
+    rows = rows.select(range(min(MAX_ROWS, len(rows))))
+    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    if when == "after" and before:
+        for name, old in before["metrics"].items():
+            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+
+
+def digest() -> str:
+    """What is asked, how, and of which model: two results can be compared only if all are the same."""
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def baseline(question: str) -> dict:
+    """What was found before training; empty if nothing was, or on other rows."""
+    file = RESULTS / "before.json"
+    result = json.loads(file.read_text()) if file.is_file() else {}
+    if result and result.get("digest") != question:
+        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        return {}
+    return result
+
+
+def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model before or after training, and its tokenizer with the chat template of the training."""
+    source = BASE if when == "before" else str(TRAINED)
+    model = AutoModelForCausalLM.from_pretrained(
+        source,
+        dtype=torch.bfloat16,
+        device_map="auto",
+        attn_implementation="sdpa",
+    )
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    return model.eval(), tokenizer
+
+
+TEMPERATURE = 1.0  # of both models, as in training
+AT_ONCE = 512  # tokens whose probabilities are compared: each takes a few MiB
+
+
+@torch.no_grad()
+def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
+    """The divergence from the teacher, and loss and perplexity of the answers: means over all learned tokens."""
+    check_tokenizers(tokenizer, AutoTokenizer.from_pretrained(TEACHER))
+    teacher = AutoModelForCausalLM.from_pretrained(
+        TEACHER,
+        dtype=torch.bfloat16,
+        device_map="auto",
+        attn_implementation="sdpa",
+    ).eval()
+    divergence, loss, tokens = 0.0, 0.0, 0
+    for row in rows:
+        row_tokens, learned = encode(row, tokenizer)
+        logits, labels = learned_logits(model, row_tokens, learned)
+        wanted, _ = learned_logits(teacher, row_tokens, learned)
+        loss += torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum").item()
+        divergence += summed_divergence(logits, wanted[:, : logits.shape[1]].to(logits.device))
+        tokens += len(labels)
+    if not tokens:
+        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+    return {"divergence": divergence / tokens, "eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
+
+
+def learned_logits(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The logits that foretell the learned tokens, and these tokens."""
+    ids = torch.tensor([tokens[:MAX_LENGTH]], device=model.device)
+    mask = torch.tensor(learned[1:MAX_LENGTH], dtype=torch.bool, device=model.device)
+    return model(input_ids=ids).logits[0, :-1][mask], ids[0, 1:][mask]
+
+
+def summed_divergence(logits: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The forward KL: from the teacher's probabilities to the model's."""
+    found = 0.0
+    for pair in zip(logits.split(AT_ONCE), wanted.split(AT_ONCE), strict=True):
+        ours, theirs = (torch.log_softmax(part.float() / TEMPERATURE, dim=-1) for part in pair)
+        found += kl(theirs, ours)
+    return TEMPERATURE**2 * found
+
+
+def kl(of: torch.Tensor, from_: torch.Tensor) -> float:
+    """Summed over the tokens; both are logarithms of probabilities."""
+    return torch.nn.functional.kl_div(from_, of, reduction="sum", log_target=True).item()
+
+
+@torch.no_grad()
+def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
+    """Greedy answers to the first questions."""
+    answered = []
+    for row in rows.select(range(min(SAMPLES, len(rows)))):
+        question = opening(row, tokenizer)
+        ids = torch.tensor([question], device=model.device)
+        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
+        answer = tokenizer.decode(output[0, len(question) :])
+        answered.append({"question": tokenizer.decode(question), "answer": answer})
+    return answered
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Checks around training: what the model learns from, whether this is the planned run, whether it can be resumed."""
+
+import json
+import math
+import os
+import shutil
+import time
+from pathlib import Path
+
+import torch
+from datasets import Dataset
+from safetensors import safe_open
+from transformers import Trainer, TrainerCallback
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from rows import ends_with_stop, trained_text, trained_tokens
+
+PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 64, "shards_parameters": False}
+MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
+DISK_GIB = 83.5  # predicted: the checkpoints that are kept, one being written, the result
+
+
+def checkpoint_to_resume(output_dir: Path, resume: str, plan: str, max_steps: int) -> str | None:
+    """The checkpoint to continue from: only a complete one, only of this plan, only of a run of this length."""
+    found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
+    if resume == "none" and found:
+        raise SystemExit(f"{output_dir} has checkpoints of an earlier run: give a fresh --output-dir, or --resume auto")
+    if resume not in ("auto", "none"):
+        found = [Path(resume)]
+    for path in found:
+        marker = path / "plan.txt"  # written last, so a checkpoint without it was cut off while saving
+        if not marker.is_file():
+            print(f"skipping {path}: it is incomplete")
+            continue
+        its_plan, its_steps = marker.read_text().rsplit(" ", 1)
+        if its_plan != plan:
+            raise SystemExit(f"{path} belongs to plan {its_plan}, this is plan {plan}: not resuming from it")
+        if its_steps != str(max_steps):
+            print(f"skipping {path}: its run had --max-steps {its_steps}, another learning rate schedule")
+            continue
+        return str(path)
+    if resume not in ("auto", "none"):
+        raise SystemExit(f"{resume} is not a complete checkpoint")
+    return None
+
+
+def check_disk(output_dir: Path) -> None:
+    """Refuse a disk that is too small for the checkpoints: it would be full after hours."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    written = sum(file.stat().st_size for file in output_dir.rglob("*") if file.is_file())
+    room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
+    if room_gib < DISK_GIB:
+        raise SystemExit(f"{output_dir}: room for {room_gib:.1f} GiB, this run writes {DISK_GIB} GiB: use another disk")
+
+
+def check_rows(trainer: Trainer, report_file: Path) -> None:
+    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
+    rows, tokenizer = trainer.train_dataset, trainer.processing_class
+    if trainer.is_world_process_zero():
+        for row in rows.select(range(min(3, len(rows)))):
+            print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
+    if not trained_tokens(first(rows)):
+        raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
+    if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
+        raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
+    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]
+    if trainer.is_world_process_zero():
+        print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
+    if lost > MAX_DROPPED:
+        raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
+
+
+def first(rows: Dataset) -> Dataset:
+    """Enough rows to judge by."""
+    return rows.select(range(min(100, len(rows))))
+
+
+class RunGuard(TrainerCallback):
+    """Compares the run with its plan, tries a save before step one, stops on NaN, marks complete checkpoints."""
+
+    def __init__(self, trainer: Trainer, plan: str, max_steps: int) -> None:
+        self.trainer, self.marker = trainer, f"{plan} {max_steps}"
+        self.train_loss = 0.0
+        self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        facts = run_facts(self.trainer)
+        if args.should_save:
+            Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
+            print("facts:", json.dumps(facts))
+        compare_with_plan(facts)
+        try_save(self.trainer)
+
+    def on_log(self, args, state, control, logs, **kwargs) -> None:
+        bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
+        if bad:
+            raise RuntimeError(
+                f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}: halve the learning rate, "
+                "prefer bf16 to fp16, and look for empty or broken rows in the data"
+            )
+        logs |= self.measure(logs)
+
+    def measure(self, logs: dict) -> dict:
+        """What the trainer does not log itself."""
+        measured = {}
+        if "loss" in logs:
+            self.train_loss = logs["loss"]
+            now, tokens = time.monotonic(), logs["num_tokens"]
+            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
+            self.seen = (now, tokens)
+            measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
+        if "eval_loss" in logs and self.train_loss > 0:
+            measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
+        return measured
+
+    def on_save(self, args, state, control, **kwargs) -> None:
+        if args.should_save:
+            Path(args.output_dir, f"checkpoint-{state.global_step}", "plan.txt").write_text(self.marker)
+
+
+def run_facts(trainer: Trainer) -> dict:
+    """What this process group really is; the libraries fall back silently, so nothing is taken for granted."""
+    args, parameters = trainer.args, list(trainer.model.parameters())
+    layers = [module for module in trainer.model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    recomputed = sum(layer.gradient_checkpointing for layer in layers)
+    sharded = sum(hasattr(p, "device_mesh") or hasattr(p, "ds_tensor") for p in parameters)
+    kind = trainer.accelerator.distributed_type.value  # NO, MULTI_GPU, FSDP, DEEPSPEED
+    return {
+        "distributed": "none" if kind == "NO" else "ddp" if kind.startswith("MULTI_") else kind.lower(),
+        "wrapper": type(trainer.model_wrapped).__name__,
+        "world_size": args.world_size,
+        "global_batch_size": args.per_device_train_batch_size * args.gradient_accumulation_steps * args.world_size,
+        "shards_parameters": sharded > 0,
+        "sharded_parameters": f"{sharded} of {len(parameters)}",
+        "recomputed_layers": f"{recomputed} of {len(layers)}",
+        "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "rows": len(trainer.train_dataset),
+        "trained_tokens": trained_tokens(first(trainer.train_dataset)),
+    }
+
+
+def compare_with_plan(facts: dict) -> None:
+    """Stop when the run is not the planned one; with OTHER_RANKS=1 another world size is only said."""
+    asked = os.environ.get("OTHER_RANKS") == "1"
+    for name, planned in PLANNED.items():
+        if facts[name] == planned:
+            continue
+        message = f"{name} is {facts[name]}, planned: {planned}"
+        if not (asked and name in ("world_size", "global_batch_size")):
+            raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size")
+        print(f"note: {message} (OTHER_RANKS is set)")
+
+
+def try_save(trainer: Trainer) -> None:
+    """Save the untrained model once and open what was written: a full disk should cost a minute, not a day."""
+    folder = Path(trainer.args.output_dir, "save-test")
+    trainer.save_model(str(folder), _internal_call=True)
+    if trainer.args.should_save:
+        tensors = 0
+        for file in folder.glob("*.safetensors"):
+            with safe_open(file, framework="pt") as saved:
+                tensors += len(saved.keys())
+        if not tensors:
+            raise SystemExit(f"saving wrote no weights into {folder}")
+        shutil.rmtree(folder)

@@ -1,0 +1,143 @@
+"""What decided the layout of a stage, in numbers of the layouts that it was compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from recipec.axes import STRATEGIES
+from recipec.estimate.memory import step_memory
+from recipec.estimate.throughput import step_time
+from recipec.facts import Facts
+from recipec.layout import Layout
+from recipec.planner.search.candidates import (
+    TIE,
+    Bounds,
+    Candidate,
+    best,
+    seconds_per_sequence,
+    usable_bytes,
+    with_batch,
+)
+from recipec.planner.search.context import work_of
+from recipec.rules.core import Ledger
+from recipec.units import GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A clause for each part of the layout; "" where it was compared with nothing."""
+
+    strategy: str
+    offload: str
+    micro_batch: str
+    checkpointing: str
+    world_size: str
+
+
+def compared(facts: Facts, ledger: Ledger, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> Compared:
+    """Set the chosen layout beside those of its adaptation that differ in one part."""
+    alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
+    return Compared(
+        strategy=_strategies(chosen, alike, facts),
+        offload=_offload(chosen, alike, facts),
+        micro_batch=_next_micro_batch(facts, ledger, chosen, bounds),
+        checkpointing=_other_activations(facts, ledger, chosen, bounds),
+        world_size=_more_ranks(chosen, alike),
+    )
+
+
+def _strategies(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> str:
+    """The nearest simpler strategy, and the nearest of the others: "fsdp across nodes takes 1.4x the time"."""
+    own = _place(chosen)
+    groups: dict[int, list[Candidate]] = {}
+    for other in alike:
+        if _place(other) != own and other.layout.offload == chosen.layout.offload:
+            groups.setdefault(_place(other), []).append(other)
+    places = sorted(groups)
+    simpler, further = [place for place in places if place < own][-1:], [place for place in places if place > own][:1]
+    nearest = {list(STRATEGIES)[place]: _nearest(groups[place]) for place in (*simpler, *further)}
+    per_node = facts.machines.gpus_per_node
+    clauses = (
+        f"{name}{' across nodes' * (other.layout.mesh.world_size > per_node)} {_verdict(other, chosen, facts)}"
+        for name, other in nearest.items()
+    )
+    return "; ".join(clauses)
+
+
+def _place(candidate: Candidate) -> int:
+    """The place of its strategy by simplicity."""
+    return list(STRATEGIES).index(candidate.layout.strategy)
+
+
+def _offload(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> str:
+    """The best with the other answer to whether states leave the GPUs."""
+    others = [other for other in alike if (other.layout.offload == "none") != (chosen.layout.offload == "none")]
+    if not others:
+        return ""
+    nearest = _nearest(others)
+    how = "without offload" if nearest.layout.offload == "none" else "with offload"
+    return f"{how} {nearest.layout.strategy} {_verdict(nearest, chosen, facts)}"
+
+
+def _nearest(group: Sequence[Candidate]) -> Candidate:
+    """The best that fits, else what comes nearest."""
+    return best(list(group)) or min(group, key=lambda other: (bool(other.obstacle), other.over_bytes))
+
+
+def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
+    """What a layout takes: time where it fits, else memory."""
+    if not other.fits:
+        over = other.over_bytes > 0
+        return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
+    ratio = _ratio(other, chosen)
+    equal = f", which counts as equal (within {TIE:.0%})" if 1 / (1 + TIE) <= ratio <= 1 + TIE else ""
+    simpler = f", and {chosen.layout.strategy} is simpler" if equal and _place(other) > _place(chosen) else ""
+    return f"takes {ratio:.1f}x the time{equal}{simpler}"
+
+
+def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
+    usable = usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size)
+    return f"needs {allocated_bytes / GIB:,.1f} GiB of {usable / GIB:,.1f} GiB usable"
+
+
+def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:
+    """What the next larger divisor of a rank's share would take."""
+    layout = chosen.layout
+    share = layout.micro_batch * layout.accumulation
+    size = next((size for size in range(layout.micro_batch + 1, share + 1) if share % size == 0), None)
+    if size is None:
+        return ""
+    return f"{size} {_instead(facts, ledger, chosen, bounds, with_batch(layout, size, layout.global_batch))}"
+
+
+def _other_activations(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:
+    """The same layout with activations kept where layers are recomputed, and the other way round."""
+    layout = chosen.layout
+    if layout.checkpointing:
+        kept = replace(layout, checkpointing=False, recompute_every=1, activation_offload=False)
+        found = _instead(facts, ledger, chosen, bounds, kept)
+        return f"without it a micro batch of {layout.micro_batch} {found}"
+    return f"with it a step {_instead(facts, ledger, chosen, bounds, replace(layout, checkpointing=True))}"
+
+
+def _instead(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, layout: Layout) -> str:
+    """What another layout would take: memory where it does not fit, else time."""
+    shape = facts.model.architecture
+    allocated_bytes = step_memory(shape, layout, work_of(ledger, facts)).peak_allocated_bytes
+    if allocated_bytes > usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size):
+        return _needs(layout, allocated_bytes, facts)
+    time = step_time(shape, layout, bounds.typical, facts.gpu, bounds.link)
+    return f"takes {_ratio(replace(chosen, layout=layout, time=time), chosen):.1f}x the time"
+
+
+def _more_ranks(chosen: Candidate, alike: Sequence[Candidate]) -> str:
+    """The fastest layout on more ranks."""
+    found = best([other for other in alike if other.layout.mesh.world_size > chosen.layout.mesh.world_size])
+    if found is None:
+        return ""
+    return f"{found.layout.strategy} on {found.layout.mesh.world_size} takes {_ratio(found, chosen):.1f}x the time"
+
+
+def _ratio(one: Candidate, other: Candidate) -> float:
+    return seconds_per_sequence(one) / seconds_per_sequence(other)

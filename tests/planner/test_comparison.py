@@ -1,0 +1,60 @@
+"""The reasons of a layout compare: each names a number of what was not taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+from recipec.planner.plan import StagePlan
+
+
+def stage(folder: Path, base: str, **keys: object) -> StagePlan:
+    recipe: Tables = BASES[base]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    plan = compiled(folder, recipe, only_plan=True).plan
+    assert plan
+    return plan.stages[-1]
+
+
+@pytest.mark.parametrize(
+    ("base", "decision", "clause"),
+    [
+        ("full-fsdp", "strategy", "; ddp needs "),
+        ("full-fsdp", "strategy", "zero1 takes 1.0x the time, which counts as equal (within 25%), and fsdp is simpler"),
+        ("full-fsdp", "offload", "with offload zero1 takes "),
+        ("lora-ddp", "strategy", "single takes 2.0x the time"),
+        ("qlora", "micro_batch_size", "; 16 needs "),
+        ("qlora", "checkpointing", "without it a micro batch of 8 needs "),
+        ("pretrain", "checkpointing", "with it a step takes 1.3x the time"),
+    ],
+)
+def test_a_reason_names_what_the_rejected_takes(tmp_path: Path, base: str, decision: str, clause: str) -> None:
+    assert clause in stage(tmp_path, base).decisions[decision].because
+
+
+def test_what_does_not_fit_is_set_beside_what_is_usable(tmp_path: Path) -> None:
+    found = stage(tmp_path, "full-fsdp")
+    (ddp,) = [other for other in found.rejected if other.family == "full fine-tuning, ddp"]
+    needs, usable = ddp.reason.split()[1], f"{found.usable_bytes / 2**30:,.1f}"
+    assert f"ddp needs {needs} GiB of {usable} GiB usable" in found.decisions["strategy"].because
+
+
+def test_strategies_that_leave_the_node_say_so(tmp_path: Path) -> None:
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "network_gbps": 10}
+    found = stage(tmp_path, "full-fsdp", hardware=hardware)
+    assert "across nodes takes" in found.decisions["strategy"].because
+
+
+def test_idle_gpus_are_compared_with_more_of_them(tmp_path: Path) -> None:
+    hardware = {"gpu": "h100", "gpus_per_node": 8, "nodes": 2, "network_gbps": 1}
+    found = stage(tmp_path, "lora-ddp", hardware=hardware)
+    assert found.layout.mesh.world_size == 8
+    assert " on 16 takes " in found.decisions["world_size"].because
+
+
+@pytest.mark.parametrize(("base", "noun"), [("dpo-full", "pairs"), ("kto", "answers"), ("qlora", "sequences")])
+def test_a_batch_counts_what_the_method_counts(tmp_path: Path, base: str, noun: str) -> None:
+    assert noun in stage(tmp_path, base).decisions["gradient_accumulation"].because
