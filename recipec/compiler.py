@@ -9,7 +9,7 @@ from os.path import relpath
 from pathlib import Path
 
 from recipec.axes.agreement import disagreements
-from recipec.backends import Job, lower
+from recipec.backends import Job, Start, lower, start_of
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
@@ -37,6 +37,7 @@ class Compilation:
     plan: Plan | None = None
     files: Sequence[Rendered] = ()
     lock: LockInputs | None = None
+    start: Start | None = None
 
     @property
     def plan_json(self) -> bytes:
@@ -70,8 +71,9 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    files = [render(artifact) for artifact in lower(Job(loaded, facts, plan, plan_digest(plan)))]
-    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded))
+    job = Job(loaded, facts, plan, plan_digest(plan))
+    files = [render(artifact) for artifact in lower(job)]
+    return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
 
 
 def check_rows(report: Report) -> None:

@@ -72,7 +72,7 @@ class Rig:
             "HF_HUB_CACHE": str(self.folder / "hub"),
             "HF_HOME": str(self.folder / "home"),
             "HF_HUB_OFFLINE": "1",
-            "NPROC_PER_NODE": "1",  # the bundle then accepts another batch than the planned one
+            "OTHER_RANKS": "1",  # the bundle then accepts another batch than the planned one
             "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]),
             "PYTORCH_ALLOC_CONF": "expandable_segments:True",  # as launch/local.sh sets it
             "TOKENIZERS_PARALLELISM": "false",

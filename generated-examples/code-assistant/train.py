@@ -1,6 +1,6 @@
 """Supervised fine-tuning of Qwen/Qwen2.5-14B-Instruct for code-assistant: a LoRA adapter, 40,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from code-assistant.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,8 +43,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 16 needs 89.1 GiB of 70.4 GiB usable;
-        # predicted peak 63.0 of 79.1 GiB GPU memory
         per_device_train_batch_size=8,
         gradient_accumulation_steps=4,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=8,

@@ -1,6 +1,6 @@
 """Supervised fine-tuning of ./demo-model for cpu-demo: full fine-tuning, 4,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from cpu-demo.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,7 +43,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 2.2 of 16.0 GiB memory
         per_device_train_batch_size=32,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,

@@ -1,6 +1,6 @@
 """Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 50,000 rows, teacher Qwen/Qwen3-14B.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from distill.toml. Edit freely: `recipec build` keeps your edits.
@@ -45,8 +45,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 32 needs 79.2 GiB of 70.3 GiB usable;
-        # predicted peak 71.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=16,
         gradient_accumulation_steps=4,  # reaches the global batch of 64 sequences on 1 data-parallel rank
         per_device_eval_batch_size=16,

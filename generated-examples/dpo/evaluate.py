@@ -3,8 +3,9 @@
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
 
-Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats. A baseline of
-the same rows, model and script is not measured again.
+Writes outputs/evaluation/dpo/before.json and after.json.
+Losses are means over all learned tokens, in nats.
+A baseline of the same rows, model and script is not measured again.
 """
 
 import argparse
@@ -26,7 +27,7 @@ BUNDLE = Path(__file__).resolve().parent
 BASE = "meta-llama/Llama-3.1-8B-Instruct"
 TRAINED = BUNDLE / "outputs" / "dpo"
 ROWS = BUNDLE / "data" / "dpo" / "test.jsonl"
-RESULTS = BUNDLE / "outputs" / "evaluation"
+RESULTS = BUNDLE / "outputs" / "evaluation" / "dpo"
 MAX_ROWS = 500
 MAX_LENGTH = 2048
 SAMPLES = 5
@@ -45,30 +46,31 @@ def main() -> None:
     model, tokenizer = load(when)
     rows = load_dataset("json", data_files=str(ROWS), split="train")
     rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
+    answers = judge(model, tokenizer, rows)
+    result = {"metrics": measure(answers, before.get("answers")), "samples": show(model, tokenizer, rows)}
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
+    result |= {"digest": question, "answers": answers}
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    if when == "after":
-        for name, old in before.items():
+    if when == "after" and before:
+        for name, old in before["metrics"].items():
             print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
 
 
 def digest() -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), BUNDLE / "rows.py")
-    found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
-    return found.hexdigest()
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def baseline(question: str) -> dict[str, float]:
-    """The metrics before training; none if they were not measured, or on other rows."""
+def baseline(question: str) -> dict:
+    """What was found before training; empty if nothing was, or on other rows."""
     file = RESULTS / "before.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
         print(f"{file} is not used: it is of other rows, another model or another version of this script")
         return {}
-    return result.get("metrics", {})
+    return result
 
 
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -86,17 +88,38 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
-    """The share of pairs where the chosen answer is the likelier one, and the loss on the chosen answers."""
-    wins, loss, tokens = 0, 0.0, 0
+def judge(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, float]]:
+    """Of every pair: the summed log-probabilities of both answers, and how many tokens the chosen one has."""
+    answers = []
     for row in rows:
-        chosen_loss, chosen_tokens = summed_loss(model, *encode(row, tokenizer, "chosen"))
+        chosen_loss, tokens = summed_loss(model, *encode(row, tokenizer, "chosen"))
         rejected_loss, _ = summed_loss(model, *encode(row, tokenizer, "rejected"))
-        wins += chosen_loss < rejected_loss
-        loss, tokens = loss + chosen_loss, tokens + chosen_tokens
+        answers.append({"chosen": -chosen_loss, "rejected": -rejected_loss, "tokens": tokens})
+    return answers
+
+
+def measure(answers: list[dict[str, float]], start: list[dict[str, float]] | None) -> dict[str, float]:
+    """The preferences of the model, and beside those of the model that training started from.
+
+    preference_accuracy: the share of pairs whose chosen answer has the higher log-probability. That is a sum over
+    tokens, so short answers have the advantage, whatever they say.
+    reward_accuracy: the share of pairs whose chosen answer has gained more on the start than the rejected one, as in
+    the DPO paper; the lengths cancel out. reward_margin: how much more, the mean in nats; times beta it is what
+    training logs as rewards/margins.
+    """
+    tokens = sum(answer["tokens"] for answer in answers)
     if not tokens:
         raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
-    return {"preference_accuracy": wins / len(rows), "chosen_loss": loss / tokens}
+    margins = [answer["chosen"] - answer["rejected"] for answer in answers]
+    metrics = {
+        "preference_accuracy": sum(margin > 0 for margin in margins) / len(margins),
+        "chosen_loss": -sum(answer["chosen"] for answer in answers) / tokens,
+    }
+    if start:
+        gains = [margin - (old["chosen"] - old["rejected"]) for margin, old in zip(margins, start, strict=True)]
+        metrics["reward_accuracy"] = sum(gain > 0 for gain in gains) / len(gains)
+        metrics["reward_margin"] = sum(gains) / len(gains)
+    return metrics
 
 
 def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[float, int]:

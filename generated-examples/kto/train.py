@@ -1,6 +1,6 @@
 """Kahneman-Tversky optimization of Qwen/Qwen3-4B-Instruct-2507 for kto: a LoRA adapter, 20,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from kto.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,8 +43,6 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 16 needs 22.0 GiB of 20.6 GiB usable;
-        # predicted peak 16.5 of 23.6 GiB GPU memory
         per_device_train_batch_size=8,
         gradient_accumulation_steps=4,  # reaches the global batch of 32 answers on 1 data-parallel rank
         per_device_eval_batch_size=8,

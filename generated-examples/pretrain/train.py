@@ -1,6 +1,6 @@
 """Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,500,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from pretrain.toml. Edit freely: `recipec build` keeps your edits.
@@ -49,8 +49,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 4 needs 85.7 GiB of 66.1 GiB usable;
-        # predicted peak 69.2 of 79.1 GiB GPU memory
         per_device_train_batch_size=2,
         gradient_accumulation_steps=16,  # reaches the global batch of 256 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=2,
@@ -129,7 +127,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
-    check_rows(trainer, DATA / "report.json")
+    check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30

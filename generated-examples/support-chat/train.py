@@ -1,6 +1,6 @@
 """Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 12,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from support-chat.toml. Edit freely: `recipec build` keeps your edits.
@@ -44,8 +44,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=17,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 8 needs 22.9 GiB of 20.6 GiB usable;
-        # predicted peak 17.9 of 23.6 GiB GPU memory
         per_device_train_batch_size=4,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=4,

@@ -2,7 +2,7 @@
 
     python merge_adapter.py
 
-The merge is done in bfloat16, also when training used a quantised base: the adapter corrects the unquantised weights.
+The merge is done in bfloat16.
 """
 
 import os

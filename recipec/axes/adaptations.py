@@ -16,6 +16,7 @@ class Adaptation:
     title: str  # for people: "QLoRA"
     family: str  # the value of train.adaptation
     base: str  # the value of train.quantization
+    elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     means: str  # for editors
     summary: str  # in a sentence: "a LoRA adapter on a 4-bit base"
     trains_all: bool  # every weight, not an adapter beside them
@@ -70,6 +71,7 @@ LORA = Adaptation(
     **_LORA,
     name="lora",
     title="LoRA",
+    elsewhere=("peft", "adapter"),
     base="none",
     means="train low-rank adapters",
     summary="a LoRA adapter",
@@ -84,6 +86,7 @@ QLORA = Adaptation(
     **_LORA,
     name="qlora",
     title="QLoRA",
+    elsewhere=("4bit", "4-bit"),
     base="nf4",
     means="LoRA on a base model in 4 bits (NF4)",
     summary="a LoRA adapter on a 4-bit base",
@@ -97,6 +100,7 @@ QLORA = Adaptation(
 FULL = Adaptation(
     name="full",
     title="full fine-tuning",
+    elsewhere=("full-finetune", "full_finetune", "none", "sft"),
     family="full",
     base="none",
     means="train every weight",

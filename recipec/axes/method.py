@@ -101,6 +101,7 @@ class Method:
     title: str  # "direct preference optimization"
     learns: str  # after "It learns": "to prefer the chosen answer over the rejected one"
     full_name: str  # what training all weights is called: "full fine-tuning"
+    elsewhere: tuple[str, ...]  # what people type for its task who come from other tools
     example: str  # what its batches count, in the singular: "sequence", "pair"
     source: str
     # when it runs

@@ -97,6 +97,7 @@ class RowFormat:
 
     name: str  # the value of data.format
     means: str  # for editors
+    elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     kind: str  # what preparation makes of it
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     answers: int  # in every row; 0 where rows differ
@@ -129,6 +130,7 @@ _PROMPTS = ("prompt", "question", "query")
 PREFERENCE = RowFormat(
     name="preference",
     means="a prompt with a chosen and a rejected answer",
+    elsewhere=("dpo", "pairs", "chosen_rejected"),
     kind="pairs",
     unrolled="unpaired",
     answers=2,
@@ -149,6 +151,7 @@ PREFERENCE = RowFormat(
 UNPAIRED_PREFERENCE = RowFormat(
     name="unpaired-preference",
     means="a prompt, an answer, and whether the answer is good",
+    elsewhere=("kto", "unpaired"),
     kind="unpaired",
     unrolled="",
     answers=1,
@@ -175,6 +178,7 @@ UNPAIRED_PREFERENCE = RowFormat(
 CHAT = RowFormat(
     name="chat",
     means="lists of messages with roles",
+    elsewhere=("sharegpt", "messages", "chatml", "openai", "conversation", "chat_template"),
     kind="chat",
     unrolled="completion",
     answers=0,
@@ -199,6 +203,7 @@ CHAT = RowFormat(
 INSTRUCTION = RowFormat(
     name="instruction",
     means="an instruction, perhaps an input, and the output",
+    elsewhere=("alpaca", "instruct"),
     kind="completion",
     unrolled="",
     answers=1,
@@ -219,6 +224,7 @@ INSTRUCTION = RowFormat(
 PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
     means="a prompt and its completion",
+    elsewhere=("completion", "prompt_completion"),
     kind="completion",
     unrolled="",
     answers=1,
@@ -244,6 +250,7 @@ PROMPT_COMPLETION = RowFormat(
 TEXT = RowFormat(
     name="text",
     means="raw text",
+    elsewhere=("pretrain", "raw"),
     kind="text",
     unrolled="",
     answers=1,

@@ -22,6 +22,7 @@ class Strategy:
     name: str
     title: str  # for people: "fully sharded (FSDP2)"
     means: str  # for editors
+    elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     engine: str  # of ENGINES: who moves the data, and what a run reports
     distributed_type: str  # accelerate's word for it: NO | MULTI_GPU | FSDP | DEEPSPEED
     shards: frozenset[str]  # of SHARDED
@@ -88,6 +89,7 @@ _ZERO = {
 SINGLE = Strategy(
     name="single",
     title="one device",
+    elsewhere=("none", "single_gpu"),
     means="one process on one GPU",
     engine=ONE_PROCESS,
     distributed_type="NO",
@@ -106,6 +108,7 @@ SINGLE = Strategy(
 DDP = Strategy(
     name="ddp",
     title="data parallel (DDP)",
+    elsewhere=("dp", "data-parallel", "multi_gpu"),
     means="a full copy on each GPU",
     engine=TORCH_DDP,
     distributed_type="MULTI_GPU",
@@ -125,6 +128,7 @@ FSDP = Strategy(
     **_FSDP,
     name="fsdp",
     title="fully sharded (FSDP2)",
+    elsewhere=("fsdp2", "full_shard"),
     means="PyTorch's fully sharded data parallel",
     groups=False,
     searched_from_nodes=1,
@@ -139,6 +143,7 @@ HSDP = Strategy(
     **_FSDP,
     name="hsdp",
     title="sharded in groups (HSDP)",
+    elsewhere=("hybrid_shard",),
     means="the same with shards within groups of GPUs and copies between them",
     groups=True,
     searched_from_nodes=2,
@@ -151,6 +156,7 @@ ZERO1 = Strategy(
     **_ZERO,
     name="zero1",
     title="DeepSpeed ZeRO-1",
+    elsewhere=("zero-1",),
     means="DeepSpeed: optimizer states sharded",
     shards=frozenset({OPTIMIZER}),
     because="optimizer states are sharded over all ranks",
@@ -162,6 +168,7 @@ ZERO2 = Strategy(
     **_ZERO,
     name="zero2",
     title="DeepSpeed ZeRO-2",
+    elsewhere=("deepspeed", "zero", "zero-2", "deepspeed_zero2"),
     means="DeepSpeed: gradients and optimizer states sharded",
     shards=frozenset({OPTIMIZER, GRADIENTS}),
     because="gradients and optimizer states are sharded over all ranks",
@@ -174,6 +181,7 @@ ZERO3 = Strategy(
     **_ZERO,
     name="zero3",
     title="DeepSpeed ZeRO-3",
+    elsewhere=("zero-3", "deepspeed_zero3"),
     means="DeepSpeed: weights sharded as well",
     shards=frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     because="parameters, gradients and optimizer states are sharded over all ranks",

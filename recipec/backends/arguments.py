@@ -45,7 +45,7 @@ def _run(stage: StageJob) -> Iterator[Arg]:
 
 
 def _batch(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("per_device_train_batch_size", "micro_batch_size", note=True)
+    yield stage.arg("per_device_train_batch_size", "micro_batch_size")
     yield stage.arg("gradient_accumulation_steps", "gradient_accumulation", note=True)
     yield stage.arg("per_device_eval_batch_size", "micro_batch_size")
 
@@ -88,7 +88,7 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("tf32", "gpu", True)
     yield stage.arg("activation_checkpointing", "checkpointing", stage.value("checkpointing"))
     if stage.value("checkpointing"):
-        ids = stage.ids("checkpointing", "recompute_every", "activation_offload")
+        ids = stage.ids("checkpointing", "recompute_every", "activation_offload", "strategy")
         yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")

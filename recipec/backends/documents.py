@@ -8,7 +8,7 @@ from typing import Any
 from recipec import __version__
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
-from recipec.backends.machine import needs
+from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import starting_point
 from recipec.backends.training import summary
@@ -104,6 +104,9 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "needs": needs(job),
         "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
         "model": job.stages[0].traced("model", job.facts.model.name),
+        "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
+        "several_nodes": job.because(job.nodes > 1, "world_size"),
+        "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
         "shards": job.because(any(stage.strategy.shards_weights for stage in job.stages), "strategy"),
         "fewer": job.because(_fewer(job), "world_size", "strategy"),
         "last": job.last.traced("stage"),
@@ -113,9 +116,9 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
+        "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
         "stages": [_stage(stage) for stage in job.stages],
-        "scripts": [Raw(f"{stage.folder}train.py") for stage in job.stages],
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
@@ -150,6 +153,8 @@ def _stage(stage: StageJob) -> Any:
     plan, gpu = stage.plan, stage.job.facts.gpu
     return SimpleNamespace(
         name=stage.traced("stage"),
+        folder=Raw(stage.folder),
+        merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
@@ -214,16 +219,18 @@ def _checks(job: Job) -> list[Any]:
     """The completion checklist, judged by what the bundle really has."""
     stages = job.stages
     facts = {
-        "adaptation_justified": True,
+        "adaptation_justified": all(stage.plan.decisions["adaptation"].because for stage in stages),
         "data_prepared": True,
-        "decisions_documented": True,
+        "decisions_documented": all(
+            stage.plan.decisions[id].because for stage in stages for id in _shown_decisions(stage)
+        ),
         "launch_configured": launcher_of(job) is not None,
         "baseline_evaluation": True,
         "anti_patterns_checked": True,
         "tracking": all(_trackers(stage) for stage in stages),
         "cost_estimated": job.plan.cost_usd is not None,
         "registry_entry": True,
-        "deduplicated": True,
+        "deduplicated": all(stage.value("deduplication") == "exact" for stage in stages),
         "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
         "best_checkpoint": True,
     }

@@ -1,23 +1,25 @@
-"""evaluate.py: the same evaluation before and after training."""
+"""evaluate.py beside each train.py: the same evaluation before and after the stage."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from recipec.backends.adaptations import quantized_base
-from recipec.backends.job import Job, StageJob
+from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
-    base_model,
+    bundle_root,
     code,
     from_hub,
+    has_template_file,
     head_options,
+    model_expression,
     other_models,
     random_model,
+    reads_data_root,
     torch_dtype,
 )
 from recipec.backends.parts import Import, import_blocks
-from recipec.backends.preparation import uses_template_file
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -40,27 +42,33 @@ _RANDOM = (
 )
 
 
-def evaluation_artifacts(job: Job) -> list[Artifact]:
-    """evaluate.py."""
-    return [Artifact("evaluate.py", job.last.ids("data_format", "stage"), "evaluate.py.j2", _names(job))]
+def evaluation_artifact(stage: StageJob) -> Artifact:
+    """evaluate.py of one stage: what it began with and its result, by its own held-out rows."""
+    return Artifact(_path(stage), stage.ids("data_format", "stage"), "evaluate.py.j2", _names(stage))
 
 
-def _names(job: Job) -> dict[str, Any]:
-    stage, asked = job.last, job.loaded.recipe.evaluate
+def _path(stage: StageJob) -> str:
+    return f"{stage.folder}evaluate.py"
+
+
+def _names(stage: StageJob) -> dict[str, Any]:
+    asked = stage.job.loaded.recipe.evaluate
     measure = BACKENDS[stage.name].measure
     standard, installed = import_blocks(_imports(stage))
     return {
-        "name": job.name,
+        "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
+        "path": _path(stage),
+        "bundle_root": bundle_root(stage),
         "standard_imports": standard,
         "installed_imports": installed,
-        "stage_folder": job.because(stage.folder.removesuffix("/"), "stage"),
         "rows_functions": code(stage, ", ".join(measure.reads), "stage"),
-        "local_models": _local_models(stage),
-        "base": base_model(job.stages[0]),
+        "reads_data_root": reads_data_root(stage),
+        "model_folders": _model_folders(stage),
+        "base": model_expression(stage),
         "other_models": other_models(stage),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
-        "asked_with": _asked_with(job),
+        "asked_with": _asked_with(stage),
         "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
         "auto_class": Raw(stage.method.auto_class),
         "adapter_class": Raw(stage.method.adapter_class),
@@ -74,18 +82,20 @@ def _names(job: Job) -> dict[str, Any]:
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
-        "chat_template_file": stage.because(uses_template_file(job), "template"),
+        "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
+        "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measure.names(stage), stage.ids("stage")),
     }
 
 
-def _local_models(stage: StageJob) -> list[Raw]:
-    """The constants that name folders of models, which a result must not outlive."""
-    models = {"BASE": stage.job.facts.model.name}
-    models |= {role.upper(): stage.value(role) for role in stage.method.named_models}
-    return [Raw(constant) for constant, name in models.items() if is_path(name)]
+def _model_folders(stage: StageJob) -> list[Raw]:
+    """The constants that name folders of models, whose files may change under the same name."""
+    models = {role.upper(): stage.value(role) for role in stage.method.named_models}
+    found = [Raw(constant) for constant, name in models.items() if is_path(name)]
+    own = is_path(stage.job.facts.model.name) or stage.plan.stage.starts_from is not None
+    return [code(stage, "BASE", "model", "stage")] * own + found
 
 
 def _imports(stage: StageJob) -> list[Import]:
@@ -95,8 +105,6 @@ def _imports(stage: StageJob) -> list[Import]:
         *BACKENDS[stage.name].measure.imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
-    if stage.folder:
-        found.append(Import("sys", "", stage.ids("stage")))
     if not stage.adapts.trains_all:
         found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
     if base is not None:
@@ -108,11 +116,10 @@ def _imports(stage: StageJob) -> list[Import]:
     return found
 
 
-def _asked_with(job: Job) -> Raw:
+def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
-    stage = job.last
-    files = ["ROWS", "Path(__file__)", f'BUNDLE / "{stage.folder}rows.py"']
-    files += ['BUNDLE / "chat_template.jinja"'] * uses_template_file(job)
+    files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
+    files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
     return code(stage, f"({', '.join(files)})", "stage", "template")
 
 
@@ -132,7 +139,7 @@ def _load_model(stage: StageJob) -> Call:
     args += head_options(stage)
     if base is not None:
         args.append(Arg("quantization_config", base.config(stage), stage.ids("quantization")))
-    if model.revision:
+    if model.revision and stage.plan.stage.starts_from is None:
         args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import gated
+from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
 from recipec.units import GIB
@@ -27,6 +27,12 @@ def output_gib(stage: StageJob) -> float:
     """What the stage writes below its output folder, in GiB: checkpoints, the result, a merged model if one follows."""
     disk = stage.plan.needs.storage
     return round((disk.checkpoints_bytes + disk.export_bytes) / GIB, 1)
+
+
+def merged_gib(stage: StageJob) -> float:
+    """What merge_adapter.py writes for the last stage, in GiB; `output_gib` has it where another stage follows."""
+    bytes_each = 4 if weights_dtype(stage) == "float32" else 2
+    return round(stage.job.facts.model.architecture.params * bytes_each / GIB, 1)
 
 
 def needs(job: Job) -> list[Traced]:

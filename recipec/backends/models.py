@@ -85,10 +85,10 @@ def weights_dtype(stage: StageJob) -> str:
 
 
 def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
-    """How `loader`, AutoTokenizer or AutoConfig, reads the recipe's model."""
+    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with."""
     model = stage.job.loaded.recipe.model
     args = [Arg("", source, stage.ids("model"))]
-    if model.revision:
+    if model.revision and stage.plan.stage.starts_from is None:
         args.append(Arg("revision", model.revision, stage.ids("model")))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
@@ -108,10 +108,19 @@ def has_template_file(stage: StageJob) -> bool:
 def source_part(stage: StageJob) -> Part:
     """The constants that say where the model, and those that run beside it, come from."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
+    own = Raw(f"MODEL = {model_expression(stage)}")
+    return Part(constants=(*[root] * reads_data_root(stage), own, *other_models(stage)))
+
+
+def reads_data_root(stage: StageJob) -> bool:
+    """Whether the stage begins with a folder of the user's, or runs one beside it."""
     own = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    beside = other_models(stage)
-    below = own or any(is_path(stage.value(role)) for role in stage.method.named_models)
-    return Part(constants=(*[root] * below, Raw(f"MODEL = {model_expression(stage)}"), *beside))
+    return own or any(is_path(stage.value(role)) for role in stage.method.named_models)
+
+
+def bundle_root(stage: StageJob) -> Raw:
+    """The bundle's folder, seen from the stage's scripts."""
+    return Raw("parents[2]" if stage.folder else "parent")
 
 
 def names_part(stage: StageJob) -> Part:

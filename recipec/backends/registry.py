@@ -1,6 +1,7 @@
 """registry/entry.json: the model's registry entry, drafted before training, and the JSON Schema it follows.
 
-The fields are those of rule book 001, Model Registry; what only a run can tell is null until it has run.
+The fields are those of rule book 001, Model Registry, with one value for each stage where stages differ; what only a
+run can tell is null until it has run.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ def _entry(job: Job) -> dict[str, Any]:
         "licence": Leaf(job.facts.model.licence, stage.ids("model")),
         "method": [Leaf(_method(part), part.ids("adaptation", "quantization", "model")) for part in job.stages],
         "hyperparameters": {part.name: _hyperparameters(part) for part in job.stages},
-        "dataset": {"name": job.name, "size": Leaf(stage.value("examples"), stage.ids("examples")), "hash": None},
-        "metrics": Leaf(_metrics(stage), stage.ids("stage")),
+        "dataset": {"name": job.name, "size": _of_stages(job, "examples"), "hash": dict.fromkeys(_names(job))},
+        "metrics": {part.name: Leaf(_metrics(part), part.ids("stage")) for part in job.stages},
         "artifacts": {"model_path": outputs, "tokenizer_path": outputs, "checkpoints": outputs} | _adapter(stage),
         "training_metadata": {
             "plan_digest": job.plan_digest,
             "compute_hours": None,
             "gpu_type": Leaf(job.facts.gpu.name, stage.ids("gpu")),
-            "gpu_count": Leaf(stage.value("world_size"), stage.ids("world_size")),
+            "gpu_count": _of_stages(job, "world_size"),
             "framework": " + ".join(f"{name} {stack()[name]}" for name in ("torch", "transformers", "trl", "peft")),
             "start_time": None,
             "end_time": None,
@@ -52,6 +53,15 @@ def _entry(job: Job) -> dict[str, Any]:
         "status": recipe.registry.status or "experimental",
         "tags": list(recipe.registry.tags or ()),
     }
+
+
+def _names(job: Job) -> list[str]:
+    return [part.name for part in job.stages]
+
+
+def _of_stages(job: Job, id: str) -> dict[str, Leaf]:
+    """A decision of every stage."""
+    return {part.name: Leaf(part.value(id), part.ids(id)) for part in job.stages}
 
 
 def _metrics(stage: StageJob) -> dict[str, None]:
@@ -88,6 +98,7 @@ def _hyperparameters(stage: StageJob) -> dict[str, Any]:
 def entry_schema() -> dict[str, Any]:
     """The published JSON Schema of a registry entry (draft-07)."""
     text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": ["number", "null"]}
+    count = {"type": "integer", "minimum": 1}
     properties: dict[str, Any] = {
         "model_id": text,
         "description": nullable,
@@ -95,16 +106,16 @@ def entry_schema() -> dict[str, Any]:
         "base_model_revision": nullable,
         "licence": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
-        "hyperparameters": {"type": "object", "additionalProperties": {"type": "object"}},
-        "dataset": _object({"name": text, "size": {"type": ["integer", "null"]}, "hash": nullable}),
-        "metrics": {"type": "object", "additionalProperties": number},
+        "hyperparameters": _each_stage({"type": "object"}),
+        "dataset": _object({"name": text, "size": _each_stage(count), "hash": _each_stage(nullable)}),
+        "metrics": _each_stage({"type": "object", "additionalProperties": number}),
         "artifacts": {"type": "object", "additionalProperties": nullable},
         "training_metadata": _object(
             {
                 "plan_digest": text,
                 "compute_hours": number,
                 "gpu_type": text,
-                "gpu_count": {"type": "integer", "minimum": 1},
+                "gpu_count": _each_stage(count),
                 "framework": text,
                 "start_time": nullable,
                 "end_time": nullable,
@@ -114,6 +125,11 @@ def entry_schema() -> dict[str, Any]:
         "tags": {"type": "array", "items": text},
     }
     return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Model registry entry"} | _object(properties)
+
+
+def _each_stage(schema: dict[str, Any]) -> dict[str, Any]:
+    """One value for each stage, by its name."""
+    return {"type": "object", "additionalProperties": schema, "minProperties": 1}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

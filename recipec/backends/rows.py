@@ -9,10 +9,10 @@ from recipec.render.environment import snippet
 
 
 def rows_artifact(stage: StageJob) -> Artifact:
-    """What preflight.py asks of every stage's rows; what evaluate.py asks only of the last stage's."""
-    evaluated, ids = stage.index == len(stage.job.plan.stages) - 1, stage.ids("data_format", "loss_on", "stage")
+    """What evaluate.py and preflight.py ask of the stage's rows."""
+    ids = stage.ids("data_format", "loss_on", "stage")
     names = {"turns": stage.because(stage.format.turns, "data_format")}
-    templates = [f"rows/{stage.kind.template}.py.j2"] * evaluated + [BACKENDS[stage.name].taught]
+    templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.name].taught)
     return Artifact(
         f"{stage.folder}rows.py",
         ids,
@@ -20,7 +20,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
         {
             "stage": stage.traced("stage"),
             "writes": stage.because(stage.method.writes, "stage"),
-            "encodes_masked": stage.because(evaluated and stage.kind.masked, "stage", "loss_on"),
+            "encodes_masked": stage.because(stage.kind.masked, "stage", "loss_on"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
     )

@@ -10,9 +10,11 @@ from recipec import __version__
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
+from recipec.backends.launchers import starts
 from recipec.backends.machine import output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
+    bundle_root,
     code,
     from_hub,
     has_template_file,
@@ -70,14 +72,14 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": summary(stage),
-        "launcher": "launch/local.sh",
+        "starts": starts(job, f"{stage.folder}train.py"),
         "version": __version__,
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
         "installed_imports": installed,
         "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
-        "bundle_root": _bundle_root(stage),
+        "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
         "plan_digest": f"{job.plan_digest}-{stage.name}",
@@ -89,6 +91,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
+        "drops": _drops(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -177,9 +180,9 @@ def _stopping_part(stage: StageJob) -> Part:
     )
 
 
-def _bundle_root(stage: StageJob) -> Raw:
-    """The bundle's folder, seen from the stage's scripts."""
-    return Raw("parents[2]" if stage.folder else "parent")
+def _drops(stage: StageJob) -> Traced:
+    """Whether rows over max_length are lost; otherwise they are cut."""
+    return stage.because(stage.value("overflow") == "drop", "overflow")
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
@@ -194,6 +197,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     }
     return {
         "planned": planned,
+        "drops": _drops(stage),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
@@ -214,6 +218,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
     options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
     names = {
         "stage": stage.traced("stage"),
+        "quantized": stage.because(stage.adapts.quantized, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
@@ -221,6 +226,6 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
-        "bundle_root": _bundle_root(stage),
+        "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

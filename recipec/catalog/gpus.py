@@ -53,6 +53,15 @@ def gpu(name: str) -> Gpu | None:
     return None
 
 
+def others_meant(name: str, taken: Gpu) -> tuple[str, ...]:
+    """The other GPUs that a name could mean which leaves a part out, as "A100" does; none for a full name."""
+    wanted = _plain(name)
+    if wanted == taken.name:
+        return ()
+    entries = [entry for entry in entries_with(_FOLDER, _ANY) if entry["name"] != taken.name]
+    return tuple(entry["name"] for entry in entries if any(part.startswith(f"{wanted}-") for part in _called(entry)))
+
+
 def nearest_gpus(name: str) -> list[str]:
     """The names of up to three GPUs that are called something like `name`, aliases included; best first."""
     names = {called: entry["name"] for entry in entries_with(_FOLDER, _ANY) for called in _called(entry)}

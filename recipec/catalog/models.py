@@ -60,6 +60,15 @@ def model(name: str) -> Model | None:
     return None
 
 
+def others_meant(name: str, taken: Model) -> tuple[str, ...]:
+    """The other models that a short name could mean: the chat model beside the base; none for a name of the hub."""
+    wanted = name.lower()
+    if wanted in (taken.name.lower(), taken.name.lower().rpartition("/")[2]):
+        return ()
+    twins = [twin for entry in entries_with(_FOLDER, wanted) for twin in entry["names"] if twin["name"] != taken.name]
+    return tuple(twin["name"] for twin in twins if any(part.startswith(f"{wanted}-") for part in _aliases(twin)))
+
+
 def model_names() -> tuple[str, ...]:
     """All model names of the catalog, sorted."""
     return names_in(_FOLDER)

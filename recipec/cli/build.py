@@ -16,6 +16,7 @@ from recipec.cli.compiling import compiled, tell
 from recipec.cli.inputs import AnyPath, RecipePath, plan_if_any
 from recipec.cli.output import dim, formats, print_json, strong, tone
 from recipec.cli.provenance import changed_decisions
+from recipec.compiler import Compilation
 from recipec.diagnostics.printable import printable
 from recipec.units import counted, value_text
 
@@ -50,7 +51,9 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         check=check,
     )
     written = not (check or dry_run) and was_written(result, conflict)
-    document = build_document(recipe, out, plan, before, result, written=written)
+    document = build_document(
+        recipe, out, plan, before, result, next_commands(recipe, out, compilation), written=written
+    )
     if format == "json":
         print_json(document)
     elif document["changes"]:
@@ -87,7 +90,14 @@ def was_written(result: WriteResult, conflict: str) -> bool:
 
 
 def build_document(
-    recipe: Path, out: Path, plan_json: bytes, before: Document | None, result: WriteResult, *, written: bool
+    recipe: Path,
+    out: Path,
+    plan_json: bytes,
+    before: Document | None,
+    result: WriteResult,
+    commands: list[str],
+    *,
+    written: bool,
 ) -> Document:
     """The JSON model: each file with its action, the decisions that changed since the last build, what to do next."""
     return {
@@ -98,7 +108,7 @@ def build_document(
         "stale": result.stale,
         "changes": [_change(change) for change in result.changes],
         "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
-        "next": _next(recipe, out, result) if result.exit_code == FINE and (written or not result.stale) else [],
+        "next": commands if result.exit_code == FINE and (written or not result.stale) else [],
     }
 
 
@@ -108,14 +118,14 @@ def _change(change: Change) -> Document:
     return {"mark": mark, "path": change.path, "action": change.action.value, "note": note}
 
 
-def _next(recipe: Path, out: Path, result: WriteResult) -> list[str]:
+def next_commands(recipe: Path, out: Path, compilation: Compilation) -> list[str]:
     """The two commands that most people want now; data paths count from the recipe's folder."""
-    root = printable(str(recipe.parent))
+    start = compilation.start
+    assert start is not None
+    root, shown = printable(str(recipe.parent)), printable(str(out))
     here = "" if root == "." else f"DATA_ROOT={_quoted(root)} "
-    there = {change.path for change in result.changes if change.action is not Action.DELETE}
-    launch, shown = "launch/local.sh", printable(str(out))
-    first = f"{here}bash {_quoted(f'{shown}/{launch}')} --max-steps 20" if launch in there else ""
-    return [f"recipec verify {_quoted(shown)}", first or f"{here}python {_quoted(f'{shown}/prepare_data.py')}"]
+    run = f"{here}{start.command} {_quoted(f'{shown}/{start.script}')} {start.short}".rstrip()
+    return [f"recipec verify {_quoted(shown)}", run]
 
 
 def _quoted(path: str) -> str:

@@ -85,8 +85,6 @@ def _billion(row: Document) -> str:
 def stage_text(stage: Document) -> str:
     """One stage: the plan in five lines, memory by term, time, cost and machine, and the alternatives."""
     values = {decision["id"]: decision["value"] for decision in stage["decisions"]}
-    origins = {decision["id"]: decision["origin"] for decision in stage["decisions"]}
-    values["network_assumed"] = origins.get("network_gbps") == "default"
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
     noun = device(values["gpu_is_cpu"])
     beside = [_beside(role, stage, values) for role in METHODS[stage["objective"]].named_models]
@@ -126,8 +124,7 @@ def _nodes(choice: Document, values: Document) -> str:
     nodes = -(-choice["world_size"] // values["gpus_per_node"])
     if nodes == 1:
         return ""
-    assumed = " (assumed)" * values["network_assumed"]
-    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them{assumed}"
+    return f" in {nodes} nodes, {values['network_gbps']:,.0f} Gbit/s between them"
 
 
 def _mesh(mesh: Document) -> str:
@@ -208,7 +205,7 @@ def _bar(size: int, usable: int) -> str:
 
 
 def _band(low: float, high: float) -> str:
-    return f"{100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}% of the prediction"
+    return f"{100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}%"
 
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
@@ -225,10 +222,14 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
 
 
 def _assumed(stage: Document) -> list[str]:
-    """What the speed of a card that only its memory names is taken from."""
-    source = next(decision["source"] for decision in stage["decisions"] if decision["id"] == "vram_gib")
-    kind, _, what = source.partition("assumption: ")
-    return [_row("assumes", what)] if what and not kind else []
+    """What the speed of a GPU is taken from that only its memory names, and the network that nobody stated."""
+    decisions = {decision["id"]: decision for decision in stage["decisions"]}
+    known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
+    network = decisions.get("network_gbps", {"origin": ""})
+    lines = [_row("assumes", card)] if card and not known else []
+    if network["origin"] == "default":
+        lines.append(_row("assumes", network["because"].removeprefix("assumed: ")))
+    return lines
 
 
 def _machine(stage: Document, noun: str) -> list[str]:

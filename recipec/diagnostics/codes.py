@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "W0509": "size of the data assumed",
     "W0510": "global batch not met",
     "W0511": "one label in the sample",
+    "W0512": "name that several share",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

@@ -77,6 +77,8 @@ def look_up_names(draft: Draft, report: Report) -> None:
     own, loaded = Report(), draft.loaded
     if "model" not in draft.doubtful and loaded.recipe.model.name != AUTO:
         look_up_model(loaded, own)
+    if "alignment" not in draft.doubtful:
+        look_up_others(loaded, own)
     hardware = loaded.recipe.hardware
     if "hardware" not in draft.doubtful and (hardware.gpu is not None or hardware.vram_gib is not None):
         look_up_gpu(loaded, own)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus
+from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.fact import known, stated
+from recipec.facts.fact import known, short_name, stated
 from recipec.layout import ASSUMED_NETWORK_GBPS
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -30,6 +30,8 @@ def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
         label = Label(loaded.place("hardware", "gpu", part="value"), "not in the catalog")
         help = (f"the nearest in the catalog: {', '.join(close)}", "any other GPU: `vram_gib = N` instead of `gpu`")
         report.add(Diagnostic("E0302", f"unknown GPU `{hardware.gpu}`", (label,), help))
+    elif others := others_meant(hardware.gpu, found):
+        report.add(short_name(loaded, ("hardware", "gpu"), found.name, others))
     return found
 
 

@@ -10,9 +10,9 @@ from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import local_model
 from recipec.catalog.lookup import nearest
-from recipec.catalog.models import Model, model, model_names
+from recipec.catalog.models import Model, model, model_names, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.fact import known, stated
+from recipec.facts.fact import known, short_name, stated
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.recipe.schema import AUTO
@@ -43,6 +43,8 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         found = replace(like, name=section.name) if like else None
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
+    elif found is not None and (others := others_meant(section.name, found)):
+        report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
 
 

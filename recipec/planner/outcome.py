@@ -14,7 +14,7 @@ from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import method_of
 from recipec.rules import strategy as rules
-from recipec.rules.core import Choice, Decision, Ledger, Rule
+from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -180,7 +180,7 @@ def _ruled(ledger: Ledger, peak: str, rule: Rule, choice: Choice, inputs: tuple[
     key = rule.key
     if rule is rules.checkpointing and key not in ledger.wishes:  # to say how layers are recomputed is to want it
         key = next((other for other in _RECOMPUTING if _wants(ledger, other)), key)
-    metadata = {"rule": rule.id, "watch": rule.watch, "source": rule.source}
+    metadata = {"rule": rule.id, "watch": watch_of(rule, choice.value, ledger.decisions), "source": rule.source}
     return _found(ledger, peak, rule.decides, choice.value, choice.because, inputs, key, metadata)
 
 

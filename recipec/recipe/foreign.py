@@ -1,17 +1,34 @@
-"""Words of TRL, transformers, DeepSpeed, axolotl and others, and what a recipe says instead."""
+"""Words of TRL, transformers, DeepSpeed, axolotl and others, and what a recipe says instead.
+
+What names a method, strategy, adaptation or row format elsewhere is in the rows of recipec.axes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol
+
+from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import DECIDED_ARGUMENTS
+
+
+class Row(Protocol):
+    """What the rows of three axes have in common."""
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]: ...
+
 
 _GLOBAL = "set `train.global_batch_size`: recipec decides how it is accumulated"
 _NODES = "set `hardware.nodes`"
 _MODEL = "set `model.name`"
-_STRATEGY = 'set `train.strategy`, such as `"zero2"` or `"fsdp"`; recipec writes the configuration'
+_STRATEGY = "set `train.strategy`; recipec writes the configuration"
 _KERNEL = "set `train.attention`"
 _LENGTH = "set `data.max_length`"
 _TRAIN_FILE = "set `data.train`"
 _GPUS = "set `hardware.gpus_per_node`"
+_QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
 _EVALUATION = "set `data.eval`, or `data.eval_fraction`"
 
 # Key or table that people type -> what to write.
@@ -37,13 +54,13 @@ KEYS: dict[str, str] = {name: f"set `{key}`" for name, key in DECIDED_ARGUMENTS.
     **dict.fromkeys(("dataset", "datasets", "dataset_name", "train_file", "train_data", "data_path"), _TRAIN_FILE),
     **dict.fromkeys(("eval_file", "validation_file", "eval_dataset", "val_set_size"), _EVALUATION),
     **dict.fromkeys(("dataset_type", "data_format"), "set `data.format`"),
-    **dict.fromkeys(("adapter", "peft", "use_peft", "finetuning_type", "use_lora"), 'set `train.adaptation = "lora"`'),
-    **dict.fromkeys(("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type"), 'set `train.adaptation = "qlora"`'),
+    **dict.fromkeys(("adapter", "peft", "use_peft", "finetuning_type", "use_lora"), "set `train.adaptation`"),
+    **dict.fromkeys(("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type"), _QUANTIZED),
     **dict.fromkeys(("lora_r", "lora_rank", "r"), "set `train.lora.rank`"),
     "lora_alpha": "set `train.lora.alpha`",
     "lora_dropout": "set `train.lora.dropout`",
     **dict.fromkeys(("lora_target_modules", "lora_targets", "target_modules"), "set `train.lora.targets`"),
-    **dict.fromkeys(("zero_stage", "zero_optimization", "ds_config", "deepspeed_config", "fsdp"), _STRATEGY),
+    **dict.fromkeys(("zero_stage", "zero_optimization", "ds_config", "deepspeed_config"), _STRATEGY),
     **dict.fromkeys(("flash_attention", "attn_implementation", "use_flash_attention_2"), _KERNEL),
     **dict.fromkeys(("wandb", "wandb_project", "tracking"), 'set `track.to = "wandb"` and `track.project`'),
     **dict.fromkeys(("val_size", "test_size"), "set `data.eval_fraction` and `data.test_fraction`"),
@@ -51,45 +68,28 @@ KEYS: dict[str, str] = {name: f"set `{key}`" for name, key in DECIDED_ARGUMENTS.
     **dict.fromkeys(("dpo_beta", "pref_beta", "rl_beta"), "set `alignment.beta`"),
     **dict.fromkeys(("rl", "trainer", "method", "stage"), "set `goal.task`, or `alignment.method`"),
     **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
-    **dict.fromkeys(("lora", "lora_config", "peft_config"), "write [train.lora]"),
+    **dict.fromkeys((*TABLES, "lora_config", "peft_config"), f"write [train.{TABLES[0]}]"),
     "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
 }
 
-# Value that people type -> what to write, by the key that it was typed for.
+
+def _rows(rows: Mapping[str, Row]) -> dict[str, str]:
+    return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
+
+
+# Value that people type -> what to write, by the key that it was typed for. The rows of the axes bring their own.
 VALUES: dict[str, dict[str, str]] = {
-    "goal.task": {
-        **dict.fromkeys(("sft", "chat", "finetune", "fine-tune", "instruction-tuning"), '"instruct"'),
-        **dict.fromkeys(("dpo", "kto", "preference", "rlhf", "orpo"), '"align"'),
-        **dict.fromkeys(("cpt", "continued-pretraining"), '"continue-pretrain"'),
-        **dict.fromkeys(("pt", "pretraining"), '"pretrain"'),
-        **dict.fromkeys(("rm", "reward-model", "reward_model"), '"reward"'),
-    },
-    "data.format": {
-        **dict.fromkeys(("sharegpt", "messages", "chatml", "openai", "conversation", "chat_template"), '"chat"'),
-        **dict.fromkeys(("alpaca", "instruct"), '"instruction"'),
-        **dict.fromkeys(("completion", "prompt_completion"), '"prompt-completion" or "text"'),
-        **dict.fromkeys(("dpo", "pairs", "chosen_rejected"), '"preference"'),
-        **dict.fromkeys(("kto", "unpaired"), '"unpaired-preference"'),
-        **dict.fromkeys(("pretrain", "raw"), '"text"'),
-    },
-    "train.strategy": {
-        **dict.fromkeys(("deepspeed", "zero", "zero-2", "deepspeed_zero2"), '"zero2", or "zero1" or "zero3"'),
-        **dict.fromkeys(("zero-3", "deepspeed_zero3"), '"zero3"'),
-        **dict.fromkeys(("fsdp2", "full_shard"), '"fsdp"'),
-        **dict.fromkeys(("dp", "data-parallel", "multi_gpu"), '"ddp"'),
-    },
-    "train.adaptation": {
-        **dict.fromkeys(("full-finetune", "full_finetune", "none", "sft"), '"full"'),
-        **dict.fromkeys(("peft", "adapter"), '"lora"'),
-        **dict.fromkeys(("4bit", "4-bit"), '"qlora"'),
-    },
+    "goal.task": {word: f'"{row.task}"' for row in METHODS.values() for word in row.elsewhere},
+    "data.format": _rows(ROW_FORMATS),
+    "train.strategy": _rows(STRATEGIES),
+    "train.adaptation": _rows(ADAPTATIONS),
     "train.optimizer": {
         **dict.fromkeys(("adamw_torch", "adamw_torch_fused", "adam"), '"adamw"'),
         **dict.fromkeys(("adamw_8bit", "adamw_bnb_8bit"), '"adamw-8bit"'),
         "paged_adamw_32bit": '"paged-adamw"',
         "paged_adamw_8bit": '"paged-adamw-8bit"',
     },
-    "train.precision": {**dict.fromkeys(("bfloat16", "float16", "float32"), '"bf16", "fp16" or "fp32"')},
-    "train.schedule": {"wsd": '"warmup-stable-decay"', "warmup_stable_decay": '"warmup-stable-decay"'},
-    "train.attention": {**dict.fromkeys(("flash", "flash-attention", "fa2", "flash_attn"), '"flash_attention_2"')},
+    "train.precision": {"bfloat16": '"bf16"', "float16": '"fp16"', "float32": '"fp32"'},
+    "train.schedule": dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
+    "train.attention": dict.fromkeys(("flash", "flash-attention", "fa2", "flash_attn"), '"flash_attention_2"'),
 }

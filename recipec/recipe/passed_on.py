@@ -86,7 +86,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
 LAUNCHER_VARIABLES = frozenset(
     (
         *("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-        *("MASTER_ADDR", "MASTER_PORT", "NPROC_PER_NODE", "NNODES", "DATA_ROOT"),
+        *("MASTER_ADDR", "MASTER_PORT", "NPROC_PER_NODE", "NNODES", "SHARDS", "OTHER_RANKS", "DATA_ROOT"),
     )
 )
 LAUNCHER_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "DEEPSPEED_")
@@ -167,7 +167,7 @@ def reserved_variables(written: Written) -> Iterator[Diagnostic]:
     for name, _ in _environment(written):
         if name in LAUNCHER_VARIABLES or name.startswith(LAUNCHER_PREFIXES):
             label = Label(written.key("launch", "env", name), "set for each process by the launcher")
-            help = "remove it; the launch script honours NPROC_PER_NODE and NNODES from the environment"
+            help = "remove it; set OTHER_RANKS=1 and NPROC_PER_NODE when you start the launch script"
             yield Diagnostic("E0407", f"`{name}` cannot be set in a recipe", (label,), (help,))
 
 

@@ -23,6 +23,7 @@ FILTERS = {
     "json": literals.json,
     "sh": prose.sh,
     "md": prose.md,
+    "sentence": prose.sentence,
     "comment": prose.comment,
     "docstring": prose.docstring,
     "name": prose.name,

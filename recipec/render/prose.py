@@ -14,7 +14,9 @@ from recipec.render.traced import Raw, Traced, mark
 _SHELL_WORD = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
 # What CommonMark and its GitHub tables and strikethrough would read as markup; an underscore inside a word is not.
-_MARKUP = re.compile(r"[\\`*\[\]<>|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w*(?:;|$))")
+# A dollar before a digit is money: no formula ends there.
+_MARKUP = re.compile(r"[\\`*\[\]<>|~]|\$(?!\d)|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w*(?:;|$))")
+_SPAN = re.compile(r"(`[^`|]+`)")  # of code; a bar would end a table cell
 # What would begin a heading, a list, a rule or an underline at the start of a block.
 _BLOCK_START = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[#=]|[-+](?:[-\s]|$)))")
 _CLOSING_HASHES = re.compile(r"(?<!\\)#(?=#*$)")
@@ -33,6 +35,11 @@ def md(value: Any) -> Raw:
     if isinstance(_inner(value), list | tuple):
         return _each(value, lambda part: ", ".join(map(md, part)))
     return _each(value, lambda part: _markdown(_text(part)))
+
+
+def sentence(value: Any) -> Raw:
+    """Markdown of a sentence of our own: as `md`, but what stands between backticks is code."""
+    return _each(value, lambda part: _sentence(_text(part)))
 
 
 def comment(value: Any) -> Raw:
@@ -92,8 +99,20 @@ def _shell_word(text: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    line = shown(text, lambda c: c)
-    line = _MARKUP.sub(lambda found: "\\" + found[0], line)
+    return _in_a_block(_without_markup(shown(text, lambda c: c)))
+
+
+def _sentence(text: str) -> str:
+    parts = _SPAN.split(shown(text, lambda c: c))  # every second one is code
+    whole = (part if n % 2 and part.isprintable() else _without_markup(part) for n, part in enumerate(parts))
+    return _in_a_block("".join(whole))
+
+
+def _without_markup(line: str) -> str:
+    return _MARKUP.sub(lambda found: "\\" + found[0], line)
+
+
+def _in_a_block(line: str) -> str:
     line = _BLOCK_START.sub(r"\1\\", line)
     line = _CLOSING_HASHES.sub(r"\\#", line, count=1)
     return "".join(c if c.isprintable() else f"&#x{ord(c):x};" for c in line)

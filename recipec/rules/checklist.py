@@ -16,6 +16,7 @@ class Item:
     met: str  # how the bundle meets it
     unmet: str  # what is missing, and who can do it
     after: bool = False  # only the run itself can tell
+    by_run: bool = False  # the bundle does it when it runs: its box is left empty until then
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,10 @@ class Checked:
 def completion(facts: Mapping[str, bool]) -> list[Checked]:
     """Judge every item; a fact that is not given counts as not met, so nothing is ticked by accident."""
     judged = ((item, facts.get(item.fact, False)) for item in CHECKLIST)
-    return [Checked(item.text, met, item.met if met else item.unmet, item.source, item.after) for item, met in judged]
+    return [
+        Checked(item.text, met and not item.by_run, item.met if met else item.unmet, item.source, item.after)
+        for item, met in judged
+    ]
 
 
 _CRITERIA = "docs/rule-books/001.md, Completion criteria"
@@ -52,6 +56,7 @@ CHECKLIST = (
         "data_prepared",
         "prepare_data.py formats the rows; preflight.py checks trained tokens and the end-of-turn token before step 1",
         "the bundle does not prepare the data; check the chat template by hand",
+        by_run=True,
     ),
     Item(
         "Training configuration documented with every hyperparameter and its rationale",
@@ -73,6 +78,7 @@ CHECKLIST = (
         "baseline_evaluation",
         "evaluate.py measures the model before and after training on the same rows; train.py evaluates during training",
         "the bundle does not measure the baseline; measure the model before training",
+        by_run=True,
     ),
     Item(
         "Checks for overfitting, underfitting, data leakage and compute waste in place",
@@ -80,6 +86,7 @@ CHECKLIST = (
         "anti_patterns_checked",
         "prepare_data.py removes leaked rows; train_eval_gap, loss and tokens_per_second are logged for you to read",
         "the bundle does not check all four",
+        by_run=True,
     ),
     Item(
         "Experiment tracking configured",
@@ -124,6 +131,7 @@ CHECKLIST = (
         "deduplicated",
         "prepare_data.py removes identical rows and counts them",
         "the bundle does not deduplicate",
+        by_run=True,
     ),
     Item(
         "50 or more samples checked by eye",
@@ -153,5 +161,6 @@ CHECKLIST = (
         "best_checkpoint",
         "every evaluation has a checkpoint, and the one with the lowest eval_loss is loaded at the end",
         "the recipe has no evaluation data, so the last checkpoint is the result",
+        by_run=True,
     ),
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from recipec.rules.watching import watched_for
 from recipec.units import value_text
 
 
@@ -106,7 +107,7 @@ class Ledger:
         """Ask `rule`, let the recipe's own value win, and record the decision."""
         choice = rule(*(i.value for i in inputs))
         wish = self.wishes.get(rule.key)
-        return self.record(_settle(rule, choice, wish, tuple(i.id for i in inputs)))
+        return self.record(_settle(rule, choice, wish, tuple(i.id for i in inputs), self.decisions))
 
     def record(self, decision: Decision) -> Decision:
         assert decision.id not in self.decisions, f"{decision.id} is decided twice"
@@ -114,8 +115,11 @@ class Ledger:
         return decision
 
 
-def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...]) -> Decision:
-    common = {"rule": rule.id, "watch": rule.watch, "source": rule.source, "key": rule.key, "inputs": inputs}
+def _settle(
+    rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...], given: Mapping[str, Decision]
+) -> Decision:
+    watch = watch_of(rule, choice.value if wish is None else wish.value, given)
+    common = {"rule": rule.id, "watch": watch, "source": rule.source, "key": rule.key, "inputs": inputs}
     common["accepts"] = choice.accepts
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
@@ -131,6 +135,11 @@ def _settle(rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ..
         dissent=_dissent(choice, wish.value),
         **common,
     )
+
+
+def watch_of(rule: Rule, value: Any, given: Mapping[str, Decision]) -> str:
+    """What to look at while training with this value, after the decisions `given`."""
+    return watched_for(rule.decides, value, given) or rule.watch
 
 
 def _dissent(choice: Choice, wished: Any) -> str:

@@ -145,7 +145,7 @@ UNBUILT = (
         "NOT-018",
         "Jobs for SLURM and Kubernetes",
         "docs/rule-books/004.md, Ecosystem (schedulers)",
-        "recipec writes `launch/local.sh` and no job file",
-        "start `launch/local.sh` on every node from your own job, with the node rank and the address of the first node",
+        "recipec writes `launch/local.sh` or `launch/nodes.sh` and no job file",
+        "set `hardware.nodes` and start `launch/nodes.sh` on every node from your own job, with its NODE_RANK",
     ),
 )

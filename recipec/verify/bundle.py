@@ -75,6 +75,12 @@ class Bundle:
         """The stage whose result is the bundle's."""
         return self.stages[-1]
 
+    @cached_property
+    def launcher(self) -> str:
+        """The path of the launch script; "" where the recipe wants none."""
+        lock = json.loads((self.root / RECORDS / "lock.json").read_text(encoding="utf-8"))
+        return next((path for path in lock["files"] if path.startswith("launch/")), "")
+
     @property
     def machines(self) -> int:
         """Nodes that the launch script is for."""

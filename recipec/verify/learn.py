@@ -12,7 +12,6 @@ from recipec.verify.learn_checks import logit_problems, proofs_of, story, weight
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
-    LAUNCHER,
     Launcher,
     expected_facts,
     log_history,
@@ -80,7 +79,7 @@ def check_resume(launch: Launcher, report: VerifyReport) -> None:
     """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
-    write_training_only(launch.sandbox.bundle.root, stage)
+    write_training_only(launch.sandbox.bundle.root, launch.sandbox.bundle.launcher, stage)
 
     def train(name: str, **patches: Any) -> Outcome:
         arguments = ("--max-steps", str(LEARN_STEPS), "--output-dir", str(output))
@@ -112,12 +111,12 @@ def check_weights(launch: Launcher, stage: BundleStage, output: Path, report: Ve
     )
 
 
-def write_training_only(root: Path, stage: BundleStage) -> None:
+def write_training_only(root: Path, launcher: str, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
     The line that keeps --output-dir from several stages names train.py, too, and goes with them.
     """
-    text = (root / LAUNCHER).read_text(encoding="utf-8").replace("\\\n", " ")
+    text = (root / launcher).read_text(encoding="utf-8").replace("\\\n", " ")
     others = ("prepare_data.py", "evaluate.py", "merge_adapter.py", "train.py")
     wanted = f"$BUNDLE/{stage.folder}train.py"
     kept = [

@@ -20,7 +20,6 @@ from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
 from recipec.verify.substitutions import MAX_SEQUENCES_PER_STEP, Situation, merged, substitutions
 
-LAUNCHER = "launch/local.sh"
 LIMIT_SECONDS = 300.0
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
 ROWS = 160
@@ -64,7 +63,7 @@ class Launcher:
         if self.as_planned:
             return {}
         nodes = {"NNODES": str(self.machines)} if self.machines > 1 else {}
-        return {"NPROC_PER_NODE": str(self.ranks // self.machines), "SHARDS": "2"} | nodes
+        return {"OTHER_RANKS": "1", "NPROC_PER_NODE": str(self.ranks // self.machines), "SHARDS": "2"} | nodes
 
     @property
     def machines(self) -> int:
@@ -97,16 +96,16 @@ def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyRep
 def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
-    started = time.monotonic()
-    outcome = launch.start("run", LAUNCHER, "--max-steps", str(launch.steps), **patches)
+    started, script = time.monotonic(), launch.sandbox.bundle.launcher
+    outcome = launch.start("run", script, "--max-steps", str(launch.steps), **patches)
     if not outcome.ok and _died_in_teardown(launch, outcome):
         shutil.rmtree(launch.sandbox.outputs, ignore_errors=True)
-        outcome = launch.start("run-again", LAUNCHER, "--max-steps", str(launch.steps), **patches)
+        outcome = launch.start("run-again", script, "--max-steps", str(launch.steps), **patches)
         report.skip("a second launch was needed", "the first had saved its result and died while its processes ended")
     report.metrics["run_seconds"] = round(time.monotonic() - started, 1)
     told = ", ".join(f"{name}={value}" for name, value in launch.told.items())
     how = f"started with {told}" if told else "started as a user starts it"
-    if report.add(f"{LAUNCHER} runs to its end", "" if outcome.ok else outcome.tail(), how):
+    if report.add(f"{script} runs to its end", "" if outcome.ok else outcome.tail(), how):
         check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
 
@@ -127,13 +126,18 @@ GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
 def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
-    """Check facts, losses and files of every stage, and the evaluation."""
+    """Check facts, losses, files and evaluation of every stage."""
     for stage in sandbox.bundle.stages:
         _check_stage(sandbox.outputs / stage.name, stage, ranks, report)
-    evaluations = {when: read_json(sandbox.outputs / "evaluation" / f"{when}.json") for when in ("before", "after")}
+        _check_evaluation(sandbox.outputs / "evaluation" / stage.name, stage, report)
+
+
+def _check_evaluation(folder: Path, stage: BundleStage, report: VerifyReport) -> None:
+    """Check what evaluate.py found of a stage."""
+    evaluations = {when: read_json(folder / f"{when}.json") for when in ("before", "after")}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
-    problems = evaluation_problems(evaluations, sandbox.bundle.last.method.writes)
-    report.add("the evaluation before and after is there", problems, passed)
+    problems = evaluation_problems(evaluations, stage.method.writes)
+    report.add(f"{stage.name}: the evaluation before and after is there", problems, passed)
 
 
 def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyReport) -> None:

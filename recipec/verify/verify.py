@@ -39,12 +39,12 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
     from recipec.verify.data import NoSample
     from recipec.verify.learn import learn_bundle, rows_of_one_batch
     from recipec.verify.real_rows import count_rows
-    from recipec.verify.run import LAUNCHER, ROWS, prepare_launch, ranks_for, run_bundle
+    from recipec.verify.run import ROWS, prepare_launch, ranks_for, run_bundle
     from recipec.verify.sandbox import make_sandbox
     from recipec.verify.stand_in import NoStandIn
 
-    if not (bundle.root / LAUNCHER).is_file():
-        report.skip(level, f"the bundle has no {LAUNCHER}: its owner launches it some other way")
+    if not bundle.launcher or not (bundle.root / bundle.launcher).is_file():
+        report.skip(level, "the bundle has no launch script: its owner launches it some other way")
         return
     processes = ranks_for(bundle, ranks)
     rows = ROWS if level == "run" else rows_of_one_batch(bundle, processes)

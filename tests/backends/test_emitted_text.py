@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good, texts, with_key
 
-from recipec.compiler import compile_recipe
+from recipec.compiler import Compilation, compile_recipe
 from recipec.rules.metrics import METRICS
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
@@ -92,6 +93,16 @@ def test_the_result_names_the_base_of_its_adapter(tmp_path: Path) -> None:
     assert "one model that loads without PEFT" in bundle["stages/2-dpo/merge_adapter.py"]
 
 
+def test_the_registry_entry_tells_all_stages(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["sft-dpo"], "train.global_batch_size", 1), "train.sft.global_batch_size", 64)
+    entry = json.loads(texts(good(tmp_path, recipe))["registry/entry.json"])
+    assert entry["training_metadata"]["gpu_count"] == {"sft": 2, "dpo": 1}
+    assert entry["dataset"]["size"] == {"sft": 5_000, "dpo": 5_000}
+    assert entry["dataset"]["hash"] == {"sft": None, "dpo": None}
+    assert "perplexity" in entry["metrics"]["sft"] and "reward_accuracy" in entry["metrics"]["dpo"]
+    assert "reward_accuracy" not in entry["metrics"]["sft"]
+
+
 def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, BASES["full-fsdp"]))
     assert not [path for path in bundle if "merge" in path]
@@ -104,6 +115,14 @@ def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path) -> No
     assert set(own) <= METRICS
     preflight = texts(good(tmp_path, BASES["lora-single"]))["preflight.py"]
     assert not [name for name in own if name not in preflight]
+
+
+@pytest.mark.parametrize(("overflow", "lost"), [("split", False), ("drop", True), ("truncate", False)])
+def test_only_rows_that_are_dropped_can_be_too_many(tmp_path: Path, overflow: str, lost: bool) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["text"], "data.overflow", overflow)))
+    assert ("MAX_DROPPED" in bundle["preflight.py"]) is lost
+    assert ("report.json" in bundle["train.py"]) is lost
+    assert ('["dropped_rows"] = 0.0' in bundle["prepare_data.py"]) is not lost
 
 
 def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> None:
@@ -130,7 +149,7 @@ def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[s
     readme = texts(good(tmp_path, BASES[name]))["README.md"]
     listed = readme.split("## You need\n\n")[1].split("\n\n")[0].splitlines()
     assert [line.startswith(f"- {need}") for line, need in zip(listed, needs, strict=True)] == [True] * len(needs)
-    assert ("NPROC_PER_NODE" in readme) == bool(fewer)
+    assert ("NPROC_PER_NODE=" in readme) == bool(fewer)
     assert fewer in readme
 
 
@@ -141,6 +160,32 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
     assert [line.startswith("- [ ] ") for line in after.strip().splitlines()] == [True] * 3
 
 
+@pytest.mark.parametrize(("name", "quantized"), [("qlora", True), ("lora-single", False)])
+def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, quantized: bool) -> None:
+    bundle = texts(good(tmp_path, BASES[name]))
+    assert ("unquantized base" in bundle["merge_adapter.py"]) is quantized
+    assert re.search(r"/merged`, which takes \d+\.\d GiB more of the disk", bundle["README.md"])
+
+
+def test_one_predicted_peak_stands_in_train_py(tmp_path: Path) -> None:
+    text = texts(good(tmp_path, BASES["lora-single"]))["train.py"]
+    assert len(re.findall("(?i)predicted[_ ]peak", text.replace("{PREDICTED_PEAK_GIB}", ""))) == 1
+
+
+def behind(found: Compilation, file: str, part: str) -> set[str]:
+    """The decisions behind the line of a file that holds `part`."""
+    number = next(n for n, line in enumerate(texts(found)[file].splitlines(), 1) if part in line)
+    return set(found.source_map[file][number])
+
+
+def test_what_an_engine_adds_is_traced_to_it(tmp_path: Path) -> None:
+    sharded = good(tmp_path, with_key(BASES["full-fsdp"], "train.activation_checkpointing", True))
+    assert "sft.strategy" in behind(sharded, "train.py", "inside FSDP2's hooks")
+    zero = good(tmp_path, BASES["zero3-offload"])
+    for size in ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold"):
+        assert "sft.model" in behind(zero, "configs/deepspeed.json", size)
+
+
 LOADERS = ("AutoTokenizer.from_pretrained", "loader.from_pretrained", "LoraConfig")
 
 
@@ -149,7 +194,7 @@ def test_a_pinned_commit_reaches_every_loading_call(tmp_path: Path, name: str) -
     bundle = texts(good(tmp_path, with_key(BASES[name], "model.revision", "0123abc")))
     first = "train.py" if "train.py" in bundle else "stages/1-sft/train.py"
     assert '"revision": "0123abc"' in bundle[first]
-    for path in (first, "evaluate.py", "prepare_data.py"):
+    for path in (first, first.replace("train.py", "evaluate.py"), "prepare_data.py"):
         calls = [n for n in ast.walk(ast.parse(bundle[path])) if isinstance(n, ast.Call)]
         loading = [ast.unparse(call) for call in calls if ast.unparse(call.func) in LOADERS]
         assert loading
@@ -160,7 +205,7 @@ def test_a_pinned_commit_reaches_every_loading_call(tmp_path: Path, name: str) -
 
 def test_a_later_stage_takes_no_commit_of_the_hub(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["sft-dpo"], "model.revision", "0123abc")))
-    assert "0123abc" not in bundle["stages/2-dpo/train.py"]
+    assert not [path for path, text in bundle.items() if "stages/2-dpo" in path and "0123abc" in text]
 
 
 def test_a_commit_that_is_not_pinned_is_said(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""launch/local.sh does what it says, with programs that only note how they were called."""
+"""The launch scripts do what they say, with programs that only note how they were called."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ ONE_NODE_THEN_TWO = with_key(
     with_key(TWO_NODES_THEN_ONE, "train.global_batch_size", 64), "train.sft.global_batch_size", 2
 )
 
+GROUPS = with_key(with_key(BASES["full-fsdp"], "hardware", CLUSTER), "train.strategy", "hsdp")
+OTHER = {"OTHER_RANKS": "1"}
+NODE_0 = {"NODE_RANK": "0", "MASTER_ADDR": "first"}
+
 
 def launched(folder: Path, recipe: Tables, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the launch script of a recipe; stdout is one line for every program it starts, its visible devices first."""
-    script, programs = folder / "bundle" / "launch" / "local.sh", folder / "bin"
-    if not script.exists():
-        script.parent.mkdir(parents=True)
-        script.write_text(texts(good(folder / "recipe", recipe))["launch/local.sh"])
+    programs, scripts = folder / "bin", folder / "bundle" / "launch"
+    if not scripts.exists():
+        scripts.mkdir(parents=True)
+        bundle = texts(good(folder / "recipe", recipe))
+        (name,) = (path for path in bundle if path.startswith("launch/"))
+        (folder / "bundle" / name).write_text(bundle[name])
         programs.mkdir()
         for name in ("python", "accelerate"):
             (programs / name).write_text(f'#!/bin/sh\necho "[$CUDA_VISIBLE_DEVICES] {name} $@"\n')
             (programs / name).chmod(0o755)
     environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HF_TOKEN": "none"} | variables
-    command = ["bash", str(script), *arguments]
+    command = ["bash", str(*scripts.iterdir()), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -61,17 +67,60 @@ def test_arguments_reach_training(tmp_path: Path, base: str, arguments: list[str
     assert all(line.endswith(f"train.py {' '.join(arguments)}") for line in lines)
 
 
-@pytest.mark.parametrize(("told", "processes"), [({}, ["8", "2"]), ({"NPROC_PER_NODE": "3"}, ["3", "3"])])
+@pytest.mark.parametrize("recipe", [BASES["sft-dpo"], TWO_NODES_THEN_ONE])
+def test_each_stage_is_evaluated_before_and_after_it(tmp_path: Path, recipe: Tables) -> None:
+    done = launched(tmp_path, recipe, NODE_RANK="0", MASTER_ADDR="first")
+    assert done.returncode == 0, done.stderr
+    scripts = [line.rpartition("/bundle/")[2].strip() for line in done.stdout.splitlines()]
+    assert [script for script in scripts if script.startswith("prepare")] == scripts[:1]
+    assert scripts[1:] == [
+        "stages/1-sft/evaluate.py before",
+        "stages/1-sft/train.py",
+        "stages/1-sft/evaluate.py after",
+        "stages/1-sft/merge_adapter.py",
+        "stages/2-dpo/evaluate.py before",
+        "stages/2-dpo/train.py",
+        "stages/2-dpo/evaluate.py after",
+    ]
+
+
+@pytest.mark.parametrize(("told", "processes"), [({}, ["8", "2"]), (OTHER | {"NPROC_PER_NODE": "3"}, ["3", "3"])])
 def test_each_stage_starts_with_its_own_processes(tmp_path: Path, told: dict[str, str], processes: list[str]) -> None:
     lines = trained(launched(tmp_path, EIGHT_THEN_TWO, **told))
     assert [option(line, "num_processes") for line in lines] == processes
     assert [f"/configs/{stage}/accelerate.yaml" in line for stage, line in zip(("sft", "dpo"), lines, strict=True)]
 
 
+@pytest.mark.parametrize(
+    ("recipe", "told", "said"),
+    [
+        (EIGHT_THEN_TWO, {"NPROC_PER_NODE": "8"}, "NPROC_PER_NODE is 8, and stage dpo is planned for 2"),
+        (EIGHT_THEN_TWO, {"NNODES": "2"}, "NNODES is 2, and this script is for one node"),
+        (EIGHT_THEN_TWO, {"NNODES": "2"} | OTHER, "NNODES is 2, and this script is for one node"),
+        (TWO_NODES_THEN_ONE, NODE_0 | {"NNODES": "2"}, "NNODES is 2, and stage dpo is planned for 1"),
+        (GROUPS, NODE_0 | {"SHARDS": "4"}, "SHARDS is 4, and stage sft is planned for 8"),
+        (GROUPS, NODE_0 | OTHER | {"SHARDS": "32"}, "SHARDS is 32, which does not divide the 16 processes"),
+        (GROUPS, NODE_0 | OTHER | {"NPROC_PER_NODE": "3"}, "SHARDS is 8, which does not divide the 6 processes"),
+    ],
+)
+def test_what_a_cluster_exports_does_not_change_the_plan(
+    tmp_path: Path, recipe: Tables, told: dict[str, str], said: str
+) -> None:
+    done = launched(tmp_path, recipe, **told)
+    assert (done.returncode, done.stdout) == (2, ""), "nothing is started"
+    assert said in done.stderr
+
+
+def test_what_a_cluster_exports_may_be_the_plan(tmp_path: Path) -> None:
+    told = NODE_0 | {"NNODES": "2", "NPROC_PER_NODE": "8", "SHARDS": "8"}
+    (line,) = trained(launched(tmp_path, GROUPS, **told))
+    assert option(line, "parallelism_config_dp_replicate_size") == "2"
+
+
 @pytest.mark.parametrize(("visible", "one"), [(None, "0"), ("3", "3"), ("5,6", "5")])
 def test_one_device_beside_a_distributed_stage(tmp_path: Path, visible: str | None, one: str) -> None:
     told = {"CUDA_VISIBLE_DEVICES": visible} if visible else {}
-    done = launched(tmp_path, FOUR_THEN_ONE, NPROC_PER_NODE="2", **told)
+    done = launched(tmp_path, FOUR_THEN_ONE, NPROC_PER_NODE="2", **OTHER, **told)
     first, second = trained(done)
     assert first.startswith(f"[{visible or ''}] accelerate launch")
     assert option(first, "num_processes") == "2"
@@ -105,16 +154,50 @@ def test_each_stage_starts_on_its_own_nodes(
     assert ports == {"29500", "29501"}
 
 
+def program(folder: Path, name: str, does: str) -> None:
+    (folder / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+
+
+def started(folder: Path, node: int, **variables: str) -> subprocess.Popen[str]:
+    """The launch script of a bundle that `launched` has written, on one of its nodes."""
+    environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HF_TOKEN": "none"} | variables
+    environment |= {"NODE_RANK": str(node), "MASTER_ADDR": "first"}
+    command = ["bash", str(folder / "bundle" / "launch" / "nodes.sh")]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("old", ["", "failed 1"])
+def test_the_other_nodes_stop_when_the_first_fails(tmp_path: Path, old: str) -> None:
+    launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
+    sign = tmp_path / "bundle" / "outputs" / "first-node.txt"
+    sign.write_text(f"{old}\n")  # of an earlier run
+    program(tmp_path, "accelerate", "exec sleep 100")
+    program(tmp_path, "python", "sleep 7; exit 3")
+    second = started(tmp_path, 1)
+    first = started(tmp_path, 0)
+    assert first.wait(30) == 3
+    assert second.wait(30) == 1
+    assert "The first node has failed" in (second.stderr.read() if second.stderr else "")
+    assert sign.read_text().startswith("failed ")
+
+
+def test_the_other_nodes_give_up_on_a_first_node_without_a_sign(tmp_path: Path) -> None:
+    launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
+    program(tmp_path, "accelerate", "exec sleep 100")
+    second = started(tmp_path, 1, SILENCE="2")
+    assert second.wait(30) == 1
+
+
 def test_a_user_decides_on_the_nodes_too(tmp_path: Path) -> None:
-    told = {"NODE_RANK": "0", "MASTER_ADDR": "first", "NNODES": "3", "NPROC_PER_NODE": "4"}
+    told = {"NODE_RANK": "0", "MASTER_ADDR": "first", "NNODES": "3", "NPROC_PER_NODE": "4"} | OTHER
     lines = trained(launched(tmp_path, TWO_NODES_THEN_ONE, **told))
     assert [(option(line, "num_machines"), option(line, "num_processes")) for line in lines] == [("3", "12")] * 2
 
 
 def test_the_readme_names_the_nodes_of_the_largest_stage(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, TWO_NODES_THEN_ONE))
-    assert "# on each of the 2 machines" in bundle["README.md"]
-    assert "evaluation on 2 machines that share this folder" in bundle["launch/local.sh"]
+    assert "# on each of the 2 nodes" in bundle["README.md"]
+    assert "evaluation on 2 nodes that share this folder" in bundle["launch/nodes.sh"]
     assert "NPROC_PER_NODE=" not in bundle["README.md"], "no smaller number is right for both stages"
 
 
@@ -122,3 +205,15 @@ def test_a_team_with_its_own_launcher_gets_no_script(tmp_path: Path) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["lora-ddp"], "launch.with", "none")))
     assert not [path for path in bundle if path.startswith("launch/")]
     assert "accelerate launch train.py        # with your own launcher and configuration" in bundle["README.md"]
+    assert "accelerate launch train.py" in bundle["train.py"] and "launch/" not in bundle["train.py"]
+
+
+def test_the_command_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
+    done = good(tmp_path, TWO_NODES_THEN_ONE)
+    start = "NODE_RANK=0 MASTER_ADDR=first-node bash launch/nodes.sh --max-steps 20"
+    assert done.start is not None
+    assert f"{done.start.command} {done.start.script} {done.start.short}" == start
+    bundle = texts(done)
+    for path in ("launch/nodes.sh", "README.md", "stages/1-sft/train.py"):
+        assert start in bundle[path]
+    assert [path for path, text in bundle.items() if "launch/local.sh" in text] == []

@@ -90,6 +90,23 @@ def test_build_says_what_it_made_and_what_to_do_next(run):
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "command"),
+    [
+        (
+            'nodes = 2\nnetwork_gbps = 3200\n\n[train]\nstrategy = "hsdp"\nglobal_batch_size = 512\n',
+            "NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 20",
+        ),
+        ('\n[launch]\nwith = "none"\n', "python big/prepare_data.py"),
+    ],
+)
+def test_build_names_the_command_of_the_launcher(run, folder, more, command):
+    hardware = f'[hardware]\ngpu = "h100"\ngpus_per_node = 8\n{more}'
+    (folder / "big.toml").write_text(f"{RECIPE.partition('[hardware]')[0]}{hardware}")
+
+    assert run("build", "big.toml", "-o", "big").stdout.endswith(f"recipec verify big\n  {command}\n")
+
+
 def test_building_twice_changes_nothing(run, out):
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
 

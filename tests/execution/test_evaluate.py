@@ -33,7 +33,7 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    assert evaluate.baseline(evaluate.digest()) == METRICS
+    assert evaluate.baseline(evaluate.digest())["metrics"] == METRICS
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "before"])
     evaluate.main()
     assert "not measured again" in capsys.readouterr().out
@@ -96,6 +96,22 @@ def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch:
 def test_without_a_baseline_nothing_is_compared(evaluate: ModuleType) -> None:
     (evaluate.RESULTS / "before.json").unlink()
     assert evaluate.baseline(evaluate.digest()) == {}
+
+
+def test_what_answers_gained_is_told_apart_from_their_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All chosen answers are longer, and so less likely; two of three gained on the rejected ones."""
+    bundle = texts(good(tmp_path / "recipe", BASES["dpo-full"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    start = [{"chosen": -9.0, "rejected": -2.0, "tokens": 3} for _ in range(3)]
+    pairs = [(-6.0, -3.0), (-8.0, -2.0), (-10.0, -2.0)]
+    after = [{"chosen": chosen, "rejected": rejected, "tokens": 3} for chosen, rejected in pairs]
+    found = module.measure(after, start)
+    assert found == pytest.approx(
+        {"preference_accuracy": 0.0, "chosen_loss": 24 / 9, "reward_accuracy": 2 / 3, "reward_margin": (4 + 1 - 1) / 3}
+    )
+    assert "reward_accuracy" not in module.measure(after, None)
 
 
 LOSSES = {"a": (2.0, 2), "b": (6.0, 3), "c": (9.0, 3), "d": (2.0, 1), "cut": (0.0, 0)}  # summed, tokens

@@ -106,13 +106,13 @@ def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, 
 
 
 def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NPROC_PER_NODE", raising=False)
+    monkeypatch.setenv("NPROC_PER_NODE", "4")  # as a cluster exports it
     facts = dict(preflight.PLANNED)
     preflight.compare_with_plan(facts)
 
     with pytest.raises(SystemExit, match="world_size is 4, planned: 1"):
         preflight.compare_with_plan({**facts, "world_size": 4})
-    monkeypatch.setenv("NPROC_PER_NODE", "4")
+    monkeypatch.setenv("OTHER_RANKS", "1")
     preflight.compare_with_plan({**facts, "world_size": 4})
     with pytest.raises(SystemExit, match="distributed is ddp, planned: none"):
         preflight.compare_with_plan({**facts, "distributed": "ddp"})

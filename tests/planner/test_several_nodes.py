@@ -154,10 +154,10 @@ def test_nodes_behind_a_slow_network_are_left_idle_and_why(tmp_path: Path) -> No
 def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:
     recipe = on_nodes("meta-llama/Llama-3.1-8B", 4, train__strategy="hsdp", train__global_batch_size=64)
     files = {file.path: file.text for file in good(tmp_path, recipe).files}
-    config, script = files["configs/fsdp.yaml"], files["launch/local.sh"]
+    config, script = files["configs/fsdp.yaml"], files["launch/nodes.sh"]
     assert "num_machines: 4" in config and "num_processes: 32" in config
-    assert "parallelism_config_dp_shard_size" in config and 'MACHINES="${NNODES:-4}"' in script
-    assert "${NPROC_PER_NODE:-8} * MACHINES" in script
+    assert "parallelism_config_dp_shard_size" in config and "planned NNODES 4 sft" in script
+    assert "planned NPROC_PER_NODE 8 sft" in script
 
 
 def test_one_node_keeps_its_script(tmp_path: Path) -> None:

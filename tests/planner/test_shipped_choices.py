@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from compiling import BASES, good
 
+from recipec.cli.plan import plan_text
 from recipec.compiler import Compilation, compile_recipe
+from recipec.planner.document import plan_document
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 # Recipe -> stage, adaptation, quantization, strategy, offload of each stage. Batches follow the estimates: not pinned.
@@ -59,10 +61,11 @@ def test_a_plan_fits_its_own_estimate(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("pretrain", "pretraining"), ("domain-text", "all weights"), ("full-finetune", "full fine-tuning")],
+    [("pretrain", "full training"), ("domain-text", "full fine-tuning"), ("full-finetune", "full fine-tuning")],
 )
-def test_training_all_weights_is_called_what_it_is(name: str, words: str) -> None:
+def test_training_all_weights_has_one_name(name: str, words: str) -> None:
     plan = compile_recipe(RECIPES / f"{name}.toml", only_plan=True).plan
     assert plan
+    assert f"  trains   {words}, in bf16" in plan_text(plan_document(plan))
     said = [f"{other.family}: {other.reason}" for other in plan.stages[0].rejected]
     assert said and all(line.startswith(f"{words}, ") or line.endswith(f"recipec prefers {words}") for line in said)

@@ -76,10 +76,40 @@ def test_markdown_shows_the_text(shape: str, text: str) -> None:
         ("-5", "-5"),
         ("a|b", r"a\|b"),
         ("C#", r"C\#"),
+        ("$1.61", "$1.61"),
+        ("$x$", r"\$x\$"),
     ],
 )
 def test_markdown_stays_readable(text: str, markdown: str) -> None:
     assert prose.md(text) == markdown
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("raise `train.lora.rank`, not a_b", "raise `train.lora.rank`, not a_b"),
+        ('set `a_b = "x*y"` or *c*', r'set `a_b = "x*y"` or \*c\*'),
+        ("about $1.61: 2 hours at $0.80", "about $1.61: 2 hours at $0.80"),
+        ("$x$ and $1$", r"\$x\$ and $1\$"),
+        ("one ` alone", r"one \` alone"),
+        ("a `b|c` d", r"a \`b\|c\` d"),
+    ],
+)
+def test_a_sentence_keeps_its_code_and_its_money(text: str, markdown: str) -> None:
+    assert prose.sentence(text) == markdown
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(text=texts)
+def test_a_sentence_shows_the_text(shape: str, text: str) -> None:
+    """But for the backticks of its code."""
+    expected = " ".join(words(text))
+    if not expected:
+        return
+    tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(shape.format(prose.sentence(text)))
+    before, after = ("before ", " after") if "before" in shape else ("", "")
+    seen = (before + expected + after).replace("`", "").replace(" ", "")
+    assert shown(tokens).replace("`", "").replace(" ", "") == seen
 
 
 def test_markdown_joins_a_list() -> None:

@@ -220,9 +220,28 @@ def test_evaluation_interval_in_steps():
     assert over(evaluation.eval_every, 1, (999, 1_000, 50_000), "full") == [0.1, 0.05, 0.05]
 
 
+def test_evaluations_are_counted_as_the_trainer_makes_them():
+    said = {steps: evaluation.eval_every("lora", steps).because for steps in (2, 7, 83, 1_000)}
+    assert said == {
+        2: "every 1 step, 2 times in 2 steps",
+        7: "every 2 steps, 3 times in 7 steps",
+        83: "every 17 steps, 4 times in 83 steps",
+        1_000: "every 50 steps, 20 times in 1,000 steps",
+    }
+
+
 @pytest.mark.parametrize("total_steps", range(250, 10_001, 50))
 def test_evaluation_is_every_50_to_125_steps(total_steps):
     assert 50 <= evaluation.eval_every("lora", total_steps).value * total_steps <= 125
+
+
+def test_what_no_key_sets_has_no_range():
+    assert evaluation.early_stopping_patience().accepts is None
+    assert evaluation.eval_samples(1).accepts is None
+
+
+def test_a_range_of_saving_would_promise_what_is_refused():
+    assert checkpoints.save_every(0.2).accepts is None
 
 
 def test_saving_follows_evaluation():

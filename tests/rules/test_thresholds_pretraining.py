@@ -49,6 +49,7 @@ def test_global_batch_of_continued_pretraining(texts, sequences):
         (5_000_000_000, 3_000, 10**9, 1_024),  # down to a power of two
         (5_000_000_000, 4_096, 1_000_000, 128),  # 1B tokens in 1,000 steps: 1M each
         (5_000_000_000, 4_096, 10, 32),  # never fewer
+        (100_000_000, 32_768, 10**9, 32),  # nor where what was published is fewer rows of such a length
     ],
 )
 def test_global_batch_of_pretraining_in_tokens(params, length, texts, sequences):

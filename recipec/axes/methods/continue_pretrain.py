@@ -13,6 +13,7 @@ CONTINUE_PRETRAIN = Method(
     learns="every token of the text",
     full_name="full fine-tuning",
     example="sequence",
+    elsewhere=("cpt", "continued-pretraining"),
     source="TRL 1.16 trainer/sft_trainer.py",
     task="continue-pretrain",
     alignment="",

@@ -16,6 +16,7 @@ DISTILL = Method(
     learns="the teacher's probabilities of every token of the answers, not of the questions",
     full_name="full fine-tuning",
     example="sequence",
+    elsewhere=("distillation", "kd", "gkd"),
     source=f"{_GKD}, supervised KD; TRL 1.16 trainer/sft_trainer.py and kernels/chunked_divergence.py",
     task="distill",
     alignment="",

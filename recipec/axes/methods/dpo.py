@@ -11,6 +11,7 @@ DPO = Method(
     learns="to prefer the chosen answer over the rejected one, close to the model it starts from",
     full_name="full fine-tuning",
     example="pair",
+    elsewhere=("dpo", "preference", "rlhf", "orpo"),
     source=f"{_PAPER}; TRL 1.16 trainer/dpo_trainer.py",
     task="align",
     alignment="dpo",

@@ -18,6 +18,7 @@ KTO = Method(
     "it starts from",
     full_name="full fine-tuning",
     example="answer",
+    elsewhere=("kto",),
     source=f"{_PAPER}; TRL 1.16 trainer/kto_trainer.py",
     task="align",
     alignment="kto",

@@ -12,6 +12,7 @@ PRETRAIN = Method(
     learns="every token of the text",
     full_name="full training",
     example="sequence",
+    elsewhere=("pt", "pretraining"),
     source="TRL 1.16 trainer/sft_trainer.py",
     task="pretrain",
     alignment="",

@@ -13,6 +13,7 @@ REWARD = Method(
     learns="to score the chosen answer above the rejected one",
     full_name="full fine-tuning",
     example="pair",
+    elsewhere=("rm", "reward-model", "reward_model"),
     source=f"{_INSTRUCT}; {_LLAMA2}; TRL 1.16 trainer/reward_trainer.py",
     task="reward",
     alignment="",

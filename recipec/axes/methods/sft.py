@@ -11,6 +11,7 @@ SFT = Method(
     learns="the answers, not the questions",
     full_name="full fine-tuning",
     example="sequence",
+    elsewhere=("sft", "chat", "finetune", "fine-tune", "instruction-tuning"),
     source="TRL 1.16 trainer/sft_trainer.py",
     task="instruct",
     alignment="",

@@ -9,7 +9,7 @@ _CONFIG = "configs/accelerate.yaml"
 
 
 def _files(run: Run) -> Files:
-    return {_CONFIG: accelerate_head(run, "MULTI_GPU") | {"mixed_precision": mixed_precision(run)}}
+    return {_CONFIG: accelerate_head(run) | {"mixed_precision": mixed_precision(run)}}
 
 
 ENGINE = Engine(

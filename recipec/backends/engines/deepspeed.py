@@ -14,7 +14,7 @@ _ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 def _files(run: Run) -> Files:
     stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
-    accelerate = accelerate_head(run, "DEEPSPEED") | {
+    accelerate = accelerate_head(run) | {
         "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
     }
     return {_ACCELERATE: accelerate, _DEEPSPEED: _deepspeed(run, stage)}
@@ -30,29 +30,29 @@ def _deepspeed(run: Run, stage: int) -> dict[str, Any]:
     }
     if layout.precision in ("bf16", "fp16"):
         config[layout.precision] = Leaf({"enabled": True}, run.ids("precision"))
-    zero = _buckets(run.architecture.hidden_size, stage) | _offload(run, stage)
+    sizes = _buckets(run.architecture.hidden_size, stage)
+    zero = {**_COMMUNICATION, **{name: Leaf(size, run.ids("model")) for name, size in sizes.items()}}
+    zero |= _GATHERED if stage == 3 else {}
+    zero |= _offload(run, stage)
     if run.architecture.moe and stage == 3:
         zero["leaf_module"] = Leaf({"classes": [run.architecture.moe.block]}, run.ids("model"))
     return config | {"zero_optimization": Leaf({"stage": stage} | zero, run.ids("strategy")), "steps_per_print": 100}
 
 
-def _buckets(hidden_size: int, stage: int) -> dict[str, Any]:
+_COMMUNICATION = {"overlap_comm": True, "contiguous_gradients": True}
+_GATHERED = {"stage3_gather_16bit_weights_on_model_save": True}
+
+
+def _buckets(hidden_size: int, stage: int) -> dict[str, int]:
     """Bucket sizes in elements, as transformers fills "auto": hidden^2, 0.9 hidden^2 and 10 hidden.
 
     Source: transformers 5.23, integrations/deepspeed.py (trainer_config_finalize), checked 2026-11-20.
     """
-    zero: dict[str, Any] = {
-        "overlap_comm": True,
-        "contiguous_gradients": True,
-        "reduce_bucket_size": hidden_size**2,
-    }
+    sizes = {"reduce_bucket_size": hidden_size**2}
     if stage == 3:
-        zero |= {
-            "stage3_prefetch_bucket_size": int(0.9 * hidden_size**2),
-            "stage3_param_persistence_threshold": 10 * hidden_size,
-            "stage3_gather_16bit_weights_on_model_save": True,
-        }
-    return zero
+        sizes["stage3_prefetch_bucket_size"] = int(0.9 * hidden_size**2)
+        sizes["stage3_param_persistence_threshold"] = 10 * hidden_size
+    return sizes
 
 
 def _offload(run: Run, stage: int) -> dict[str, Any]:

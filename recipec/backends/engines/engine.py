@@ -66,11 +66,11 @@ def leaves(run: Run) -> Part:
     return Part(after_saving=lines(run.ids("strategy"), end))
 
 
-def accelerate_head(run: Run, distributed_type: str) -> dict[str, Any]:
+def accelerate_head(run: Run) -> dict[str, Any]:
     """The keys that every accelerate configuration has."""
     return {
         "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": Leaf(distributed_type, run.ids("strategy")),
+        "distributed_type": Leaf(run.layout.spreads.distributed_type, run.ids("strategy")),
         "num_machines": Leaf(run.nodes, run.ids("world_size")),
         "num_processes": Leaf(run.layout.mesh.world_size, run.ids("world_size")),
         "machine_rank": 0,

@@ -18,7 +18,7 @@ _WHOLE = (
 
 
 def _files(run: Run) -> Files:
-    head = accelerate_head(run, "FSDP") | {"mixed_precision": mixed_precision(run)}
+    head = accelerate_head(run) | {"mixed_precision": mixed_precision(run)}
     groups = {"parallelism_config": _groups(run)} if run.layout.spreads.groups else {}
     return {_CONFIG: head | {"fsdp_config": _fsdp(run)} | groups}
 

@@ -22,6 +22,7 @@ class Launcher:
     asked_by: str  # the value of launch.with
     one_node: bool  # whether it is for runs on one node
     several_nodes: bool  # whether it is for runs on several
+    command: str  # what stands before the script's path to start it
     script: str  # its path in the bundle
     template: str
     usage: str  # the template of the commands in README.md
@@ -31,12 +32,17 @@ class Launcher:
 def script_artifact(launcher: Launcher, job: Job) -> Artifact:
     """The script of a launcher."""
     ids = job.ids(*("nodes",) * launcher.several_nodes, "strategy", "stage")
-    return Artifact(launcher.script, ids, launcher.template, {**_names(job), **launcher.names(job)}, executable=True)
+    names = {**_names(job), **_start(launcher), **launcher.names(job)}
+    return Artifact(launcher.script, ids, launcher.template, names, executable=True)
 
 
 def usage(launcher: Launcher, job: Job) -> Raw:
     """The commands that start it, for README.md."""
-    return snippet(launcher.usage, launcher.names(job), job.ids("world_size"))
+    return snippet(launcher.usage, {**_start(launcher), **launcher.names(job)}, job.ids("world_size"))
+
+
+def _start(launcher: Launcher) -> dict[str, Any]:
+    return {"start": Raw(f"{launcher.command} {launcher.script}"), "several_nodes": launcher.several_nodes}
 
 
 def _names(job: Job) -> dict[str, Any]:
@@ -60,6 +66,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
     """How one stage is started: with its own processes, nodes, shards, configuration and devices."""
     return SimpleNamespace(
         name=stage.traced("stage"),
+        variable=Raw(stage.name.upper().replace("-", "_")),
         distributed=stage.because(stage.strategy.distributed, "strategy"),
         own_device=stage.because(own_device, "world_size"),
         processes=stage.because(-(-stage.value("world_size") // stage.nodes), "world_size"),
@@ -68,6 +75,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
         shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
+        evaluation=Raw(f"{stage.folder}evaluate.py"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
         config=Raw(config_path(stage, stage.engine.config)),
         deepspeed=Raw(config_path(stage, stage.engine.deepspeed)),

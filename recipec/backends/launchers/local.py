@@ -1,4 +1,4 @@
-"""Everything in order, on the machine that the script is started on."""
+"""Everything in order, on the node that the script is started on."""
 
 from recipec.backends.launchers.launcher import Launcher
 
@@ -6,8 +6,11 @@ LAUNCHER = Launcher(
     asked_by="local",
     one_node=True,
     several_nodes=False,
+    command="bash",
     script="launch/local.sh",
     template="launch/local.sh.j2",
     usage="launch/local.md.j2",
-    names=lambda job: {},
+    names=lambda job: {
+        "distributed": job.because(any(stage.strategy.distributed for stage in job.stages), "strategy"),
+    },
 )

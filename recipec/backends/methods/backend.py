@@ -17,6 +17,7 @@ class Measure:
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
+    by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py

@@ -79,6 +79,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/teacher.py.j2",
         names=_names,
+        by_row=False,
         metrics=("divergence", "eval_loss", "perplexity"),
         imports=(Import("math"),),
         reads=(_CHECK, "encode", "opening"),

@@ -29,7 +29,8 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/preference.py.j2",
         names=no_names,
-        metrics=("preference_accuracy", "chosen_loss"),
+        by_row=True,
+        metrics=("preference_accuracy", "chosen_loss", "reward_accuracy", "reward_margin"),
         imports=(),
         reads=("encode", "opening"),
     ),

@@ -26,6 +26,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/unpaired.py.j2",
         names=no_names,
+        by_row=False,
         metrics=("desirable_loss", "undesirable_loss", "label_auc"),
         imports=(),
         reads=("encode", "opening"),

@@ -28,6 +28,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/score.py.j2",
         names=no_names,
+        by_row=False,
         metrics=("accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
         imports=(Import("statistics", "correlation"), Import("statistics", "fmean")),
         reads=("encode",),

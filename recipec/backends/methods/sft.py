@@ -39,6 +39,7 @@ BACKEND = MethodBackend(
     measure=Measure(
         template="measures/loss.py.j2",
         names=no_names,
+        by_row=False,
         metrics=("eval_loss", "perplexity"),
         imports=(Import("math"),),
         reads=("encode", "opening"),

@@ -32,6 +32,7 @@ from recipec.rules import (
 from recipec.rules import precision as precisions
 from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.optimizers import WITHOUT_BETAS
+from recipec.rules.watching import watched_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
                 inputs=inputs,
                 origin="recipe" if wish else "planner",
                 rule=adaptations.adaptation_preferences.id,
-                watch=adaptations.adaptation_preferences.watch,
+                watch=watched_for(id, value, ledger.decisions),
                 source=adaptations.adaptation_preferences.source,
                 key=f"train.{id}",
                 where=wish.where if wish else "",
@@ -117,10 +118,10 @@ def _numerics(ledger: Ledger) -> None:
 def _data(ledger: Ledger) -> None:
     given = ledger.decisions
     stage = given["stage"]
+    ledger.decide(data.overflow, stage)
     ledger.decide(data.max_length, stage, given["tokens_per_example"], given["tokens_p99"], given["max_position"])
     packing = ledger.decide(data.packing, stage, given["attention"])
     ledger.decide(data.packing_strategy, stage, packing)
-    ledger.decide(data.overflow, stage)
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])

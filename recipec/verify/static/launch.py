@@ -18,7 +18,6 @@ from typing import Any
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
 
-SCRIPT = "launch/local.sh"
 READER = Path(__file__).with_name("reader.sh")
 _LIMIT_SECONDS = 30
 
@@ -35,13 +34,14 @@ class Start:
 
 def check_launch(bundle: Bundle, report: VerifyReport) -> None:
     """Hold the script to every stage of the plan; a bundle without one is launched some other way."""
-    if not (bundle.root / SCRIPT).is_file():
+    script = bundle.launcher
+    if not script or not (bundle.root / script).is_file():
         return
     try:
         problems = launch_problems(bundle)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        problems = [f"{SCRIPT} cannot be read: {error}"]
-    report.add(f"{SCRIPT} starts every stage as planned", problems)
+        problems = [f"{script} cannot be read: {error}"]
+    report.add(f"{script} starts every stage as planned", problems)
 
 
 def launch_problems(bundle: Bundle) -> list[str]:
@@ -58,7 +58,7 @@ def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[Start]:
         notes.touch()
         environment = {"PATH": folder, "HOME": folder, "HF_TOKEN": "none", "BASH_ENV": str(READER), "NOTES": str(notes)}
         subprocess.run(
-            [bash, f"{root}/{SCRIPT}"],
+            [bash, f"{root}/{bundle.launcher}"],
             env=environment | place | dict(told),
             cwd=folder,
             stdin=subprocess.DEVNULL,

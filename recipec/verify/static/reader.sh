@@ -4,10 +4,12 @@ note() { printf '%s\0' "$#" "${CUDA_VISIBLE_DEVICES-}" "$@" >> "$NOTES"; }
 python() { note python "$@"; }
 python3() { note python "$@"; }
 accelerate() { note accelerate "$@"; }
+kill() { return 1; }
+trap() { :; }
 dirname() { printf '%s\n' "${1%/*}"; }
 # Commands of the recipe's launch.setup are for the user's machine: here they may fail.
 source() { :; }
 .() { :; }
 set() { :; }
 command_not_found_handle() { :; }
-readonly -f note python python3 accelerate dirname set
+readonly -f note python python3 accelerate kill trap dirname set

@@ -13,7 +13,7 @@ def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], li
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The first half of the text, for the model to go on from."""
     tokens = tokenizer(row["text"])["input_ids"]
-    return tokens[: len(tokens) // 2]
+    return tokens[: (len(tokens) + 1) // 2]
 
 
 def trained_tokens(rows: Dataset) -> int:

@@ -1,6 +1,6 @@
 """Continued pretraining of Qwen/Qwen2.5-3B for domain-text: full fine-tuning, 3,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from domain-text.toml. Edit freely: `recipec build` keeps your edits.
@@ -42,8 +42,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # more than one sequence at a time does not fit or is not faster; 2 needs 73.5 GiB of 70.3 GiB usable; predicted
-        # peak 67.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=1,
         gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
         per_device_eval_batch_size=1,
@@ -101,7 +99,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
-    check_rows(trainer, DATA / "report.json")
+    check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30

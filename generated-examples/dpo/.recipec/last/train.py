@@ -1,6 +1,6 @@
 """Direct preference optimization of meta-llama/Llama-3.1-8B-Instruct for dpo: a LoRA adapter, 15,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from dpo.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,7 +43,6 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 40.0 of 44.4 GiB GPU memory
         per_device_train_batch_size=8,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 pairs on 4 data-parallel ranks
         per_device_eval_batch_size=8,

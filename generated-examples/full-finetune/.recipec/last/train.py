@@ -1,6 +1,6 @@
 """Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 250,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from full-finetune.toml. Edit freely: `recipec build` keeps your edits.
@@ -42,7 +42,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 35.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=8,
         gradient_accumulation_steps=1,  # reaches the global batch of 64 sequences on 8 data-parallel ranks
         per_device_eval_batch_size=8,

@@ -3,8 +3,9 @@
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
 
-Writes outputs/evaluation/before.json and after.json. Losses are means over all learned tokens, in nats. A baseline of
-the same rows, model and script is not measured again.
+Writes outputs/evaluation/kto/before.json and after.json.
+Losses are means over all learned tokens, in nats.
+A baseline of the same rows, model and script is not measured again.
 """
 
 import argparse
@@ -26,7 +27,7 @@ BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen3-4B-Instruct-2507"
 TRAINED = BUNDLE / "outputs" / "kto"
 ROWS = BUNDLE / "data" / "kto" / "test.jsonl"
-RESULTS = BUNDLE / "outputs" / "evaluation"
+RESULTS = BUNDLE / "outputs" / "evaluation" / "kto"
 MAX_ROWS = 1000
 MAX_LENGTH = 2048
 SAMPLES = 5
@@ -46,29 +47,28 @@ def main() -> None:
     rows = load_dataset("json", data_files=str(ROWS), split="train")
     rows = rows.select(range(min(MAX_ROWS, len(rows))))
     result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
+    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    if when == "after":
-        for name, old in before.items():
+    if when == "after" and before:
+        for name, old in before["metrics"].items():
             print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
 
 
 def digest() -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), BUNDLE / "rows.py")
-    found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
-    return found.hexdigest()
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def baseline(question: str) -> dict[str, float]:
-    """The metrics before training; none if they were not measured, or on other rows."""
+def baseline(question: str) -> dict:
+    """What was found before training; empty if nothing was, or on other rows."""
     file = RESULTS / "before.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
         print(f"{file} is not used: it is of other rows, another model or another version of this script")
         return {}
-    return result.get("metrics", {})
+    return result
 
 
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

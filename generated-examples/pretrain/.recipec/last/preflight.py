@@ -16,7 +16,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from rows import ends_with_stop, trained_text, trained_tokens
 
 PLANNED = {"distributed": "ddp", "world_size": 8, "global_batch_size": 256, "shards_parameters": False}
-MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 DISK_GIB = 83.1  # predicted: the checkpoints that are kept, one being written, the result
 
 
@@ -53,8 +52,8 @@ def check_disk(output_dir: Path) -> None:
         raise SystemExit(f"{output_dir}: room for {room_gib:.1f} GiB, this run writes {DISK_GIB} GiB: use another disk")
 
 
-def check_rows(trainer: Trainer, report_file: Path) -> None:
-    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
+def check_rows(trainer: Trainer) -> None:
+    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token."""
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
@@ -63,11 +62,6 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
-    lost = json.loads(report_file.read_text())["train"]["dropped_rows"]
-    if trainer.is_world_process_zero():
-        print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
-    if lost > MAX_DROPPED:
-        raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
 
 
 def first(rows: Dataset) -> Dataset:
@@ -142,15 +136,15 @@ def run_facts(trainer: Trainer) -> dict:
 
 
 def compare_with_plan(facts: dict) -> None:
-    """Stop when the run is not the planned one; a world size that the launcher was asked to change is only said."""
-    asked = "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ
+    """Stop when the run is not the planned one; with OTHER_RANKS=1 another world size is only said."""
+    asked = os.environ.get("OTHER_RANKS") == "1"
     for name, planned in PLANNED.items():
         if facts[name] == planned:
             continue
         message = f"{name} is {facts[name]}, planned: {planned}"
         if not (asked and name in ("world_size", "global_batch_size")):
-            raise SystemExit(f"{message}. Start it as planned, or set NPROC_PER_NODE to accept other numbers")
-        print(f"note: {message} (NPROC_PER_NODE or NNODES is set)")
+            raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size")
+        print(f"note: {message} (OTHER_RANKS is set)")
 
 
 def try_save(trainer: Trainer) -> None:

@@ -1,6 +1,6 @@
 """Reward modeling of Qwen/Qwen3-8B for reward: a LoRA adapter, 60,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from reward.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,8 +43,6 @@ def training_config(args: argparse.Namespace) -> RewardConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        # the largest that fits and divides the rank's share of the global batch; 32 needs 94.1 GiB of 66.1 GiB usable;
-        # predicted peak 62.3 of 79.1 GiB GPU memory
         per_device_train_batch_size=16,
         gradient_accumulation_steps=2,  # reaches the global batch of 64 pairs on 2 data-parallel ranks
         per_device_eval_batch_size=16,

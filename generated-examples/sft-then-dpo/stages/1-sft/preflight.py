@@ -142,15 +142,15 @@ def run_facts(trainer: Trainer) -> dict:
 
 
 def compare_with_plan(facts: dict) -> None:
-    """Stop when the run is not the planned one; a world size that the launcher was asked to change is only said."""
-    asked = "NPROC_PER_NODE" in os.environ or "NNODES" in os.environ
+    """Stop when the run is not the planned one; with OTHER_RANKS=1 another world size is only said."""
+    asked = os.environ.get("OTHER_RANKS") == "1"
     for name, planned in PLANNED.items():
         if facts[name] == planned:
             continue
         message = f"{name} is {facts[name]}, planned: {planned}"
         if not (asked and name in ("world_size", "global_batch_size")):
-            raise SystemExit(f"{message}. Start it as planned, or set NPROC_PER_NODE to accept other numbers")
-        print(f"note: {message} (NPROC_PER_NODE or NNODES is set)")
+            raise SystemExit(f"{message}. Start it as planned, or set OTHER_RANKS=1 to accept another world size")
+        print(f"note: {message} (OTHER_RANKS is set)")
 
 
 def try_save(trainer: Trainer) -> None:

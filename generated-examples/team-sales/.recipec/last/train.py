@@ -1,6 +1,6 @@
 """Supervised fine-tuning of Qwen/Qwen3-8B for team-sales: a LoRA adapter, 6,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from team-sales.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,7 +43,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=3,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 65.4 of 79.1 GiB GPU memory
         per_device_train_batch_size=32,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 1 data-parallel rank
         per_device_eval_batch_size=32,

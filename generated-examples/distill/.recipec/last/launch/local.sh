@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# distill (distill): data, baseline, training and evaluation on this machine. Arguments go to training.
+# distill (distill): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
 

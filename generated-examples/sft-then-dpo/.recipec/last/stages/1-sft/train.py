@@ -1,6 +1,6 @@
 """Supervised fine-tuning of Qwen/Qwen2.5-7B for sft-then-dpo: a LoRA adapter, 8,000 rows.
 
-    bash launch/local.sh                  data, baseline, training and evaluation, in order
+    bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
 
 Compiled by recipec 0.1.0 from sft-then-dpo.toml. Edit freely: `recipec build` keeps your edits.
@@ -43,7 +43,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        # the rank's share of the global batch fits at once; predicted peak 42.5 of 79.1 GiB GPU memory
         per_device_train_batch_size=16,
         gradient_accumulation_steps=1,  # reaches the global batch of 32 sequences on 2 data-parallel ranks
         per_device_eval_batch_size=16,

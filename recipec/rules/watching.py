@@ -1,0 +1,128 @@
+"""What to look at in training, where it depends on the value that was decided; elsewhere a rule's own `watch` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from recipec.axes import ADAPTATIONS, STRATEGIES
+
+if TYPE_CHECKING:
+    from recipec.rules.core import Decision
+
+Given = Mapping[str, "Decision"]  # what was decided before, by id
+
+
+def watched_for(id: str, value: Any, given: Given) -> str:
+    """What to watch of this decision in this case; empty where every case is alike."""
+    return CASES[id](value, given) if id in CASES else ""
+
+
+def _adaptation(value: str, given: Given) -> str:
+    row = ADAPTATIONS[value]
+    if row.trains_all:
+        return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate` or `train.epochs`"
+    larger = f", then set `{ADAPTATIONS[row.above].asked_by}`" if row.above else ""
+    return f"eval_loss: falls; if it stays flat, raise `train.lora.rank`{larger}"
+
+
+def _quantization(value: str, given: Given) -> str:
+    if value == "none":
+        return _adaptation(given["adaptation"].value, given)
+    return "loss: starts close to that of the model before quantization"
+
+
+def _double_quantization(value: bool, given: Given) -> str:
+    return "" if value else "peak_memory_gib: near the plan"
+
+
+def _precision(value: str, given: Given) -> str:
+    if value == "fp16":
+        return ""
+    return "loss, grad_norm: finite from step 1; a NaN comes from the data or from a high `train.learning_rate`"
+
+
+def _strategy(value: str, given: Given) -> str:
+    return "" if STRATEGIES[value].distributed else "tokens_per_second: near the plan"
+
+
+def _offload(value: str, given: Given) -> str:
+    return "tokens_per_second: near the plan" if value == "none" else ""
+
+
+def _schedule(value: str, given: Given) -> str:
+    return {
+        "constant": "learning_rate: rises during the warmup, then stays",
+        "warmup-stable-decay": "learning_rate: rises during the warmup, then stays, and falls at the end",
+    }.get(value, "")
+
+
+def _adam_beta2(value: float, given: Given) -> str:
+    return "loss, grad_norm: no spikes; if there are, lower `train.learning_rate`"
+
+
+def _overflow(value: str, given: Given) -> str:
+    return {
+        "split": "num_tokens: rises with all of the text; long documents are cut, and nothing is dropped",
+        "truncate": 'trained_tokens: above 0 in every sample; if answers never end, set `data.overflow = "drop"`',
+    }.get(value, "")
+
+
+def _max_length(value: int, given: Given) -> str:
+    if given["overflow"].value == "drop":
+        return ""
+    return "eval_loss: falls; longer rows are cut here, so raise `data.max_length` where that loses what matters"
+
+
+def _dropped_rows_limit(value: float, given: Given) -> str:
+    return "" if given["overflow"].value == "drop" else "trained_tokens: above 0; longer rows are cut and none is lost"
+
+
+def _packing(value: bool, given: Given) -> str:
+    return "" if value else "tokens_per_second: near the plan; padding of short rows is computed, too"
+
+
+def _packing_strategy(value: str, given: Given) -> str:
+    return "num_tokens: grows with the lengths of the rows" if value == "none" else ""
+
+
+def _template(value: str, given: Given) -> str:
+    if value == "model":
+        return ""
+    if value == "none":
+        return "trained_tokens: those of the text, to which no template adds any"
+    return "loss: starts high, because the model has not seen this chat template, and falls in the first steps"
+
+
+def _loss_on(value: str, given: Given) -> str:
+    return {
+        "all": "trained_tokens: every token of the text",
+        "score": "trained_tokens: above 0; they are the tokens of the answers that are scored",
+    }.get(value, "")
+
+
+def _sampling(value: str, given: Given) -> str:
+    return "" if value == "group_by_length" else "loss, eval_loss: both fall; batches differ only by chance"
+
+
+CASES: dict[str, Callable[[Any, Given], str]] = {
+    function.__name__.removeprefix("_"): function
+    for function in (
+        _adaptation,
+        _quantization,
+        _double_quantization,
+        _precision,
+        _strategy,
+        _offload,
+        _schedule,
+        _adam_beta2,
+        _overflow,
+        _max_length,
+        _dropped_rows_limit,
+        _packing,
+        _packing_strategy,
+        _template,
+        _loss_on,
+        _sampling,
+    )
+}

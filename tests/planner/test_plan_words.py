@@ -1,0 +1,74 @@
+"""What a plan says of its own limits: what was scored, what is counted, what is assumed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, good, texts, with_key
+
+from recipec.cli.plan import plan_text
+
+
+def shown(folder: Path, recipe: Tables) -> str:
+    found = compiled(folder, recipe, only_plan=True)
+    assert found.plan
+    return plan_text(json.loads(found.plan_json))
+
+
+@pytest.mark.parametrize("base", ["lora-single", "qlora", "full-fsdp"])
+def test_a_kind_that_was_scored_has_its_band(tmp_path: Path, base: str) -> None:
+    text = shown(tmp_path, BASES[base])
+    assert "published runs: -6% to +28%" in text
+    assert "not scored" not in text
+
+
+@pytest.mark.parametrize("base", ["lora-ddp", "zero3-offload", "dpo-full", "kto", "reward", "cpu"])
+def test_a_kind_that_was_not_scored_has_no_band(tmp_path: Path, base: str) -> None:
+    text = shown(tmp_path, BASES[base])
+    assert "-6% to +28%" not in text
+    assert "not scored: no published run of this kind" in text
+
+
+def test_time_and_cost_say_what_they_leave_out(tmp_path: Path) -> None:
+    text = shown(tmp_path, BASES["qlora"])
+    assert "training steps of" in text and "GPU hours of training steps at $" in text
+    assert "evaluations, saves and loading come on top" in text
+
+
+def test_a_short_run_is_not_zero_hours(tmp_path: Path) -> None:
+    text = shown(tmp_path, with_key(BASES["lora-single"], "train.max_steps", 2))
+    assert "0.0 GPU hours" not in text
+    assert "GPU seconds of training steps" in text or "GPU minutes of training steps" in text
+
+
+def test_an_assumed_network_is_told_in_plan_and_readme(tmp_path: Path) -> None:
+    recipe = with_key(BASES["full-fsdp"], "hardware.nodes", 2)
+    assumed = "one adapter of 100 Gbit/s in each node; set `hardware.network_gbps`"
+    assert f"  assumes  {assumed}" in shown(tmp_path, recipe)
+    readme = texts(good(tmp_path, recipe))["README.md"].replace("\\", "")
+    assert f"assumed: {assumed}" in readme
+    stated = with_key(recipe, "hardware.network_gbps", 400)
+    assert assumed not in shown(tmp_path, stated) + texts(good(tmp_path, stated))["README.md"]
+
+
+@pytest.mark.parametrize(("base", "batch"), [("dpo-full", "32 pairs ="), ("kto", "32 answers ="), ("qlora", "32 seq")])
+def test_a_batch_counts_what_the_method_counts(tmp_path: Path, base: str, batch: str) -> None:
+    assert f"  batch    {batch}" in shown(tmp_path, BASES[base])
+
+
+def test_a_plan_speaks_of_host_memory(tmp_path: Path) -> None:
+    text = shown(tmp_path, BASES["zero3-offload"])
+    assert "states in host memory" in text and "of host memory per node" in text
+    assert "CPU memory" not in text
+
+
+def test_tokens_of_pretraining_are_those_of_the_rows(tmp_path: Path) -> None:
+    """The last batch of an epoch is not full; as many steps as the recipe sets are."""
+    recipe = with_key(with_key(BASES["pretrain"], "data.examples", 3_000), "train.global_batch_size", 512)
+    (found,) = [d for d in compiled(tmp_path, recipe, only_plan=True).diagnostics if d.code == "W0506"]
+    assert found.title.startswith("pretraining on 960,000 tokens")  # 80% of 3,000 rows of 400 tokens
+    capped = with_key(recipe, "train.max_steps", 10)
+    (found,) = [d for d in compiled(tmp_path, capped, only_plan=True).diagnostics if d.code == "W0506"]
+    assert found.title.startswith("pretraining on 5.24M tokens")  # 10 batches of 512 rows of 1,024 tokens
