@@ -88,7 +88,8 @@ ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4") 
 
 def combination(**values: object) -> Combination:
     """A combination whose rows are given by name."""
-    return replace(PLAIN, **rows(values))
+    plain = {"method": METHODS["sft"], "adaptation": ADAPTATIONS["lora"], "strategy": STRATEGIES["single"], **PLAIN}
+    return Combination(**plain | {"precision": "bf16"} | rows(values))
 
 
 def rows(values: dict[str, object]) -> dict[str, object]:
