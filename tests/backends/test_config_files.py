@@ -10,6 +10,12 @@ import pytest
 import yaml
 from compiling import BASES, good, texts, with_key, without
 
+from recipec.catalog.models import model
+from recipec.estimate.codepath import code_path
+from recipec.estimate.sharding import gathered_by_zero3
+from recipec.estimate.sizes import sizes
+from recipec.estimate.workload import Workload
+
 GPUS4 = with_key(BASES["lora-single"], "hardware.gpus_per_node", 4)
 HEAD = {"compute_environment", "distributed_type", "num_machines", "num_processes", "machine_rank"}
 FSDP = {
@@ -75,6 +81,15 @@ def test_zero_states_its_buckets(tmp_path: Path, strategy: str, keys: set[str]) 
     assert set(zero) == keys
     assert zero["stage"] == int(strategy[-1])
     assert zero["reduce_bucket_size"] == 4096**2  # hidden size of Qwen3-8B
+
+
+def test_what_zero3_prefetches_is_in_the_memory_law(tmp_path: Path) -> None:
+    """The law counts the elements that the emitted file asks for, beside a layer and the embedding."""
+    asked = _configs(tmp_path, "zero3", train__offload="none")["configs/deepspeed.json"]["zero_optimization"]
+    shape, layout = model("Qwen/Qwen3-8B").architecture, good(tmp_path, GPUS4).plan.stages[0].layout
+    count, path = sizes(shape, None, to_vocabulary=True), code_path(layout, Workload())
+    with_bucket, without_it = (gathered_by_zero3(hidden, 0, count, path) for hidden in (shape.hidden_size, 0))
+    assert with_bucket - without_it == pytest.approx(asked["stage3_prefetch_bucket_size"] * path.compute)
 
 
 def test_zero_offloads_what_it_shards(tmp_path: Path) -> None:

@@ -218,3 +218,30 @@ def test_the_models_own_code_is_trusted_in_every_loading_call(tmp_path: Path) ->
     bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "model.trust_remote_code", True)))
     for path in ("evaluate.py", "merge_adapter.py"):
         assert bundle[path].count("trust_remote_code=True") == 2
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -> None:
+    found = good(tmp_path, BASES[name])
+    assert found.plan
+    decided = {f"{part.stage.name}.{id}" for part in found.plan.stages for id in part.decisions}
+    named = {id for file in found.files for ids in file.lines.values() for id in ids}
+    assert named and named <= decided
+
+
+@pytest.mark.parametrize(("strategy", "learns"), [("ddp", True), ("fsdp", True), ("zero2", False)])
+def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strategy: str, learns: bool) -> None:
+    """DeepSpeed's engine would count it as a step of the training."""
+    recipe = with_key(with_key(BASES["dpo-full"], "hardware.gpus_per_node", 2), "train.strategy", strategy)
+    preflight = texts(good(tmp_path, recipe))["preflight.py"]
+    tried = preflight.partition("def try_longest")[2].partition("\ndef ")[0]
+    assert "trainer.compute_loss(trainer.model_wrapped, batch)" in tried
+    assert ("trainer.accelerator.backward(loss)" in tried) is learns
+
+
+@pytest.mark.parametrize(("name", "gathers"), [("full-fsdp", True), ("lora-ddp", False), ("zero3-offload", False)])
+def test_the_trial_save_is_one_whole_model(tmp_path: Path, name: str, gathers: bool) -> None:
+    """FSDP saves shards unless it is told otherwise, and shards again for checkpoints."""
+    saves = texts(good(tmp_path, BASES[name]))["preflight.py"].partition("def try_save")[2]
+    assert ('set_state_dict_type("FULL_STATE_DICT")' in saves) is gathers
+    assert ('set_state_dict_type("SHARDED_STATE_DICT")' in saves) is gathers

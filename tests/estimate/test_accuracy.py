@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # the benchmarks are no part
 
 from estimate_shapes import layout
 
-from benchmarks import memory_accuracy, throughput_accuracy
-from benchmarks.published import rows
+from benchmarks import memory_accuracy, memory_grid, throughput_accuracy
+from benchmarks.published import RESULTS, rows
 from benchmarks.report import percentiles
 from recipec.estimate.memory import error_band
 from recipec.estimate.throughput import BAND
+from recipec.layout import Mesh
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,16 @@ def test_the_stated_band_holds_nine_tenths_of_the_runs(memory, strategies):
     assert low - 0.021 <= band.low <= low and high <= band.high <= high + 0.021
 
 
+def test_what_was_never_scored_has_the_widest_band_and_no_band_says_nothing():
+    scored, other = layout("full", 1, 8, "fsdp"), layout("full", 1, 8, "zero3")
+    widths = [band.high - band.low for band in map(error_band, (scored, other, spread(scored)))]
+    assert widths == sorted(widths) and widths[-1] < 0.5
+
+
+def spread(shape):
+    return replace(shape, mesh=Mesh(shard=4, tensor=2))
+
+
 def test_runs_that_ended_out_of_memory_are_refused():
     refused, modelled, _ = memory_accuracy.verdict(rows("published_oom.csv"))
     assert modelled >= 50
@@ -87,3 +99,16 @@ def test_tokens_per_second(throughput):
 def test_the_stated_band_of_times_holds_eight_tenths_of_the_runs(throughput):
     inside = sum(BAND[0] <= 1 + score.error <= BAND[1] for score in throughput) / len(throughput)
     assert 0.78 <= inside <= 0.85
+
+
+@pytest.mark.parametrize("benchmark", [memory_accuracy, throughput_accuracy], ids=lambda module: module.__name__)
+def test_the_committed_accuracy_is_that_of_the_estimates(benchmark, tmp_path, monkeypatch):
+    """Whoever changes an estimate writes its accuracy again, and reads what became of it."""
+    monkeypatch.setattr(benchmark, "RESULTS", tmp_path)
+    assert benchmark.main([]) == 0
+    (written,) = tmp_path.iterdir()
+    assert written.read_text(encoding="utf-8") == (RESULTS / written.name).read_text(encoding="utf-8")
+
+
+def test_the_committed_distance_to_the_simulation_is_that_of_the_formula():
+    assert "\n".join(memory_grid.report(memory_grid.read())) + "\n" == memory_grid.SUMMARY.read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from estimate_shapes import GIB, LLAMA_8B, layout
 
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.sizes import sizes
 from recipec.estimate.storage import export_bytes, host_memory, run_storage
 from recipec.estimate.workload import LoraShape, Workload
 
@@ -55,3 +56,9 @@ def test_offload_asks_for_host_memory():
 def test_several_ranks_keep_more_of_a_card_back():
     assert allocatable_bytes(80, 8) < allocatable_bytes(80, 1) < 80 * GIB
     assert allocatable_bytes(0.1, 1) == 0
+
+
+def test_an_export_has_the_tokenizer_beside_the_weights():
+    adapters = sizes(LLAMA_8B, LORA.lora, to_vocabulary=True).adapters
+    assert export_bytes(LLAMA_8B, layout(), LORA) > 4 * adapters
+    assert export_bytes(LLAMA_8B, layout("full"), FULL) > 4 * LLAMA_8B.params

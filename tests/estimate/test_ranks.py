@@ -11,7 +11,7 @@ from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import step_memory
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.step import step_of
-from recipec.estimate.workload import Workload
+from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Mesh
 
 TINY = dense(64, 2, 4, 2, 16, 128, 512)
@@ -76,3 +76,10 @@ def test_expert_ranks_gather_their_experts_and_hold_the_same_share():
     kept = gathered_sizes(MIXTURE, None, alone, True).layer - gathered_sizes(MIXTURE, None, shared, True).layer
     assert kept == 6 * (3 * MIXTURE.hidden_size * 14336 + MIXTURE.hidden_size)
     assert terms(shared, MIXTURE).peak_allocated_bytes < terms(alone, MIXTURE).peak_allocated_bytes
+
+
+def test_adapters_are_trained_where_their_layers_are():
+    """What of the vocabulary is stored elsewhere trains there, if it trains at all."""
+    full, adapted = (rank_sizes(LLAMA_8B, lora, 2, True) for lora in (None, LoraShape(16)))
+    assert full.trainable == full.params
+    assert adapted.trainable == adapted.adapters

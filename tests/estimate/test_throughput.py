@@ -10,7 +10,7 @@ from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
 from recipec.catalog.gpus import gpu
 from recipec.catalog.models import model
 from recipec.estimate.flops import attended_tokens, forward_flops, step_flops
-from recipec.estimate.kernels import BANDWIDTH_SHARE
+from recipec.estimate.kernels import BANDWIDTH_SHARE, peak_flops
 from recipec.estimate.links import COLLECTIVE_SECONDS, HOP_SECONDS, Group, link_of, transfer_seconds
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import step_time
@@ -208,3 +208,56 @@ def test_paged_states_cross_the_bus_both_ways_where_they_find_no_room(memory_gib
     states = 2 * (1 + 4 / 256) * LLAMA_8B.params  # one byte each, and an fp32 number for 256 of them
     assert plain.terms["offload"] == 0
     assert paged.terms["offload"] == pytest.approx(paged_share * 2 * states / (32e9 * 0.75))
+
+
+def test_offloaded_states_cross_the_bus_and_are_stepped_by_the_host():
+    """ZeRO-2: each rank copies the gradients of its shard down and the weights up; the node's CPUs step all shards."""
+    shape = layout("full", 1, 8, "zero2", offload="cpu")
+    moved = step_time(LLAMA_8B, shape, Workload(), A100, NVLINK).terms["offload"]
+    assert moved == pytest.approx(0.28e-9 * LLAMA_8B.params + 2 * 2 * LLAMA_8B.params / 8 / (32e9 * 0.75))
+
+
+def test_inputs_that_wait_on_the_host_cross_the_bus_both_ways():
+    here, there = (
+        step_time(LLAMA_8B, layout(batch=2, accumulation=3, activation_offload=host), PLAIN, A100, NVLINK).terms[
+            "offload"
+        ]
+        for host in (False, True)
+    )
+    assert here == 0
+    assert there == pytest.approx(3 * 2 * LLAMA_8B.num_layers * 2 * 2048 * 4096 * 2 / (32e9 * 0.75))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "ranks", "changes", "scored"),
+    [
+        ("single", 1, {}, True),
+        ("fsdp", 8, {}, True),
+        ("zero3", 8, {}, True),
+        ("fsdp", 16, {}, False),
+        ("ddp", 8, {}, False),
+        ("zero2", 8, {}, False),
+        ("zero3", 8, {"offload": "cpu"}, False),
+    ],
+)
+def test_a_time_says_whether_runs_of_its_kind_were_scored(strategy, ranks, changes, scored):
+    shape = layout("full", 1, ranks, strategy, **changes)
+    source = step_time(LLAMA_8B, shape, PLAIN, A100, NVLINK).band_source
+    assert source.startswith("no run of this kind was scored") is not scored
+
+
+def test_layers_that_are_spread_were_never_scored():
+    shape = replace(layout("full", 1, 8, "fsdp"), mesh=Mesh(shard=4, tensor=2))
+    assert step_time(LLAMA_8B, shape, PLAIN, A100, NVLINK).band_source.startswith("no run of this kind was scored")
+
+
+def test_a_card_without_bf16_multiplies_at_its_fp16_rate():
+    card = gpu("v100-32gb")
+    assert card.bf16_tflops is None
+    assert peak_flops(card, "bf16") == peak_flops(card, "fp16") == 8 * peak_flops(card, "fp32")
+
+
+@pytest.mark.parametrize("kind", sorted(HOP_SECONDS))
+def test_a_message_takes_time_on_every_link(kind):
+    slow, quick = (transfer_seconds(1, Group(8), link_of(A100, kind), collectives) for collectives in (100, 0))
+    assert slow > quick + 100 * COLLECTIVE_SECONDS > 0

@@ -11,7 +11,9 @@ import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
+from recipec.planner.advice.rejected import _closest, _obstacle
 from recipec.planner.plan import StagePlan
+from recipec.planner.search.candidates import TIE, Candidate
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
 
@@ -70,6 +72,17 @@ def test_what_the_rules_prefer_is_taken_where_it_is_also_faster(tmp_path: Path) 
     recipe = with_key(changed("lora-single", keys), "hardware", hardware)
     layout = good(tmp_path, with_key(recipe, "train", {"global_batch_size": 64})).plan.stages[0].layout
     assert (layout.adapts.family, layout.quantization, layout.mesh.world_size) == ("lora", "none", 3)
+
+
+def test_what_the_rules_prefer_is_not_taken_where_it_is_hardly_faster(tmp_path: Path) -> None:
+    """LoRA with states in host memory is predicted a little faster than QLoRA: less than the estimates can tell."""
+    keys = {"model.name": "Qwen/Qwen3-14B", "data.max_length": 2048, "data.tokens_per_example": 1024}
+    hardware = {"vram_gib": 16, "gpus_per_node": 3, "gpu_link": "nvlink", "host_memory_gib": 2000}
+    recipe = with_key(with_key(changed("lora-single", keys), "hardware", hardware), "train", {"global_batch_size": 64})
+    taken = stage_of(tmp_path, recipe)
+    lora = stage_of(tmp_path, with_key(with_key(recipe, "train.adaptation", "lora"), "train.quantization", "none"))
+    assert taken.seconds / (1 + TIE) < lora.seconds < taken.seconds, "the case shows nothing"
+    assert taken.layout.adaptation == "qlora"
 
 
 def test_what_is_run_is_what_the_bundle_says(tmp_path: Path) -> None:
@@ -146,6 +159,56 @@ def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None
     assert kept.seconds is not None and "PREC-004" in kept.reason
     free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
     assert free.seconds <= kept.seconds * 1.25
+    asked = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", True))
+    assert all(other.layout.checkpointing for other in asked.rejected), "the recipe wants it"
+
+
+@pytest.mark.parametrize("base", ["lora-single", "full-fsdp", "sft-dpo", "pretrain"])
+def test_what_a_decision_was_made_from_was_decided(tmp_path: Path, base: str) -> None:
+    for plan in good(tmp_path, BASES[base]).plan.stages:
+        named = {name for decision in plan.decisions.values() for name in decision.inputs}
+        assert named <= plan.decisions.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("train.global_batch_size", 64), ("train.epochs", 5), ("data.examples", 9_000), ("train.micro_batch_size", 3)],
+)
+def test_what_changes_the_steps_is_named_as_their_reason(tmp_path: Path, key: str, value: int) -> None:
+    before, after = (stage_of(tmp_path, recipe) for recipe in (BASES["qlora"], with_key(BASES["qlora"], key, value)))
+    named = before.decisions["total_steps"].inputs
+    changed = {name for name in named if before.value(name) != after.value(name)}
+    assert (before.value("total_steps") != after.value("total_steps")) == bool(changed)
+
+
+def test_what_changes_the_reason_of_the_micro_batch_is_named(tmp_path: Path) -> None:
+    """The reason has the predicted peak, which falls when fewer layers keep what they computed."""
+    found = [stage(tmp_path, "lora-single", train__recompute_every=every) for every in (1, 8)]
+    few, many = (plan.decisions["micro_batch_size"] for plan in found)
+    assert few.because != many.because and "recompute_every" in few.inputs
+
+
+def test_the_document_has_the_cost_in_cents(tmp_path: Path) -> None:
+    found = good(tmp_path, BASES["lora-ddp"])
+    assert found.plan.stages[0].cost_usd is not None
+    cost = json.loads(found.plan_json)["stages"][0]["cost"]["usd"]
+    assert cost == round(cost, 2) == pytest.approx(found.plan.stages[0].cost_usd, abs=0.005)
+
+
+def test_a_decay_of_sgd_takes_memory(tmp_path: Path) -> None:
+    train = {"adaptation": "full", "optimizer": "sgd", "micro_batch_size": 1}
+    none, some = (
+        stage_of(tmp_path, changed("dpo-full", {"train": {**train, "weight_decay": decay}})) for decay in (0.0, 0.1)
+    )
+    assert some.memory.moments["optimizer_step"] > none.memory.moments["optimizer_step"]
+
+
+def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memory(tmp_path: Path) -> None:
+    layout = stage(tmp_path, "lora-single").layout
+    host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")
+    gpu = Candidate("sft", layout, None, None, over_bytes=10, host_bytes=0)
+    assert _closest([host, gpu]) is gpu
+    assert _obstacle(host, 24.0, "GPU") == f"{host.adaptation} needs host memory"
 
 
 def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
@@ -171,3 +234,9 @@ def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     assert "train.activation_checkpointing = false" in problem.help[0]
     kept_to = with_key(limited, "train.activation_checkpointing", False)
     assert "E0403" not in codes(compiled(tmp_path, kept_to))
+
+
+@pytest.mark.parametrize(("keys", "warned"), [({}, True), ({"train.max_steps": 5}, False)])
+def test_few_steps_that_the_recipe_sets_are_no_surprise(tmp_path: Path, keys: Tables, warned: bool) -> None:
+    recipe = changed("lora-single", {"data.examples": 64, **keys})
+    assert ("W0508" in codes(compiled(tmp_path, recipe, only_plan=True))) is warned

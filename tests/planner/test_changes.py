@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from compiling import BASES, compiled, with_key
 
+from recipec.planner.advice.changes import PINS
+from recipec.planner.outcome import KEYS
+
 # A fixed value with which nothing fits, and what is fixed beside it.
 LIFTED: dict[str, tuple[Any, dict[str, Any]]] = {
     "optimizer": ("adamw", {"adaptation": "full", "strategy": "single"}),
@@ -15,6 +18,10 @@ LIFTED: dict[str, tuple[Any, dict[str, Any]]] = {
     "activation_checkpointing": (False, {"adaptation": "lora"}),
     "micro_batch_size": (64, {"adaptation": "lora", "global_batch_size": 256}),
 }
+
+
+def test_whatever_fixes_a_part_of_the_layout_can_be_lifted() -> None:
+    assert set(KEYS.values()) <= set(PINS)
 
 
 @pytest.mark.parametrize("key", LIFTED)

@@ -62,6 +62,13 @@ def test_on_the_cpu_the_training_itself_is_in_cpu_memory(tmp_path: Path) -> None
     assert stage["host"]["needed_bytes"] == PROCESS_BYTES + stage["memory"]["peak_reserved_bytes"]
 
 
+def test_processes_on_the_cpu_add_up(tmp_path: Path) -> None:
+    stage = good(tmp_path, with_key(BASES["cpu"], "hardware.gpus_per_node", 2)).plan.stages[0]
+    assert stage.layout.mesh.world_size == 2
+    assert stage.needs.host.needed_bytes == 2 * stage.needs.host.per_gpu_bytes
+    assert stage.needs.host.per_gpu_bytes == PROCESS_BYTES + stage.memory.peak_reserved_bytes
+
+
 def test_a_step_waits_for_the_exposed_part_of_communication(tmp_path: Path) -> None:
     time = stages(tmp_path, "full-fsdp")[0]["time"]
     assert time["waiting_share"] == pytest.approx(time["terms"]["communication"] / time["seconds_per_step"], rel=0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil, floor
 from pathlib import Path
 
@@ -45,10 +46,10 @@ def test_the_memory_that_it_names_is_enough_and_needed(tmp_path: Path, model: st
     assert floor(needs) >= vram_gib or ceil(needs) > vram_gib
 
 
-@pytest.mark.parametrize(("model", "vram_gib"), CASES[:3])
+@pytest.mark.parametrize(("model", "vram_gib"), [*CASES[:3], ("Qwen/Qwen3-8B", 24)])
 def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib: int) -> None:
     found = better(tmp_path, recipe(model, vram_gib))
-    assert found.change is not None and found.change.startswith("gpus_per_node = ")
+    assert found.change is not None and re.fullmatch(r"gpus_per_node = \d", found.change)
     count = int(found.change.rpartition(" ")[2])
     up = "full" if found.family.startswith("full") else "lora"
     enough = compiled(tmp_path, recipe(model, vram_gib, count, adaptation=up, quantization="none"), only_plan=True)
@@ -61,6 +62,19 @@ def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib:
 def test_nothing_is_above_full_fine_tuning_or_a_wish(tmp_path: Path) -> None:
     assert stage(tmp_path, recipe("Qwen/Qwen2.5-0.5B", 80, adaptation="full")).next_better is None
     assert stage(tmp_path, recipe("Qwen/Qwen3-8B", 24, adaptation="lora")).next_better is None
+
+
+def test_what_fits_already_is_not_said_to_take_more(tmp_path: Path) -> None:
+    """QLoRA comes first where memory does, though LoRA fits on the same GPU."""
+    tables = recipe("Qwen/Qwen3-8B", 80)
+    first = stage(tmp_path, with_key(tables, "goal.priority", "memory"))
+    assert first.layout.adaptation == "qlora" and stage(tmp_path, tables).layout.adaptation == "lora"
+    assert first.next_better is None
+
+
+def test_a_fixed_micro_batch_is_part_of_what_it_takes(tmp_path: Path) -> None:
+    free, fixed = (better(tmp_path, recipe("Qwen/Qwen3-8B", 48, **train)) for train in ({}, {"micro_batch_size": 8}))
+    assert fixed.family == free.family and fixed.needs_gib > free.needs_gib + 1
 
 
 def test_what_is_offloaded_would_rather_stay(tmp_path: Path) -> None:

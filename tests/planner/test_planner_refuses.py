@@ -11,6 +11,7 @@ from compiling import BASES, codes, compiled, good, with_key
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
 SCRATCH = BASES["pretrain"]
 GPUS4 = with_key(LORA, "hardware.gpus_per_node", 4)
+EXPERTS = with_key(with_key(LORA, "model.name", "Qwen/Qwen3-30B-A3B"), "train.adaptation", "lora")
 T4 = with_key(with_key(LORA, "model.name", "Qwen/Qwen2.5-0.5B"), "hardware.gpu", "t4")
 Keys = dict[str, Any]
 
@@ -28,6 +29,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "compiled ZeRO-3": (GPUS4, {"train": {"compile": True, "strategy": "zero3"}}, "E0405"),
     "flash attention": (LORA, {"train.attention": "flash_attention_2"}, "E0405"),
     "LoRA on the head": (LORA, {"train.adaptation": "lora", "train.lora": {"targets": ["lm_head"]}}, "E0405"),
+    "dropout on experts": (EXPERTS, {"train.lora": {"targets": "all-linear", "dropout": 0.05}}, "E0405"),
     "eager packing": (LORA, {"train": {"packing": True, "attention": "eager"}}, "E0405"),
     "bf16 on a T4": (T4, {"train.precision": "bf16"}, "E0405"),
     "saving between evaluations": (LORA, {"train": {"save_every": 0.01, "eval_every": 0.05}}, "E0405"),
@@ -109,6 +111,12 @@ def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
 def test_a_limit_in_money_does_not_pass_where_no_price_is_known(tmp_path: Path) -> None:
     (tmp_path / "team.toml").write_text("[policy]\nmax_usd = 0.0001\n")
     assert "E0404" in codes(compiled(tmp_path, with_key(BASES["cpu"], "recipe.extends", "team.toml")))
+
+
+def test_parallel_sizes_that_do_not_divide_are_told_what_they_need(tmp_path: Path) -> None:
+    recipe = _with(LORA, {"hardware.gpus_per_node": 2, "train.tensor_parallel": 3})
+    (problem,) = compiled(tmp_path, recipe).diagnostics
+    assert problem.code == "E0405" and "must divide the number of GPUs" in problem.help[0]
 
 
 def test_offload_on_one_gpu_is_told_what_it_needs(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, codes, compiled, with_key
 
+from recipec.layout import Layout
 from recipec.planner import StagePlan
+from recipec.planner.search import fit
+from recipec.planner.search.layouts import layouts
 
 LONG = {"data.max_length": 8192, "data.tokens_per_example": 6000, "hardware.gpu": "a100-80gb"}
 
@@ -27,6 +31,21 @@ def test_speed_first_recomputes_only_what_memory_asks_for(tmp_path: Path) -> Non
     assert (every.value("recompute_every"), some.value("recompute_every")) == (1, 2)
     assert some.seconds < every.seconds
     assert not some.layout.activation_offload
+
+
+def test_some_layers_are_recomputed_only_where_states_are_on_the_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Layout] = []
+    monkeypatch.setattr(fit, "layouts", lambda *asked: [*map(_noted(tried), layouts(*asked))])
+    assert compiled(tmp_path, with_key(BASES["zero3-offload"], "goal.priority", "speed"), only_plan=True).plan
+    assert {layout.recompute_every for layout in tried if layout.offload == "cpu"} == {1}
+    stage(tmp_path, goal__priority="speed")
+    assert {layout.recompute_every for layout in tried if layout.offload == "none"} > {1}
+
+
+def _noted(tried: list[Layout]) -> Callable[[Layout], Layout]:
+    return lambda layout: tried.append(layout) or layout
 
 
 def test_activations_leave_the_device_only_where_nothing_else_fits(tmp_path: Path) -> None:

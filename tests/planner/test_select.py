@@ -64,6 +64,20 @@ def test_the_model_suits_the_hardware(
     assert (plan.selection.model, layout.adapts.family, layout.quantization) == (name, adaptation, quantization)
 
 
+def test_on_a_cpu_a_model_takes_a_small_part_of_the_memory(tmp_path: Path) -> None:
+    """Time is the limit there: a larger model would fit."""
+    found = {
+        kind: selected(tmp_path, with_key(CHAT, "hardware", hardware)).model
+        for kind, hardware in {
+            "cpu": {"gpu": "cpu", "host_memory_gib": 64},
+            "eighth": {"gpu": "cpu", "host_memory_gib": 8},
+            "gpu": {"vram_gib": 64},
+        }.items()
+    }
+    sizes = {kind: model(name).architecture.params for kind, name in found.items()}
+    assert sizes["eighth"] < sizes["cpu"] < sizes["gpu"] / 4, found
+
+
 # What the recipe asks for, on one GPU of 40 GiB, and the model that is chosen then.
 WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "Qwen/Qwen3-14B"),

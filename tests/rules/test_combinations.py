@@ -21,11 +21,11 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
-        [{"optimizer": "adamw"}, {"offload": "none"}],
+        [{"optimizer": "adamw"}, {"offload": "none"}, {"strategy": "fsdp"}],
     ),
     "BAD-006": (
         {"modules_to_save": ("lm_head",), "strategy": "fsdp"},
-        [{"modules_to_save": ("score",)}, {"strategy": "zero3"}],
+        [{"modules_to_save": ("score",)}, {"modules_to_save": ()}, {"strategy": "zero3"}, {"adaptation": "full"}],
     ),
     "BAD-007": ({"moe": True, "strategy": "zero3"}, [{"leaf_modules": True}, {"strategy": "fsdp"}, {"moe": False}]),
     "BAD-008": (

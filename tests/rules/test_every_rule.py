@@ -190,6 +190,12 @@ def test_every_id_has_a_page(id):
     assert "  - " not in page and "\n    " not in page, "the docstring's indentation is gone"
 
 
+def test_a_page_says_whether_the_combination_can_be_built():
+    for row in COMBINATIONS:
+        warned = "Allowed with a warning" in explain_rule(row.id)
+        assert warned != row.refused and ("Not supported" in explain_rule(row.id)) == row.refused
+
+
 def test_pages_that_a_page_names_exist():
     for id in RULES:
         for named in re.findall(r"\b(?:BAD|NOT)-\d{3}\b", explain_rule(id)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from citations import PUBLIC, cited, plain
@@ -12,10 +13,10 @@ from citations import PUBLIC, cited, plain
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
-from recipec.rules import RULES
+from recipec.rules import RULES, pages
 from recipec.rules.checklist import CHECKLIST
 from recipec.rules.combinations import COMBINATIONS
-from recipec.rules.pages import RULE_BOOKS, explain_rule_book, rule_books_folder
+from recipec.rules.pages import RULE_BOOKS, explain_rule_book, rule_book_named, rule_books_folder
 from recipec.rules.unbuilt import UNBUILT
 
 PAGES = {book: explain_rule_book(book) for book in RULE_BOOKS}
@@ -133,3 +134,24 @@ def test_a_name_that_a_page_lacks_is_noticed():
     assert not has("001", "")
     assert not has("001", "Rule")
     assert not PUBLIC.search("rule book 001, Rules")
+
+
+def test_an_installed_package_brings_its_own_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "__file__", str(tmp_path / "recipec" / "rules" / "pages.py"))
+    (tmp_path / "recipec" / "_rule_books").mkdir(parents=True)
+    assert rule_books_folder() == tmp_path / "recipec" / "_rule_books"
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("001", "001"),
+        ("rule book 003", "003"),
+        ("docs/rule-books/002.md, Anti-patterns", "002"),
+        ("rule books", "README"),
+        ("005", None),
+        ("learning rate", None),
+    ],
+)
+def test_a_rule_book_is_found_by_its_number_and_as_it_is_cited(name: str, page: str | None) -> None:
+    assert rule_book_named(name) == page
