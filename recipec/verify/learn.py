@@ -79,7 +79,7 @@ def check_resume(launch: Launcher, report: VerifyReport) -> None:
     """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
-    write_training_only(launch.sandbox.bundle.root, launch.sandbox.bundle.launcher, stage)
+    write_training_only(launch.sandbox.bundle, stage)
 
     def train(name: str, **patches: Any) -> Outcome:
         arguments = ("--max-steps", str(LEARN_STEPS), "--output-dir", str(output))
@@ -111,12 +111,12 @@ def check_weights(launch: Launcher, stage: BundleStage, output: Path, report: Ve
     )
 
 
-def write_training_only(root: Path, launcher: str, stage: BundleStage) -> None:
+def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
     """A copy of the launch script that only trains `stage`: without preparation, evaluation, merging, other stages.
 
     The line that keeps --output-dir from several stages names train.py, too, and goes with them.
     """
-    text = (root / launcher).read_text(encoding="utf-8").replace("\\\n", " ")
+    text = (bundle.root / bundle.launcher).read_text(encoding="utf-8").replace("\\\n", " ")
     others = ("prepare_data.py", "evaluate.py", "merge_adapter.py", "train.py")
     wanted = f"$BUNDLE/{stage.folder}train.py"
     kept = [
@@ -124,7 +124,7 @@ def write_training_only(root: Path, launcher: str, stage: BundleStage) -> None:
         for line in text.splitlines()
         if wanted in line or line.lstrip().startswith("#") or not any(f'{name}"' in line for name in others)
     ]
-    (root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
+    (bundle.root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
 def death_problems(outcome: Outcome, output: Path) -> list[str]:

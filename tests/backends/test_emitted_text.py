@@ -109,11 +109,12 @@ def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
 
 
-def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["lora-single", "cpu"])
+def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name: str) -> None:
     """The trainers log the other metrics themselves."""
     own = ("perplexity", "train_eval_gap", "tokens_per_second", "peak_memory_gib", "dropped_rows", "trained_tokens")
     assert set(own) <= METRICS
-    preflight = texts(good(tmp_path, BASES["lora-single"]))["preflight.py"]
+    preflight = texts(good(tmp_path, BASES[name]))["preflight.py"]
     assert not [name for name in own if name not in preflight]
 
 

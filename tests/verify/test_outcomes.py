@@ -211,7 +211,7 @@ def test_weights_are_compared_to_the_bit_for_one_process(change: float, exact: b
 
 def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
     bundle = copy_of("sft-dpo", tmp_path)
-    write_training_only(bundle.root, bundle.last)
+    write_training_only(bundle, bundle.last)
     text = (bundle.root / "launch/training-only.sh").read_text()
     commands = [line for line in text.splitlines() if "python" in line and not line.startswith("#")]
     assert commands == ['python "$BUNDLE/stages/2-dpo/train.py" "$@"']
@@ -221,7 +221,7 @@ def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
 
 def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:
     bundle = copy_of("fsdp", tmp_path)
-    write_training_only(bundle.root, bundle.last)
+    write_training_only(bundle, bundle.last)
     text = (bundle.root / "launch/training-only.sh").read_text()
     assert "accelerate launch" in text
     assert "evaluate.py" not in text

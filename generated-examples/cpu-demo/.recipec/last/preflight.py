@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import shutil
 import time
 from pathlib import Path
@@ -107,6 +108,7 @@ class RunGuard(TrainerCallback):
             now, tokens = time.monotonic(), logs["num_tokens"]
             measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
             self.seen = (now, tokens)
+            measured["peak_memory_gib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         if "eval_loss" in logs and self.train_loss > 0:
             measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
         if "eval_loss" in logs:
