@@ -32,8 +32,8 @@ class Stage:
     format: str
     train: list[dict]
     max_length: int
-    eval_fraction: float = 0.0
-    test_fraction: float = 0.0
+    eval_fraction: float
+    test_fraction: float
 
 
 STAGES = [
@@ -98,10 +98,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, report)}
-    if stage.test_fraction:
-        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
-    if stage.eval_fraction:
-        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
@@ -110,14 +108,13 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         if not len(rows):
             raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
-        if "messages" in rows.column_names:
-            prove_mask(rows, tokenizer)
+        prove_mask(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
 
-def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
@@ -125,7 +122,8 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    counted = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    report["train"] = counted
     return full.select(sorted(first.values()))
 
 

@@ -31,8 +31,3 @@ def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
         span.append(token)
         trained = label != -100
     return text
-
-
-def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Always: plain text has no turn to end."""
-    return True

@@ -99,8 +99,8 @@ class StageJob:
     @property
     def unrolls(self) -> bool:
         """Whether every answer becomes a row of its own: the trainer reads no others, or no mask tells them apart."""
-        apart = self.format.kind not in self.method.kinds or self.value("loss_on") != self.format.loss_on
-        return bool(self.format.unrolled) and apart
+        unmasked = KINDS[self.format.kind].masked and self.value("loss_on") != self.format.loss_on
+        return bool(self.format.unrolled) and (self.format.kind not in self.method.kinds or unmasked)
 
     @property
     def kind(self) -> Kind:

@@ -48,13 +48,28 @@ def _names(job: Job) -> dict[str, Any]:
         "local_model": is_path(job.facts.model.name),
         "tokenizer": from_hub(first, "AutoTokenizer", base_model(first, "root")),
         "chat_template_file": first.because(uses_template_file(job), "template"),
+        "stage_fields": _fields(stages),
         **_reading(job),
         **_splitting(job),
         **_converting(stages),
         **_selecting(stages),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
+        "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **_rows(stages),
     }
+
+
+def _fields(stages: list[StageJob]) -> list[Raw]:
+    """What a stage has beside what every stage has; without a default where all stages of the bundle have it."""
+    types = {"eval": ("list[dict]", "has_eval_file"), "test": ("list[dict]", "has_test_file")}
+    types |= {name: ("float", name) for name in ("eval_fraction", "test_fraction")}
+    given = {name: (type, [bool(stage.value(id)) for stage in stages]) for name, (type, id) in types.items()}
+    shuffled = [_shuffles(stage) for stage in stages]
+    given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
+    fields = [f"{name}: {type}" for name, (type, has) in given.items() if all(has)]
+    empty = {"list[dict]": "list[dict] | None = None", "float": "float = 0.0", "bool": "bool = False"}
+    fields += [f"{name}: {empty[type]}" for name, (type, has) in given.items() if any(has) and not all(has)]
+    return [Raw(field) for field in fields]
 
 
 def _reading(job: Job) -> dict[str, Any]:
@@ -64,6 +79,9 @@ def _reading(job: Job) -> dict[str, Any]:
     return {
         "reads_eval": data.eval is not None,
         "reads_test": data.test is not None,
+        "all_read_eval": all(stage.value("has_eval_file") for stage in job.stages),
+        "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
+        "split_name": Raw("name" if data.eval or data.test else '"train"'),
         "reads_hub": hub,
         "keeps_rows": not hub,  # what the hub holds may have changed
         "reads_text_files": any(str(source.path).endswith(".txt") for source in sources),
@@ -79,6 +97,9 @@ def _splitting(job: Job) -> dict[str, Any]:
     return {
         "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
         "splits_test": any(stage.value("test_fraction") for stage in job.stages),
+        "all_split_eval": all(stage.value("eval_fraction") for stage in job.stages),
+        "all_split_test": all(stage.value("test_fraction") for stage in job.stages),
+        "eval_share": _eval_share(job),
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
@@ -86,6 +107,12 @@ def _splitting(job: Job) -> dict[str, Any]:
         "splits_at_random": column is None and not shared,
         "split_column": column,
     }
+
+
+def _eval_share(job: Job) -> Raw:
+    """The share for evaluation of what the test rows have left."""
+    tested = any(stage.value("test_fraction") for stage in job.stages)
+    return Raw("stage.eval_fraction" + " / (1 - stage.test_fraction)" * tested)
 
 
 def _split_column(job: Job) -> str | None:
@@ -139,6 +166,8 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
         "has_turns": any(stage.format.turns for stage in stages),
         "compares": any(len(kind.taught) > 1 for kind in kinds),
         "proves_mask": any(kind.masked for kind in kinds),
+        "all_prove_mask": all(kind.masked for kind in kinds),
+        "all_labeled": all(kind.flag for kind in kinds),
         "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
         "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),
     }
@@ -188,7 +217,7 @@ def _stage(stage: StageJob) -> Call:
     for fraction in ("eval_fraction", "test_fraction"):
         if stage.value(fraction):
             args.append(stage.arg(fraction, fraction))
-    if _shuffles(stage):
+    if _shuffles(stage) and not all(map(_shuffles, stage.job.stages)):
         args.append(stage.arg("shuffled", "sampling", True))
     return Call("Stage", args)
 

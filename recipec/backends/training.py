@@ -198,6 +198,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": planned,
         "drops": _drops(stage),
+        "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),

@@ -61,7 +61,7 @@ def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         needed = formats_of(row for row in last if row.rows_in(data) == section)
         if facts.shape.format not in of_task:
             yield _other_rows(loaded, TASK, section, facts.shape.format, of_task)
-        elif of_method and facts.shape.format not in (needed or of_method):
+        elif (of_method or last) and facts.shape.format not in (needed or of_method):
             yield _other_rows(loaded, METHOD, section, facts.shape.format, needed or of_method)
 
 

@@ -68,6 +68,48 @@ def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
     assert all(row["chosen"] != row["rejected"] for row in kept)
 
 
+@pytest.mark.parametrize(
+    ("base", "keys", "has", "lacks"),
+    [
+        (
+            "lora-single",
+            {},
+            ["    test_fraction: float\n", "        prove_mask(rows, tok"],
+            ["if stage.", ": str = ", '"messages" in'],
+        ),
+        (
+            "kto",
+            {},
+            ["count_labels(rows, stage", "rows.shuffle(seed=SEED)  #"],
+            ["shuffled:", "stage.shuffled", '"label" in', "if stage."],
+        ),
+        (
+            "lora-single",
+            {"data.eval": "held.jsonl"},
+            ["    eval: list[dict]\n", ', "train")'],
+            ["eval_fraction", "if stage."],
+        ),
+        (
+            "sft-dpo",
+            {},
+            ["    eval_fraction: float\n", "says_one_thing_twice"],
+            ["if stage.", "told :="],
+        ),
+        ("sft-kto", {}, ["shuffled: bool = False\n", 'if "label" in', 'if "messages" in'], ["if stage.eval"]),
+    ],
+)
+def test_the_script_asks_only_what_can_differ(
+    tmp_path: Path, base: str, keys: dict[str, Any], has: list[str], lacks: list[str]
+) -> None:
+    write(tmp_path / "held.jsonl", chats(20))
+    recipe = BASES[base]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    text = texts(good(tmp_path, recipe))["prepare_data.py"]
+    assert [part for part in has if part not in text] == []
+    assert [part for part in lacks if part in text] == []
+
+
 @pytest.mark.parametrize("sft", ["chat.jsonl", "instructions.jsonl"])
 def test_no_stage_learns_what_a_later_one_is_judged_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sft: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -76,6 +77,19 @@ def test_what_is_learned_is_what_the_row_teaches(tmp_path: Path, monkeypatch: py
     assert tokens[: len(rows.opening(row, words))] == rows.opening(row, words)
 
 
+@pytest.mark.parametrize("kind", ["completion", "unpaired", "pairs"])
+def test_an_answer_begins_where_the_conversation_leaves_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Some templates end the prompt with an empty thought that they do not write before an answer."""
+    recipe, row, arguments, learned, _ = KINDS[kind]
+    rows, words = rows_of(tmp_path, recipe, monkeypatch), copy(tokenizer())
+    words.chat_template = words.chat_template.rstrip() + "{% if add_generation_prompt %}<thought></thought>{% endif %}"
+    tokens, mask = rows.encode(row, words, *arguments)
+    told = words.decode([token for token, counts in zip(tokens, mask, strict=True) if counts])
+    assert told.strip() == learned.strip()
+
+
 def test_labels_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, words = rows_of(tmp_path, BASES["cpu"], monkeypatch), tokenizer()
     given, learned = words("Why? ")["input_ids"], words("So.<end>\n")["input_ids"]
@@ -111,19 +125,17 @@ def test_scored_pairs_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.
     row = {f"{part}_ids": words(text)["input_ids"] for part, text in (("chosen", "Why? So."), ("rejected", "Why?"))}
     assert rows.trained_tokens(Dataset.from_list([row])) == 8 + 4
     assert rows.trained_text(row, words) == "[[chosen]] Why? So.\n[[rejected]] Why?"
-    assert rows.ends_with_stop(row, words), "nobody learns to stop"
+    assert not hasattr(rows, "ends_with_stop"), "nobody learns to stop"
 
 
 def test_text_has_no_turn_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(tmp_path, BASES["text"], monkeypatch)
-    assert rows.ends_with_stop({"labels": [5]}, tokenizer())
+    assert not hasattr(rows, "ends_with_stop"), "a text has no turn to end"
 
 
-def test_only_the_last_stage_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, "stages/1-sft/rows.py")
-    assert not hasattr(first, "encode")
-    last = rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, "stages/2-dpo/rows.py")
-    assert callable(last.encode)
+@pytest.mark.parametrize("folder", ["stages/1-sft", "stages/2-dpo"])
+def test_every_stage_can_be_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    assert callable(rows_of(tmp_path, BASES["sft-dpo"], monkeypatch, f"{folder}/rows.py").encode)
 
 
 def test_evaluation_and_checks_are_the_same_for_all_kinds(tmp_path: Path) -> None:

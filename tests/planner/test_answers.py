@@ -11,7 +11,7 @@ import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
-from recipec.planner.advice.rejected import _closest
+from recipec.planner.advice.rejected import _closest, _obstacle
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.candidates import TIE, Candidate
 
@@ -208,6 +208,7 @@ def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memor
     host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")
     gpu = Candidate("sft", layout, None, None, over_bytes=10, host_bytes=0)
     assert _closest([host, gpu]) is gpu
+    assert _obstacle(host, 24.0, "GPU") == f"{host.adaptation} needs host memory"
 
 
 def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
@@ -233,3 +234,9 @@ def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     assert "train.activation_checkpointing = false" in problem.help[0]
     kept_to = with_key(limited, "train.activation_checkpointing", False)
     assert "E0403" not in codes(compiled(tmp_path, kept_to))
+
+
+@pytest.mark.parametrize(("keys", "warned"), [({}, True), ({"train.max_steps": 5}, False)])
+def test_few_steps_that_the_recipe_sets_are_no_surprise(tmp_path: Path, keys: Tables, warned: bool) -> None:
+    recipe = changed("lora-single", {"data.examples": 64, **keys})
+    assert ("W0508" in codes(compiled(tmp_path, recipe, only_plan=True))) is warned

@@ -21,7 +21,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
-        [{"optimizer": "adamw"}, {"offload": "none"}],
+        [{"optimizer": "adamw"}, {"offload": "none"}, {"strategy": "fsdp"}],
     ),
     "BAD-006": (
         {"modules_to_save": ("lm_head",), "strategy": "fsdp"},

@@ -34,9 +34,8 @@ class Stage:
     format: str
     train: list[dict]
     max_length: int
-    eval_fraction: float = 0.0
-    test_fraction: float = 0.0
-    shuffled: bool = False  # its trainer takes the rows in the order of the file
+    eval_fraction: float
+    test_fraction: float
 
 
 STAGES = [
@@ -47,7 +46,6 @@ STAGES = [
         max_length=2048,
         eval_fraction=0.1,
         test_fraction=0.1,
-        shuffled=True,
     ),
 ]
 
@@ -100,10 +98,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, report)}
-    if stage.test_fraction:
-        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
-    if stage.eval_fraction:
-        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
@@ -112,15 +108,14 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         if not len(rows):
             raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
-        if "label" in rows.column_names:
-            count_labels(rows, stage, name, report[name])
-        rows = rows.shuffle(seed=SEED) if stage.shuffled else rows
+        count_labels(rows, stage, name, report[name])
+        rows = rows.shuffle(seed=SEED)  # the trainer takes them in the order of the file
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
 
-def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
@@ -128,9 +123,9 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: s
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    report[name] = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
-    rows = full.select(sorted(first.values()))
-    return without_contradictions(rows, report[name]) if "label" in rows.column_names else rows
+    counted = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    report["train"] = counted
+    return without_contradictions(full.select(sorted(first.values())), counted)
 
 
 def without_contradictions(rows: Dataset, report: dict) -> Dataset:

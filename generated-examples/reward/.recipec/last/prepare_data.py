@@ -4,8 +4,6 @@
 
 Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
 drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
-Answers that are labeled both true and false are dropped and counted.
-All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
 
@@ -33,8 +31,8 @@ class Stage:
     format: str
     train: list[dict]
     max_length: int
-    eval_fraction: float = 0.0
-    test_fraction: float = 0.0
+    eval_fraction: float
+    test_fraction: float
 
 
 STAGES = [
@@ -97,10 +95,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, report)}
-    if stage.test_fraction:
-        splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
-    if stage.eval_fraction:
-        splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
@@ -109,51 +105,30 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         if not len(rows):
             raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
-        if "label" in rows.column_names:
-            count_labels(rows, stage, name, report[name])
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
 
-def convert(sources: list[dict], stage: Stage, root: Path, report: dict, name: str = "train") -> Dataset:
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = concatenate_datasets([read(source, root) for source in sources])
     rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
-    if "chosen" in rows.column_names:
-        rows = answers_of_pairs(rows)
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    report[name] = {"read": len(raw), "answers": len(rows)}
-    report[name] |= {"empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
-    rows = full.select(sorted(first.values()))
-    return without_contradictions(rows, report[name]) if "label" in rows.column_names else rows
+    counted = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    report["train"] = counted
+    apart = [index for index in sorted(first.values()) if not says_one_thing_twice(full[index])]
+    counted["equal"] = len(first) - len(apart)
+    return full.select(apart)
 
 
-def without_contradictions(rows: Dataset, report: dict) -> Dataset:
-    """The rows whose answer is not labeled both true and false, which would teach neither."""
-    labels: dict[bytes, set[bool]] = {}
-    for row in rows:
-        labels.setdefault(unlabeled(row), set()).add(row["label"])
-    kept = [index for index, row in enumerate(rows) if len(labels[unlabeled(row)]) == 1]
-    report["contradictory"] = len(rows) - len(kept)
-    return rows.select(kept)
-
-
-def unlabeled(row: dict) -> bytes:
-    """What makes two rows the same, whatever their labels."""
-    return digest([row[column] for column in ["prompt", "completion"]])
-
-
-def count_labels(rows: Dataset, stage: Stage, name: str, report: dict) -> None:
-    """Count the rows of either label; training needs both."""
-    wanted = sum(rows["label"])
-    report |= {"labeled_true": wanted, "labeled_false": len(rows) - wanted}
-    if name == "train" and wanted in (0, len(rows)):
-        label = "true" if wanted else "false"
-        raise SystemExit(f"{stage.name}: all {len(rows)} rows to train on are labeled {label}. Both labels are needed")
+def says_one_thing_twice(row: dict) -> bool:
+    """Whether two answers of a row are the same: such a pair prefers nothing."""
+    told = taught(row)
+    return len(set(told)) < len(told)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -191,21 +166,13 @@ def from_preference(row: dict) -> dict:
     }
 
 
-def answers_of_pairs(rows: Dataset) -> Dataset:
-    """Two rows per pair: its chosen answer, labeled true, and its rejected one, labeled false."""
-    chosen = rows.rename_column("chosen", "completion").remove_columns("rejected")
-    rejected = rows.rename_column("rejected", "completion").remove_columns("chosen")
-    labels = [True] * len(rows), [False] * len(rows)
-    return concatenate_datasets([chosen.add_column("label", labels[0]), rejected.add_column("label", labels[1])])
-
-
 CONVERTERS = {"preference": from_preference}
 COLUMNS = ["chosen", "prompt", "rejected"]
 
 
 def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
-    parts = [row[column] for column in ["completion"] if column in row]
+    parts = [row[column] for column in ["chosen", "rejected"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
 
 
@@ -231,12 +198,9 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers."""
-    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
-    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
-    sides = [question(row) in held_out for row in rows]
-    indices = range(len(rows))
-    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+    """A random share is held out."""
+    parts = rows.train_test_split(test_size=fraction, seed=SEED)
+    return parts["train"], parts["test"]
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -252,7 +216,7 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
 
 def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
     """The tokens of the longest sequence that the trainer builds from the row."""
-    written = [row[column] for column in ["completion"] if column in row]
+    written = [row[column] for column in ["chosen", "rejected"] if column in row]
     return max(rendered_length(row["prompt"] + answer, tokenizer) for answer in written)
 
 
