@@ -5,10 +5,12 @@ from transformers import PreTrainedTokenizerBase
 from trl.data_utils import common_prefix_length
 
 
-def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those after the prompt, as the trainer finds them."""
-    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
-    start = common_prefix_length(opening(row, tokenizer), whole)
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str) -> tuple[list[int], list[int]]:
+    """Token ids with one of the two answers, and which of them are the answer's, as the trainer finds them."""
+    pair = [row["prompt"] + row[side] for side in ("chosen", "rejected")]
+    encoded = [tokenizer.apply_chat_template(turns, return_dict=True)["input_ids"] for turns in pair]
+    start = min(common_prefix_length(opening(row, tokenizer), tokens) for tokens in encoded)
+    whole = encoded[answer == "rejected"]
     return whole, [0] * start + [1] * (len(whole) - start)
 
 
@@ -26,8 +28,3 @@ def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
     """Both conversations as they are scored."""
     chosen, rejected = (tokenizer.decode(row[f"{part}_ids"]) for part in ("chosen", "rejected"))
     return f"[[chosen]] {chosen}\n[[rejected]] {rejected}"
-
-
-def ends_with_stop(row: dict, tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Always: the model scores answers and writes none."""
-    return True
