@@ -109,6 +109,18 @@ BASES: dict[str, Tables] = {
 }  # fmt: skip
 
 
+# Method -> the recipe above whose last stage it is.
+OF_METHOD = {
+    "pretrain": "pretrain",
+    "continue-pretrain": "text",
+    "sft": "lora-single",
+    "dpo": "dpo-full",
+    "kto": "kto",
+    "reward": "reward",
+    "distill": "distill",
+}
+
+
 def with_key(recipe: Tables, key: str, value: Any) -> Tables:
     """A copy of the recipe with one dotted key set; None removes it."""
     changed = copy.deepcopy(recipe)

@@ -26,7 +26,7 @@ NEIGHBORS = {
     "recipec/axes": ("recipe", "rules", "dataset", "facts", "estimate", "planner", "backends", "compiler"),
     "recipec/rules": ("rules", "facts", "planner"),
     "recipec/estimate": ("estimate", "figures"),
-    "recipec/planner": ("planner",),
+    "recipec/planner": ("planner", "errors"),
     "recipec/backends/engines": ("backends",),
 }
 

@@ -2,13 +2,14 @@
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
+from trl.data_utils import common_prefix_length
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those after the prompt."""
-    prompt = opening(row, tokenizer)
+    """Token ids and which of them are learned: those after the prompt, as the trainer finds them."""
     whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
-    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
+    start = common_prefix_length(opening(row, tokenizer), whole)
+    return whole, [0] * start + [1] * (len(whole) - start)
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -10,7 +10,19 @@ from itertools import product
 from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES, NO_REFERENCE, REFERENCES, Adaptation
-from recipec.axes.method import PACKINGS, SAMPLINGS, SCORES, SIZES, Default, Method, Own
+from recipec.axes.method import (
+    HEADS,
+    LOSS_OUTPUTS,
+    LOSSES,
+    PACKINGS,
+    PROOFS,
+    SAMPLINGS,
+    SCORES,
+    SIZES,
+    Default,
+    Method,
+    Own,
+)
 from recipec.axes.methods import METHODS
 from recipec.axes.models import MODELS, POLICY
 from recipec.axes.row_formats import KINDS, ROW_FORMATS, RowFormat
@@ -67,6 +79,10 @@ def _of_method(method: Method) -> Iterator[str]:
     yield from _unknown(row, "preferred", method.preferred, method.adaptations, "its adaptations")
     yield from _unknown(row, "packs", [method.packs], PACKINGS, "the ways to pack")
     yield from _unknown(row, "sampling", [method.sampling], SAMPLINGS, "the ways to sample")
+    yield from _unknown(row, "head", [method.head], HEADS, "the heads")
+    yield from _unknown(row, "loss", [method.loss], LOSSES, "the losses")
+    yield from _unknown(row, "loss_outputs", method.loss_outputs, LOSS_OUTPUTS, "the outputs of TRL's fused head")
+    yield from _unknown(row, "proof", method.proof, PROOFS, "the proofs")
     yield from _of_rows(row, method)
     yield from _of_passes(row, method)
     for name in method.adaptations:

@@ -49,6 +49,13 @@ Defaults = tuple[Default, ...]
 SCORES = "tokens", "score"  # what a pass gives
 PACKINGS = "blocks", "examples", "never"
 SAMPLINGS = "random", "group_by_length", "sequential"
+HEADS = "chunked", "scalar", "divergence"  # each a row of CODES in recipec/estimate/head.py
+LOSSES = "supervised", "pairs", "unpaired", "ranking", "divergence"  # each a function in recipec/simulate/losses.py
+LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
+PROOFS = (  # each a function in recipec/verify/learn_checks.py
+    *("loss_halves", "margins_rise", "starts_as_reference", "rewards_separate", "accuracy_rises"),
+    "divergence_falls",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +128,9 @@ class Method:
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     passes: tuple[Pass, ...]
-    head: str  # how the loss is computed from the last hidden states: a row of recipec/estimate/head.py
-    loss: str  # what it is computed from: supervised | pairs | unpaired | ranking | divergence
-    loss_outputs: tuple[str, ...]  # what TRL's fused head is asked for; empty where it is not used
+    head: str  # how the loss is computed from the last hidden states: of HEADS
+    loss: str  # of LOSSES
+    loss_outputs: tuple[str, ...]  # of LOSS_OUTPUTS: what TRL's fused head is asked for; empty where it is not used
     # how its rows are laid out
     block_tokens: int | None  # rows are one text, cut into blocks of so many tokens; None: rows stay whole
     packs: str  # of PACKINGS
@@ -153,7 +160,7 @@ class Method:
     own: tuple[Own, ...]
     # what shows that it works
     metrics: tuple[str, ...]  # that it logs beside those of every method
-    proof: tuple[str, ...]  # checks of recipec/verify/learn_checks.py
+    proof: tuple[str, ...]  # of PROOFS
 
     def under(self, values: Mapping[str, Any]) -> Method:
         """The row with these values of its own hyperparameters, by their names; other names are passed over."""

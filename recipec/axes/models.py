@@ -15,6 +15,7 @@ class NamedModel:
     title: str  # for editors
     description: str  # for editors and the reference of keys
     examples: tuple[str, ...]  # of what a recipe writes there
+    goes_with: str  # a model to train beside the first example
 
 
 NAMED_MODELS = {
@@ -25,7 +26,8 @@ NAMED_MODELS = {
             title="Teacher",
             description="The model that is learned from: a name or alias of the catalog, a hub id or the ./folder of a "
             "model, with the vocabulary of the model that learns.",
-            examples=("Qwen/Qwen3-32B", "./my-teacher"),
+            examples=("Qwen/Qwen3-14B", "./my-teacher"),
+            goes_with="Qwen/Qwen3-1.7B",
         ),
     )
 }

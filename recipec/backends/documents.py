@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,8 +104,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "usage": usage(launcher, job) if launcher else None,
         "selection": _selection(job),
         "needs": needs(job),
-        "unpinned": job.stages[0].because(not is_path(job.facts.model.name) and not recipe.model.revision, "model"),
-        "model": job.stages[0].traced("model", job.facts.model.name),
+        "unpinned": list(_unpinned(job)),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "several_nodes": job.because(job.nodes > 1, "world_size"),
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
@@ -123,6 +123,16 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _unpinned(job: Job) -> Iterator[Any]:
+    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
+    if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
+        yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
+    for stage in job.stages:
+        for role in stage.method.named_models:
+            if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
+                yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
 
 
 def _whole(stage: StageJob) -> str:

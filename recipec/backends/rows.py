@@ -21,6 +21,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "stage": stage.traced("stage"),
             "writes": stage.because(stage.method.writes, "stage"),
             "encodes_masked": stage.because(stage.kind.masked, "stage", "loss_on"),
+            "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
     )

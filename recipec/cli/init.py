@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from recipec.axes import Method, families, meant_by, methods_of, stages_of, tasks
+from recipec.axes import NAMED_MODELS, Method, families, meant_by, methods_of, stages_of, tasks
 from recipec.cli.init_questions import Answers, Proposal, ask, look, missing_flags, propose_all
 from recipec.cli.inputs import AnyPath
 from recipec.cli.output import UNUSABLE, Failure
@@ -41,7 +41,7 @@ name = {model}
 [hardware]
 gpu = {gpu}
 gpus_per_node = {gpus}
-
+{alignment}
 # Your own values win over the decisions; take the # away from what you want to set.
 # [train]
 # epochs = 2
@@ -102,12 +102,18 @@ def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
     values = {name: _literal(answer) for name, answer in answers.items()} | {"data": _literal(data)}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
     method = _method(answers["task"].value, look(answers["data"].value)[0])
-    return _TEXT.format(**values, data_key=method.section, adaptation=_adaptation(method))
+    return _TEXT.format(**values, data_key=method.section, alignment=_alignment(method), adaptation=_adaptation(method))
 
 
 def _method(task: str, format: str) -> Method:
     """The stage of the task that takes rows of the format; a method that fulfils the task where none does."""
     return next((row for row in stages_of(task) if format in row.formats), methods_of(task)[0])
+
+
+def _alignment(method: Method) -> str:
+    """The section that names the models which the method runs beside its own, where there are any."""
+    lines = [f'{name} = "{NAMED_MODELS[name].examples[0]}"  # an example' for name in method.named_models]
+    return "\n".join(["", "[alignment]", *lines, ""]) if lines else ""
 
 
 def _adaptation(method: Method) -> str:

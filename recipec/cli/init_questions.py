@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from recipec.axes import METHODS, ROW_FORMATS, tasks
+from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
@@ -84,7 +84,10 @@ def _devices() -> list[str]:
 
 
 def _model(folder: Path, given: Flags) -> Proposal:
-    """The compiler's own choice."""
+    """The compiler's own choice, but where another model must have the same tokens."""
+    needed = [name for row in methods_of(given.get("task", _USUAL_TASK)) for name in row.needs_vocabulary_of]
+    if needed:
+        return Proposal(NAMED_MODELS[needed[0]].goes_with, f"an example, with the tokens of the {needed[0]} below")
     return Proposal("auto", "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
 
 

@@ -75,7 +75,7 @@ def _emitted(target: Path, format: str) -> Emitted:
 
 
 _SHOWN_LINES = 12
-_SHOWN_DECISIONS = 6  # of a line
+_SHOWN_DECISIONS, _SHOWN_INPUTS = 6, 5  # of a line
 
 
 def line_text(document: Document) -> str:
@@ -92,11 +92,18 @@ def _behind(document: Document) -> list[str]:
     """The decision that the line holds with what it was made from; of several the reasons, and where to read on."""
     decisions = document["decisions"]
     if document["kind"] == "decided" and len(decisions) == 1:
-        return [decision_text(decisions[0], depth=1), *_read_on(decisions[0])]
+        return [_reason_text(decisions[0], "source", "watch") + _top(decisions[0]["from"]), *_read_on(decisions[0])]
     shown = [_reason_text(decision) for decision in decisions[:_SHOWN_DECISIONS]]
     left = len(decisions) - len(shown)
     more = [dim(f"and {counted(left, 'more decision')}")] if left else []
     return [*shown, *more, *(_read_on(decisions[0]) if decisions else [])]
+
+
+def _top(inputs: list[Document]) -> str:
+    """The first of the decisions that one was made from, and how many more there are."""
+    shown = [f"    {printable(_assignment(each))}: {printable(each['because'])}" for each in inputs[:_SHOWN_INPUTS]]
+    left = len(inputs) - len(shown)
+    return "\n".join(["", *(["  from"] if shown else []), *shown, *([f"    and {left} more"] if left else [])]).rstrip()
 
 
 def _read_on(decision: Document) -> list[str]:
@@ -120,9 +127,9 @@ def key_text(document: Document) -> str:
     return "\n\n".join(f"{decision_text(each)}{_reach(each)}" for each in document["decisions"]) + "\n"
 
 
-def decision_text(decision: Document, depth: int | None = None) -> str:
-    """A decision with its reason, where to change and watch it, and the tree of what it rests on, or its top."""
-    tree = ["  from", *_tree(decision["from"], "    ", depth)] if decision["from"] else []
+def decision_text(decision: Document) -> str:
+    """A decision with its reason, where to change and watch it, and the tree of what it rests on."""
+    tree = ["  from", *_tree(decision["from"], "    ")] if decision["from"] else []
     return "\n".join([_reason_text(decision, "source", "watch"), *tree])
 
 
@@ -143,15 +150,13 @@ def _set_at(decision: Document) -> str:
     return f", set at {decision['where']}" if decision["where"] else ""
 
 
-def _tree(inputs: list[Document], margin: str, depth: int | None) -> list[str]:
-    lines: list[str] = []
-    if depth == 0:
-        return lines
+def _tree(inputs: list[Document], margin: str) -> list[str]:
+    lines = []
     for decision in inputs:
         source = f" [{decision['source']}]" if decision["origin"] == "catalog" and decision["source"] else ""
         line = printable(f"{_assignment(decision)}: {decision['because']}")
         lines.append(f"{margin}{line}{dim(printable(source))}")
-        lines += _tree(decision["from"], margin + "  ", None if depth is None else depth - 1)
+        lines += _tree(decision["from"], margin + "  ")
     return lines
 
 

@@ -130,7 +130,7 @@ def _batch(
 ) -> Batch:
     """So many sequences of every example."""
     sequences, context = layout.micro_batch * sequences, layout.mesh.context
-    tokens = sequences * work.seq_len_tokens // context
+    tokens = -(-sequences * work.seq_len_tokens // context)  # a rank has one at least
     scores = scores_of(architecture, layout, work, path, sequences)
     gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
     attention = each.attention * tokens + scores.forward + gathered

@@ -61,7 +61,7 @@ def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         needed = formats_of(row for row in last if row.rows_in(data) == section)
         if facts.shape.format not in of_task:
             yield _other_rows(loaded, TASK, section, facts.shape.format, of_task)
-        elif of_method and facts.shape.format not in (needed or of_method):
+        elif (of_method or last) and facts.shape.format not in (needed or of_method):
             yield _other_rows(loaded, METHOD, section, facts.shape.format, needed or of_method)
 
 
@@ -140,7 +140,7 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
     help = (
         f"remove `{name}` from the rows, or rename it",
         f'set `goal.task = "{method.task}"` and name the rows in `data.{method.section}`: {method.name} reads '
-        f"{other.name} rows: {other.recognized}",
+        f"{other.name} rows ({other.recognized})",
     )
     title = f"data.{section} has a column `{name}` that {held.name} rows do not have"
     return Diagnostic("E0401", title, labels, help)
@@ -170,10 +170,14 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
     """The rows decide which stages of a task run; a table of another one would say nothing."""
     running = _stages_that_run(loaded, data)
     task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    aligned = any(METHODS[name].alignment for name in running)
     for row in stages_of(task, named) if running else ():
+        if row.alignment and not aligned:
+            continue  # that no rows are there to align with is another finding
         if loaded.is_set("train", row.name) and row.name not in running:
             section = next(iter(data))
-            held = f"holds {data[section].shape.format} rows: only {' and '.join(running)} runs"
+            only = f"only {' and '.join(running)} run{'s' * (len(running) == 1)}"
+            held = f"holds {data[section].shape.format} rows: {only}"
             labels = (
                 Label(loaded.place("train", row.name), f"stage {row.name} does not run"),
                 Label(loaded.place("data", section), held),

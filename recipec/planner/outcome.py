@@ -33,7 +33,9 @@ MEMORY_INPUTS = (
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_dropout"),
 )
-STRATEGY_INPUTS = ("gpus", "gpu", *SIZES, "adaptation", "tokens_per_example", "network_gbps")
+TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
+# What a reason depends on that sets another layout beside the chosen one: memory and time of both.
+COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS)
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
     "recompute_every": "train.recompute_every",
     "activation_offload": "train.activation_offload",
@@ -81,19 +83,19 @@ def _placement(
     least = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else least
     hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
     noun = device(facts.decisions["gpu_is_cpu"].value)
-    yield rules.strategy, rules.strategy(layout.strategy, peak, against.strategy), STRATEGY_INPUTS
+    yield rules.strategy, rules.strategy(layout.strategy, peak, against.strategy), COMPARED_INPUTS
     answer = rules.offload(layout.offload, peak, hosted_gib, against.offload)
-    yield rules.offload, answer, ("strategy", "gpu", *SIZES)
+    yield rules.offload, answer, ("strategy", *COMPARED_INPUTS)
     example = method_of(ledger.decisions).example
     answer = rules.world_size(world, facts.machines.gpus, target // least, noun, example, against.world_size)
-    yield rules.world_size, answer, ("gpus", "global_batch_size")
+    yield rules.world_size, answer, ("strategy", *COMPARED_INPUTS)
 
 
 def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterator[Ruled]:
     required = ledger.decisions["checkpointing_required"]
     why = required.because if required.value else ""
     answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why, against.checkpointing)
-    yield rules.checkpointing, answer, ("checkpointing_required", "gpu")
+    yield rules.checkpointing, answer, ("checkpointing_required", "strategy", *COMPARED_INPUTS)
 
 
 def _recomputed(layout: Layout, peak: str) -> list[Row]:
@@ -110,7 +112,7 @@ def _recomputed(layout: Layout, peak: str) -> list[Row]:
 
 
 def _batch(ledger: Ledger, layout: Layout, peak: str, against: Compared) -> Iterator[Ruled]:
-    needs = ("gpu", "max_length", "strategy", "global_batch_size", *MEMORY_INPUTS)
+    needs = ("strategy", *COMPARED_INPUTS)
     split = ("global_batch_size", "micro_batch_size", "world_size")
     answer = rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak, against.micro_batch)
     yield rules.micro_batch_size, answer, needs

@@ -18,7 +18,7 @@ from recipec.recipe.check_data import (
 )
 from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
 from recipec.recipe.document import Written
-from recipec.recipe.locate import dotted
+from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
 from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, STEERING
 from recipec.rules.schedule import DECAY_SHARE
@@ -151,13 +151,30 @@ def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
 def broken_policy(written: Written) -> Iterator[Diagnostic]:
     """The limits that the recipe's own keys show to be broken; licences and cost are known only later."""
     yield from _model_not_allowed(written)
-    limits = (("max_gpus", ("hardware", "gpus_per_node")), ("max_usd", ("budget", "max_cost_usd")))
-    for limit, path in limits:
-        most, value = written.get("policy", limit), written.get(*path)
-        if most is not None and value is not None and value > most:
-            labels = (written.label(path, "over the limit"), written.label(("policy", limit), "the limit"))
-            title = f"`{path[-1]} = {value:g}` breaks the policy `{limit} = {most:g}`"
-            yield Diagnostic("E0404", title, labels, (f"use {most:g} or less",))
+    yield from _too_many_gpus(written)
+    most, cost = written.get("policy", "max_usd"), written.get("budget", "max_cost_usd")
+    if most is not None and cost is not None and cost > most:
+        labels = _over(written, ("budget", "max_cost_usd"), "max_usd")
+        title = f"`max_cost_usd = {cost:g}` breaks the policy `max_usd = {most:g}`"
+        yield Diagnostic("E0404", title, labels, (f"use {most:g} or less",))
+
+
+def _too_many_gpus(written: Written) -> Iterator[Diagnostic]:
+    """The GPUs of all nodes count."""
+    most, each = written.get("policy", "max_gpus"), written.get("hardware", "gpus_per_node") or 1
+    nodes = written.get("hardware", "nodes") or 1
+    if most is None or each * nodes <= most:
+        return
+    key = "gpus_per_node" if each > most or nodes == 1 else "nodes"
+    named = f"`gpus_per_node = {each}`" + f" on {nodes} nodes, {each * nodes} GPUs," * (nodes > 1)
+    title = f"{named} breaks the policy `max_gpus = {most}`"
+    yield Diagnostic(
+        "E0404", title, _over(written, ("hardware", key), "max_gpus"), (f"use at most {most} GPUs in all",)
+    )
+
+
+def _over(written: Written, path: KeyPath, limit: str) -> tuple[Label, Label]:
+    return written.label(path, "over the limit"), written.label(("policy", limit), "the limit")
 
 
 def _model_not_allowed(written: Written) -> Iterator[Diagnostic]:

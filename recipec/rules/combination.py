@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, Strategy
+from recipec.axes import Adaptation, Method, Strategy
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 
 
@@ -63,37 +64,34 @@ class Combination:
         return self.strategy.engine == TORCH_FSDP
 
 
-# A run that nothing is known against.
-PLAIN = Combination(
-    method=METHODS["sft"],
-    adaptation=ADAPTATIONS["lora"],
-    strategy=STRATEGIES["single"],
-    precision="bf16",
-    offload="none",
-    recompute_every=1,
-    activation_offload=False,
-    optimizer="adamw",
-    attention="sdpa",
-    packing=False,
-    compile=False,
-    gpu_bf16=True,
-    gpu_is_cpu=False,
-    moe=False,
-    leaf_modules=False,
-    lora_targets="all-linear",
-    lora_dropout=0.0,
-    modules_to_save=(),
-    tensor=1,
-    context=1,
-    expert=1,
-    tensor_divides=True,
-    context_divides=True,
-    experts=0,
-    model_type="llama",
-    has_class=True,
-    eval_every=0.05,
-    save_every=0.05,
-)
+# Of what is no row of the axes, the values that nothing is known against.
+PLAIN: Mapping[str, Any] = {
+    "precision": "fp32",
+    "offload": "none",
+    "recompute_every": 1,
+    "activation_offload": False,
+    "optimizer": "adamw",
+    "attention": "sdpa",
+    "packing": False,
+    "compile": False,
+    "gpu_bf16": True,
+    "gpu_is_cpu": False,
+    "moe": False,
+    "leaf_modules": False,
+    "lora_targets": "all-linear",
+    "lora_dropout": 0.0,
+    "modules_to_save": (),
+    "tensor": 1,
+    "context": 1,
+    "expert": 1,
+    "tensor_divides": True,
+    "context_divides": True,
+    "experts": 0,
+    "model_type": "llama",
+    "has_class": True,
+    "eval_every": 0.05,
+    "save_every": 0.05,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from recipec.axes import METHODS
 
 _OF_ALL = (
     *("loss", "eval_loss", "grad_norm", "learning_rate", "epoch", "num_tokens", "train_eval_gap"),
-    *("peak_memory_gib", "tokens_per_second", "samples_per_second", "dropped_rows", "trained_tokens"),
+    *("peak_memory_gib", "tokens_per_second", "dropped_rows", "trained_tokens"),
 )
 METRICS = frozenset((*_OF_ALL, *(name for method in METHODS.values() for name in method.metrics)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
 
+from recipec.axes import METHODS
 from recipec.backends.arguments import OPTIMIZERS
 
 COMMON = {
@@ -242,6 +244,29 @@ def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) ->
     known = {config: _fields(config) for config in MUST}
     for config, found in _stages(tmp_path, BASES[name]):
         assert not found.keys() - known[config]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_stack_has_every_class_of_a_row(name: str) -> None:
+    """Read without importing it."""
+    row = METHODS[name]
+    assert {row.trainer, row.config} <= _classes(row.module), row.module
+    assert row.adapter_class in _classes("peft")
+    assert row.auto_class in _classes("transformers")
+
+
+@cache
+def _classes(package: str) -> set[str]:
+    """The names of all classes in a package of the pinned stack."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    assert spec and spec.origin
+    folder = Path(spec.origin).parent
+    patterns = {"transformers": "models/auto/modeling_auto.py", "peft": "auto.py"}
+    files = folder.glob(patterns.get(package, "**/*.py"))
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in files)
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
 def _fields(config: str) -> set[str]:

@@ -221,9 +221,13 @@ def test_the_models_own_code_is_trusted_in_every_loading_call(tmp_path: Path) ->
         assert bundle[path].count("trust_remote_code=True") == 2
 
 
-@pytest.mark.parametrize("name", BASES)
+_SMALL = {"strategy": "fsdp", "global_batch_size": 64, "micro_batch_size": 1}
+_TRACED = BASES | {"full-fsdp, accumulated": with_key(BASES["full-fsdp"], "train", _SMALL)}
+
+
+@pytest.mark.parametrize("name", _TRACED)
 def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -> None:
-    found = good(tmp_path, BASES[name])
+    found = good(tmp_path, _TRACED[name])
     assert found.plan
     decided = {f"{part.stage.name}.{id}" for part in found.plan.stages for id in part.decisions}
     named = {id for file in found.files for ids in file.lines.values() for id in ids}

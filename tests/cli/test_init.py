@@ -65,6 +65,14 @@ def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
     assert json.loads((folder / "My Bot" / "recipe.schema.json").read_text())["$schema"]
 
 
+def test_a_task_that_needs_another_model_gets_a_pair_that_goes_together(run, folder):
+    result = run("init", "new", "--data", "rows.jsonl", "--task", "distill", "--gpu", "h100", "--yes")
+
+    assert result.exit_code == 0, result.output
+    recipe = read(folder / "new" / "recipe.toml")
+    assert (recipe["model"]["name"], recipe["alignment"]) == ("Qwen/Qwen3-1.7B", {"teacher": "Qwen/Qwen3-14B"})
+
+
 @pytest.mark.parametrize(("gpu", "model"), [("rtx-4090", "Qwen/Qwen3-8B"), ("t4", "Qwen/Qwen3-4B-Instruct-2507")])
 def test_the_choice_of_the_model_is_left_to_the_compiler_and_told(run, folder, gpu, model):
     result = run("init", "new", "--data", "rows.jsonl", "--gpu", gpu, "--yes")

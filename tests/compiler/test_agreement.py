@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, compiled
+from compiling import BASES, OF_METHOD, compiled, with_key
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, Pass
 from recipec.axes.agreement import disagreements
-from recipec.axes.method import Default
+from recipec.axes.method import HEADS, Default
+from recipec.estimate.head import CODES
 
 TABLES: dict[str, dict[str, Any]] = {
     "method": METHODS,
@@ -76,6 +77,10 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "blocks of whole rows": ("method", "sft", {"packs": "blocks"}, "packs `blocks`, and its block_tokens are None"),
     "unknown section": ("method", "dpo", {"section": "prompts"}, "section names `prompts`"),
     "unknown order": ("method", "dpo", {"preferred": ("full", "ia3")}, "preferred names `ia3`"),
+    "unknown head": ("method", "dpo", {"head": "chunkd"}, "method `dpo`: head names `chunkd`"),
+    "unknown loss": ("method", "dpo", {"loss": "odd"}, "method `dpo`: loss names `odd`"),
+    "unknown output": ("method", "dpo", {"loss_outputs": ("logps",)}, "loss_outputs names `logps`"),
+    "unknown proof": ("method", "dpo", {"proof": ("margin_rises",)}, "proof names `margin_rises`"),
     "own value": ("method", "dpo", {"own": (replace(BETA, value=50),)}, "DPO-001 has the value 50"),
     "own range": ("method", "dpo", {"own": (replace(BETA, accepts=(0.0, 50.0)),)}, "DPO-001 accepts (0.0, 50.0)"),
     "own change": (
@@ -110,6 +115,24 @@ def test_a_contradiction_is_told_with_both_names(case: str, monkeypatch: pytest.
     monkeypatch.setitem(TABLES[axis], name, replace(TABLES[axis][name], **changes))
     found = list(disagreements())
     assert any(expected in sentence for sentence in found), found
+
+
+def test_every_method_has_a_recipe_in_the_tests() -> None:
+    assert OF_METHOD.keys() == METHODS.keys()
+
+
+def test_every_name_of_a_code_is_that_of_a_code() -> None:
+    """Heads are read by the estimates; losses and proofs run torch: tests/simulate, tests/verify."""
+    assert set(HEADS) <= CODES.keys()
+
+
+def test_named_rows_without_a_reader_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method that nothing runs before leaves rows of another kind to nobody."""
+    monkeypatch.setitem(METHODS, "dpo", replace(DPO, after=()))
+    both = with_key(BASES["sft-dpo"], "alignment.method", "dpo")
+    found = compiled(tmp_path, both, only_plan=True)
+    assert {diagnostic.code for diagnostic in found.diagnostics} == {"E0401"}
+    assert "has no stage that reads them" in str(found.diagnostics)
 
 
 def test_a_value_of_its_own_may_not_make_a_contradiction(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,6 @@ ORDINARY = {"text", "chat", "instruction", "full", "single", "none", "reward"}
 
 # (file, name): why it may stand there.
 ALLOWED = {
-    ("rules/combination.py", "sft"): "the plain run that nothing is known against, from which a known failure differs",
-    ("rules/combination.py", "lora"): "the same plain run",
-    ("rules/combination.py", "single"): "the same plain run",
     ("recipe/passed_on.py", "fsdp"): "an argument of transformers.TrainingArguments, which recipec decides",
 }
 

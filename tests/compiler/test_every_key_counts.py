@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "recipe.name": ("lora-single", "another"),
     "recipe.description": ("lora-single", "What for."),
     "recipe.seed": ("lora-single", 7),
-    "goal.task": ("dpo-full+chat", "instruct"),
+    "goal.task": ("text", "pretrain"),
     "goal.priority": ("lora-single", "memory"),
     "goal.new_domain": ("lora-single", True),
     "goal.first_time": ("full-fsdp", True),
@@ -145,7 +145,6 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.continue-pretrain.packing": ("text+lora", False),
 }
 MORE: dict[str, Tables] = {
-    "chat": {"data.train": "chat.jsonl", "data.preferences": None, "train": {}},
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
     "teacher": {"alignment.teacher": {"name": "Qwen/Qwen2.5-7B-Instruct"}},
     "unknown teacher": {"alignment.teacher": {"name": "org/unknown", "like": "Qwen/Qwen2.5-7B-Instruct"}},

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 import yaml
-from compiling import BASES, DATA, Tables, compiled, texts, with_key, without
+from compiling import BASES, DATA, OF_METHOD, Tables, compiled, texts, with_key, without
 
 from recipec.compiler import Compilation
 from recipec.diagnostics.human import human
@@ -72,15 +72,7 @@ _SOURCE: dict[str, Put] = {
         for key in ("hub", "split", "subset", "revision")
     },
 }
-_STAGES = {
-    "sft": LORA,
-    "dpo": PAIRS,
-    "kto": BASES["kto"],
-    "reward": BASES["reward"],
-    "distill": BASES["distill"],
-    "continue-pretrain": BASES["text"],
-    "pretrain": BASES["pretrain"],
-}
+_STAGES = {method: BASES[base] for method, base in OF_METHOD.items()}
 _ADAPTERS: dict[str, Put] = {
     f"train.{stage}lora.targets[]": _in_list(f"train.{stage}lora.targets", with_key(recipe, "train.adaptation", "lora"))
     for stage, recipe in {"": LORA, **{f"{name}.": _STAGES[name] for name in ADAPTED}}.items()

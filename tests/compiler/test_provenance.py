@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from compiling import BASES, compiled, good, texts, with_key
 
+from recipec.axes import METHODS
 from recipec.compiler import Compilation
 from recipec.render.artifact import Rendered
 from recipec.rules import RULES
@@ -111,7 +112,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_overridable_key_is_flipped(folder: Path) -> None:
     settled = [decision for name in BASES for decision in _found(_base(folder, name)).values()]
-    assert {thing.key for thing in (*RULES.values(), *settled)} - {""} == FLIPS.keys() | NOT_BUILT
+    assert {_general(thing.key) for thing in (*RULES.values(), *settled)} - {""} == FLIPS.keys() | NOT_BUILT
+
+
+def _general(key: str) -> str:
+    """The key that holds for every stage: of several stages each decision has its own, `train.dpo.epochs`."""
+    return ".".join(part for part in key.split(".") if part not in METHODS)
 
 
 @pytest.mark.parametrize("key", FLIPS)
@@ -177,8 +183,8 @@ def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:
     parents: dict[str, set[str]] = {}
     for id, decision in decisions:
         parents.setdefault(id, set()).update(_parents(id, decision, stages))
-    reached = {id for id, decision in decisions if decision.key == key}
-    if not any(decision.key == key for side in sides for decision in side.values()):
+    reached = {id for id, decision in decisions if _general(decision.key) == key}
+    if not any(_general(decision.key) == key for side in sides for decision in side.values()):
         reached = {id for id in changed if id.endswith(".alternatives")}  # only they decide it, such as a LoRA rank
     while more := {id for id in changed - reached if parents[id] & reached}:
         reached |= more

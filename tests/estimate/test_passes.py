@@ -79,6 +79,15 @@ def test_only_zero3_shards_a_teacher(strategy, share):
     assert gathered == (TEACHER if strategy == "zero3" else 0)
 
 
+@pytest.mark.parametrize("strategy", ["fsdp", "zero2", "zero3"])
+def test_only_a_teacher_that_is_sharded_is_gathered(strategy):
+    teacher = step_of(
+        LLAMA_8B, layout("full", 1, 8, strategy), Workload(objective="distill", teacher=LARGE)
+    ).fixed.teacher
+    sizes = (teacher.gathered_params, teacher.gathered_head, teacher.buffers.layers)
+    assert [size > 0 for size in sizes] == [strategy == "zero3"] * 3
+
+
 def test_zero3_offload_moves_the_other_models_too():
     """TRL hands their engines the policy's configuration, offload_param included."""
     for objective, teacher, term in (("dpo", None, "reference_model"), ("distill", LARGE, "teacher_model")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -74,6 +75,19 @@ def test_what_is_learned_is_what_the_row_teaches(tmp_path: Path, monkeypatch: py
     assert words.decode([token for token, counts in zip(tokens, mask, strict=True) if counts]) == learned
     assert words.decode(rows.opening(row, words)).startswith(opening)
     assert tokens[: len(rows.opening(row, words))] == rows.opening(row, words)
+
+
+@pytest.mark.parametrize("kind", ["completion", "unpaired", "pairs"])
+def test_an_answer_begins_where_the_conversation_leaves_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Some templates end the prompt with an empty thought that they do not write before an answer."""
+    recipe, row, arguments, learned, _ = KINDS[kind]
+    rows, words = rows_of(tmp_path, recipe, monkeypatch), copy(tokenizer())
+    words.chat_template = words.chat_template.rstrip() + "{% if add_generation_prompt %}<thought></thought>{% endif %}"
+    tokens, mask = rows.encode(row, words, *arguments)
+    told = words.decode([token for token, counts in zip(tokens, mask, strict=True) if counts])
+    assert told.strip() == learned.strip()
 
 
 def test_labels_are_counted_and_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

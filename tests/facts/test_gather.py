@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, codes, compiled, with_key, write_data
+from compiling import BASES, Tables, codes, compiled, with_key, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,3 +138,25 @@ def test_rounding_keeps_two_digits(value: float) -> None:
     assert len(str(found).rstrip("0")) <= 2
     assert value < 10 or abs(found - value) <= 0.05 * value + 0.5
     assert rounded(found) == found
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ({"train.lr": 1, "data.train": "nowhere.jsonl"}, ["E0203", "E0303"]),
+        ({"train.lr": 1, "data.train": {"hubb": "org/rows"}}, ["E0201", "E0203", "E0203"]),
+        ({"train.lr": 1, "data.train": 3}, ["E0202", "E0203"]),
+        ({"train.lr": 1, "hardware": {"gpuu": "h100"}}, ["E0201", "E0203", "E0203"]),
+        ({"train.lr": 1, "hardware.gpu": "h1000"}, ["E0203", "E0302"]),
+        ({"train.lr": 1, "model": {"name": "org/unknown", "lik": "Qwen/Qwen3-8B"}}, ["E0203", "E0203"]),
+        ({"train.lr": 1, "model.name": "org/unknown"}, ["E0203", "E0301"]),
+        ({"train.adaptation": "full", "train.quantization": "nf4", "model.name": "org/unknown"}, ["E0301", "E0401"]),
+    ],
+    ids=str,
+)
+def test_names_are_looked_up_beside_other_errors(tmp_path: Path, keys: Tables, found: list[str]) -> None:
+    """What a key with an error may have named is not reported as missing."""
+    recipe = BASES["lora-single"]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    assert sorted(codes(compiled(tmp_path, recipe))) == found

@@ -6,14 +6,17 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from compiling import BASES, Tables, codes, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
-from recipec.planner.advice.rejected import _closest
+from recipec.planner.advice.changes import within
+from recipec.planner.advice.rejected import _closest, _obstacle
 from recipec.planner.plan import StagePlan
 from recipec.planner.search.candidates import TIE, Candidate
+from recipec.recipe.schema import Policy
 
 LONG = {"data.max_length": 32768, "data.tokens_per_example": 16000, "train.packing": False}
 
@@ -151,6 +154,26 @@ def test_what_the_rules_do_not_prefer_has_to_be_asked_for(tmp_path: Path) -> Non
     assert better.asks == 'train.adaptation = "full"'
 
 
+def test_what_would_contradict_it_is_named(tmp_path: Path) -> None:
+    """Full fine-tuning refuses a table that shapes adapters."""
+    better = stage(tmp_path, "lora-single", hardware__gpu="rtx-4090", train__lora__rank=8).next_better
+    assert better and better.asks == 'train.adaptation = "full" without [train.lora]'
+
+
+def test_short_rows_on_many_ranks_have_a_time(tmp_path: Path) -> None:
+    """A row may have fewer tokens than ranks could share."""
+    recipe = changed("lora-single", {"data.tokens_per_example": 1, "hardware.gpus_per_node": 8, "hardware.nodes": 4})
+    assert stage_of(tmp_path, recipe).seconds > 0
+
+
+@pytest.mark.parametrize(("nodes", "allowed"), [(1, True), (2, False)])
+def test_a_policy_counts_the_gpus_of_all_nodes(tmp_path: Path, nodes: int, allowed: bool) -> None:
+    plan = compiled(tmp_path, with_key(BASES["full-fsdp"], "hardware.nodes", nodes), only_plan=True)
+    assert plan.facts
+    context = SimpleNamespace(facts=plan.facts)
+    assert within(context, Policy(max_gpus=8)) is allowed  # type: ignore[arg-type]
+
+
 def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None:
     """PREC-004 recomputes above 7B; on large cards nothing else does."""
     recipe = changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B", "hardware.gpu": "h200"})
@@ -208,6 +231,7 @@ def test_a_layout_that_lacks_gpu_memory_is_nearer_than_one_that_lacks_host_memor
     host = Candidate("sft", layout, None, None, over_bytes=-1, host_bytes=0, obstacle="needs host memory")
     gpu = Candidate("sft", layout, None, None, over_bytes=10, host_bytes=0)
     assert _closest([host, gpu]) is gpu
+    assert _obstacle(host, 24.0, "GPU") == f"{host.adaptation} needs host memory"
 
 
 def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
@@ -233,3 +257,11 @@ def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     assert "train.activation_checkpointing = false" in problem.help[0]
     kept_to = with_key(limited, "train.activation_checkpointing", False)
     assert "E0403" not in codes(compiled(tmp_path, kept_to))
+
+
+@pytest.mark.parametrize(
+    ("keys", "warned"), [({}, True), ({"train.max_steps": 5}, False), ({"train.sft.max_steps": 5}, False)]
+)
+def test_few_steps_that_the_recipe_sets_are_no_surprise(tmp_path: Path, keys: Tables, warned: bool) -> None:
+    recipe = changed("lora-single", {"data.examples": 64, **keys})
+    assert ("W0508" in codes(compiled(tmp_path, recipe, only_plan=True))) is warned

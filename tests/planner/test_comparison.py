@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_set_beside_what_is_usable(tmp_path: Path) -> None:
     found = stage(tmp_path, "full-fsdp")
     (ddp,) = [other for other in found.rejected if other.family == "full fine-tuning, ddp"]
     needs, usable = ddp.reason.split()[1], f"{found.usable_bytes / 2**30:,.1f}"
-    assert f"ddp needs {needs} GiB of {usable} GiB usable" in found.decisions["strategy"].because
+    assert f"ddp needs {needs} GiB, and {usable} GiB are usable" in found.decisions["strategy"].because
 
 
 def test_strategies_that_leave_the_node_say_so(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_no_rank_gets_less_than_the_method_can_learn_from(tmp_path: Path) -> Non
     (stage,) = found.plan.stages
     assert stage.layout.mesh.world_size <= 4
     assert stage.layout.micro_batch >= 4
-    assert "no sequence for the other" in stage.decisions["world_size"].because
+    assert "no pair for the other" in stage.decisions["world_size"].because
     assert "raise `train.global_batch_size`" in str(found.diagnostics)
 
 

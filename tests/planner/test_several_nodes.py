@@ -148,7 +148,8 @@ def test_a_faster_layout_that_cannot_be_built_is_named(tmp_path: Path) -> None:
 def test_nodes_behind_a_slow_network_are_left_idle_and_why(tmp_path: Path) -> None:
     stage = planned(tmp_path, on_nodes("meta-llama/Llama-3.1-8B", 2, hardware__network_gbps=10))
     assert stage.layout.mesh.world_size == 8 and stage.layout.global_batch >= 16
-    assert stage.decisions["world_size"].because == ("no layout that fits on more of the 16 GPUs is clearly faster")
+    because = "no layout that fits on more of the 16 GPUs is clearly faster; hsdp on 16 takes "
+    assert stage.decisions["world_size"].because.startswith(because)
 
 
 def test_the_bundle_of_several_nodes(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from recipec.axes import METHODS
+
 PROGRAM = Path(__file__).with_name("with_bco.py")
 MARKED = {"prompt": "Why?", "completion": "So.", "vote": True}
 PAIR = {"prompt": "Why?", "chosen": "So.", "rejected": "No."}
@@ -140,7 +142,8 @@ def test_it_is_listed_and_published(said: dict[str, Any]) -> None:
     (format,) = (row for row in said["lists"]["formats"] if row["name"] == "voted-answer")
     assert (format["columns"], format["methods"]) == (["prompt", "completion", "vote"], ["bco"])
     alignment = said["schema"]["Alignment"]["properties"]
-    assert alignment["method"]["enum"] == ["auto", "none", "dpo", "kto", "bco"]
+    named = [row.alignment for row in METHODS.values() if row.alignment]
+    assert alignment["method"]["enum"] == ["auto", "none", *named, "bco"]
     assert (alignment["beta"]["maximum"], alignment["vote_weight"]["maximum"]) == (10, 100)
     assert "bco" in said["schema"]["Train"]["properties"]
 

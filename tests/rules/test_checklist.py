@@ -8,6 +8,7 @@ from recipec.rules.checklist import CHECKLIST, completion
 def test_all_criteria_of_001_and_gates_of_003_are_there():
     assert sum("001.md" in item.source for item in CHECKLIST) == 9
     assert sum("003.md" in item.source for item in CHECKLIST) == 7  # six gates; deduplication and samples are two lines
+    assert [item.after for item in CHECKLIST] == [item.unmet.startswith("known ") for item in CHECKLIST]
     assert all(item.source.startswith("docs/rule-books/00") for item in CHECKLIST)
 
 

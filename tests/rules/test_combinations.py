@@ -21,7 +21,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-004": ({"optimizer": "adamw-8bit", "strategy": "fsdp"}, [{"optimizer": "adamw"}, {"strategy": "zero2"}]),
     "BAD-005": (
         {"optimizer": "paged-adamw-8bit", "strategy": "zero2", "offload": "cpu"},
-        [{"optimizer": "adamw"}, {"offload": "none"}],
+        [{"optimizer": "adamw"}, {"offload": "none"}, {"strategy": "fsdp"}],
     ),
     "BAD-006": (
         {"modules_to_save": ("lm_head",), "strategy": "fsdp"},
@@ -88,7 +88,8 @@ ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4") 
 
 def combination(**values: object) -> Combination:
     """A combination whose rows are given by name."""
-    return replace(PLAIN, **rows(values))
+    plain = {"method": METHODS["sft"], "adaptation": ADAPTATIONS["lora"], "strategy": STRATEGIES["single"], **PLAIN}
+    return Combination(**plain | {"precision": "bf16"} | rows(values))
 
 
 def rows(values: dict[str, object]) -> dict[str, object]:

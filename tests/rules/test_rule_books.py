@@ -16,7 +16,7 @@ from recipec.figures import FIGURES
 from recipec.rules import RULES, pages
 from recipec.rules.checklist import CHECKLIST
 from recipec.rules.combinations import COMBINATIONS
-from recipec.rules.pages import RULE_BOOKS, explain_rule_book, rule_books_folder
+from recipec.rules.pages import RULE_BOOKS, explain_rule_book, rule_book_named, rule_books_folder
 from recipec.rules.unbuilt import UNBUILT
 
 PAGES = {book: explain_rule_book(book) for book in RULE_BOOKS}
@@ -140,3 +140,18 @@ def test_an_installed_package_brings_its_own_pages(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(pages, "__file__", str(tmp_path / "recipec" / "rules" / "pages.py"))
     (tmp_path / "recipec" / "_rule_books").mkdir(parents=True)
     assert rule_books_folder() == tmp_path / "recipec" / "_rule_books"
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("001", "001"),
+        ("rule book 003", "003"),
+        ("docs/rule-books/002.md, Anti-patterns", "002"),
+        ("rule books", "README"),
+        ("005", None),
+        ("learning rate", None),
+    ],
+)
+def test_a_rule_book_is_found_by_its_number_and_as_it_is_cited(name: str, page: str | None) -> None:
+    assert rule_book_named(name) == page

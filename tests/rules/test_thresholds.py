@@ -13,6 +13,7 @@ from recipec.rules import (
     loader,
     lora,
     memory,
+    model,
     optimizer,
     precision,
     preference,
@@ -189,6 +190,8 @@ def test_loss_on_the_answers_only():
 def test_conversations_without_a_mask_become_rows():
     assert data.loss_on("sft", "chat", "model", True).value == "assistant"
     assert data.loss_on("sft", "chat", "model", False).value == "completion"
+    said = [data.loss_on("sft", rows, "model", False).because for rows in ("chat", "instruction")]
+    assert ["becomes a row" in because for because in said] == [True, False]
 
 
 def test_template():
@@ -284,3 +287,13 @@ def test_a_rate_against_forgetting_is_told_what_it_costs():
     assert "forgets less, but also learns less" in decided(1e-5)
     assert decided(1e-3) and "forgets" not in decided(1e-3)
     assert decided(1e-4) == ""
+
+
+def test_of_models_of_one_size_the_one_that_needs_no_permission_comes_first():
+    row = model.ModelRow("open", "a", 1.0, SEVEN, False, False, 4_096)
+    asked = row._replace(name="gated", line="b", has_mask=True, gated=True)
+    assert model.model_order((asked, row)).value == ("open", "gated")
+
+
+def test_without_models_the_reason_says_so():
+    assert model.model_order(()).because == "no model is acceptable"

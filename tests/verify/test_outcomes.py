@@ -11,6 +11,7 @@ import pytest
 from emitted import built, copy_of
 
 from recipec.axes import METHODS, Method
+from recipec.axes import method as rows
 from recipec.verify.bundle import read_bundle
 from recipec.verify.learn import half_written, write_training_only
 from recipec.verify.learn_checks import PROOFS, UnknownProof, logit_problems, loss_halves, proofs_of, weight_problems
@@ -23,6 +24,11 @@ from recipec.verify.run import (
     loss_problems,
     saved_problems,
 )
+
+
+def test_every_proof_that_a_row_may_name_is_a_check() -> None:
+    assert set(rows.PROOFS) == PROOFS.keys()
+
 
 FACTS = {
     "distributed": "fsdp",

@@ -25,7 +25,11 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTrainer:
-    """A trainer that a bundle brings itself, built on that of its row: a file beside train.py."""
+    """A trainer that a bundle brings itself, built on that of its row: a file beside train.py.
+
+    preflight.py asks it for what TRL's trainers have: `num_tokens` in the logs, a `length` column of the training rows,
+    `_metrics`, `processing_class`, and the columns that the method's `taught` template reads.
+    """
 
     module: str  # the file without its ending
     template: str

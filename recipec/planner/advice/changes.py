@@ -100,7 +100,7 @@ def smaller_model(context: Context) -> Changes:
 
 def within(context: Context, policy: Policy) -> bool:
     """Whether a changed recipe keeps to what a shared one allows; costs show only in a plan."""
-    model, gpus = context.facts.model, context.facts.machines.gpus_per_node
+    model, gpus = context.facts.model, context.facts.machines.gpus
     named = policy.models is None or any(fnmatchcase(model.name, pattern) for pattern in policy.models)
     return named and (policy.max_gpus is None or gpus <= policy.max_gpus)
 

@@ -98,7 +98,7 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
     usable = usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size)
-    return f"needs {allocated_bytes / GIB:,.1f} GiB of {usable / GIB:,.1f} GiB usable"
+    return f"needs {allocated_bytes / GIB:,.1f} GiB, and {usable / GIB:,.1f} GiB are usable"
 
 
 def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:

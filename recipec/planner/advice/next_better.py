@@ -37,7 +37,7 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     stage = context.stage.name
     family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
-    same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
+    same, asks = name == chosen.adaptation, _asks(context, rung, name, chosen, tried)
     what = "nothing in host memory" if same else name
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
@@ -46,10 +46,13 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     return NextBetter(what, family, needs, None, None, asks)
 
 
-def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
+def _asks(context: Context, rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
-    order = by_preference(tried)
-    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
+    order, table = by_preference(tried), chosen.layout.adapts.table
+    if name in order[: order.index(chosen.adaptation) + 1]:
+        return ""
+    shaped = table != rung.table and any(key.startswith(f"train.{table}.") for key in context.wishes)
+    return rung.asked_by + f" without [train.{table}]" * shaped
 
 
 def _next_rung(context: Context, layout: Layout) -> Adaptation | None:

@@ -35,7 +35,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    if stage.steps >= FEW_STEPS or loaded.is_set("train", "max_steps"):
+    if stage.steps >= FEW_STEPS or stage.decisions["max_steps"].origin == "recipe":
         return
     section = _section(loaded, stage)
     rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
-from recipec.axes import METHODS
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
@@ -23,12 +24,16 @@ class Refusal:
     layout: Layout
 
     def mended_by(self, *names: str) -> bool:
-        """Whether the combination would pass with values of these that nothing is known against."""
-        plain = {name: _HARMLESS.get(name, getattr(PLAIN, name)) for name in names}
-        return not self.row.applies(replace(self.combination, **plain))
-
-
-_HARMLESS = {"precision": "fp32"}  # where a plain run has what some GPUs cannot do
+        """Whether the combination would pass with other values of these."""
+        rows = {
+            "adaptation": [ADAPTATIONS[name] for name in self.combination.method.adaptations],
+            "strategy": [*STRATEGIES.values()],
+        }
+        others = product(*(rows[name] if name in rows else [PLAIN[name]] for name in names))
+        return any(
+            not self.row.applies(replace(self.combination, **dict(zip(names, values, strict=True))))
+            for values in others
+        )
 
 
 def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Refusal | None:
@@ -46,7 +51,7 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
-    targets, method = value.get("lora_targets", PLAIN.lora_targets), METHODS[value["stage"]]
+    targets, method = value.get("lora_targets", PLAIN["lora_targets"]), METHODS[value["stage"]]
     return Combination(
         method=method,
         adaptation=layout.adapts,
@@ -66,7 +71,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         moe=value["moe"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
-        lora_dropout=value.get("lora_dropout", PLAIN.lora_dropout),
+        lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
@@ -74,8 +79,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
-        eval_every=value.get("eval_every", PLAIN.eval_every),
-        save_every=value.get("save_every", PLAIN.save_every),
+        eval_every=value.get("eval_every", PLAIN["eval_every"]),
+        save_every=value.get("save_every", PLAIN["save_every"]),
     )
 
 

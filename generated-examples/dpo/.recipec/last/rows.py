@@ -2,13 +2,16 @@
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
+from trl.data_utils import common_prefix_length
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase, answer: str) -> tuple[list[int], list[int]]:
-    """Token ids with one of the two answers, and which of them are the answer's."""
-    prompt = opening(row, tokenizer)
-    whole = tokenizer.apply_chat_template(row["prompt"] + row[answer], return_dict=True)["input_ids"]
-    return whole, [0] * len(prompt) + [1] * (len(whole) - len(prompt))
+    """Token ids with one of the two answers, and which of them are the answer's, as the trainer finds them."""
+    pair = [row["prompt"] + row[side] for side in ("chosen", "rejected")]
+    encoded = [tokenizer.apply_chat_template(turns, return_dict=True)["input_ids"] for turns in pair]
+    start = min(common_prefix_length(opening(row, tokenizer), tokens) for tokens in encoded)
+    whole = encoded[answer == "rejected"]
+    return whole, [0] * start + [1] * (len(whole) - start)
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
