@@ -12,7 +12,6 @@ import pytest
 from compiling import BASES, Tables, good, texts, with_key
 
 from recipec.axes import METHODS
-from recipec.axes import METHODS
 from recipec.backends.arguments import OPTIMIZERS
 
 COMMON = {
