@@ -286,3 +286,16 @@ def _fields(config: str) -> set[str]:
         for n in ast.walk(tree)
         if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
     }
+
+
+def test_trl_knows_what_its_fused_head_is_asked_for() -> None:
+    from importlib.util import find_spec
+
+    source = Path(str(find_spec("trl").origin)).with_name("kernels") / "chunked_logprob.py"  # type: ignore[union-attr]
+    known = next(
+        ast.literal_eval(node.value)
+        for node in ast.parse(source.read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "OPTIONAL_OUTPUTS"
+    )
+    for method in METHODS.values():
+        assert set(method.loss_outputs) <= {"log_probs", *known}

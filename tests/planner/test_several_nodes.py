@@ -184,3 +184,13 @@ def test_a_slow_rate_is_no_rate_of_zero(tmp_path: Path) -> None:
     assert plan
     told = plan_document(plan)["stages"][0]["time"]["tokens_per_second_per_gpu"]
     assert 0 < told < 10 and told == pytest.approx(plan.stages[0].time.tokens_per_second_per_gpu, rel=0.05)
+
+
+@pytest.mark.parametrize(("nodes", "grouped"), [(1, False), (2, True)])
+def test_groups_that_copy_each_other_are_tried_from_two_nodes_on(tmp_path: Path, nodes: int, grouped: bool) -> None:
+    plan = compiled(tmp_path, with_key(BASES["full-fsdp"], "hardware.nodes", nodes), only_plan=True).plan
+    assert plan
+    (stage,) = plan.stages
+    tried = {stage.layout.strategy, *(other.layout.strategy for other in stage.rejected)}
+    assert ("hsdp" in tried) is grouped
+    assert {"fsdp", "zero2", "zero3"} <= tried

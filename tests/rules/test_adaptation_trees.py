@@ -100,6 +100,9 @@ def test_threshold_below_at_above(threshold, fixed, below, at, above):
 
 def test_every_entry_has_its_own_reason():
     assert len({row.because for row in ADAPTATIONS.values()}) == len(ADAPTATIONS)
+    assert {name: "a quantized base" in row.why_base for name, row in ADAPTATIONS.items()} == {
+        name: row.quantized for name, row in ADAPTATIONS.items()
+    }
 
 
 @pytest.mark.parametrize(
