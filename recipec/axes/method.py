@@ -49,13 +49,41 @@ Defaults = tuple[Default, ...]
 SCORES = "tokens", "score"  # what a pass gives
 PACKINGS = "blocks", "examples", "never"
 SAMPLINGS = "random", "group_by_length", "sequential"
-HEADS = "chunked", "scalar", "divergence"  # each a row of CODES in recipec/estimate/head.py
-LOSSES = "supervised", "pairs", "unpaired", "ranking", "divergence"  # each a function in recipec/simulate/losses.py
+# How the loss is computed from the last hidden states -> what of SCORES it makes of them. Each a row of CODES in
+# recipec/estimate/head.py.
+HEADS = {"chunked": "tokens", "scalar": "score", "divergence": "tokens"}
+# Class that loads a result -> what of SCORES such a model gives, and PEFT's task type of its adapters.
+AUTO_CLASSES = {
+    "AutoModelForCausalLM": ("tokens", "CAUSAL_LM"),
+    "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
+}
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 PROOFS = (  # each a function in recipec/verify/learn_checks.py
     *("loss_halves", "margins_rise", "starts_as_reference", "rewards_separate", "accuracy_rises"),
     "divergence_falls",
 )
+# Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
+# recipec/rules/preference.py.
+FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """What a loss is computed from."""
+
+    head: str  # of HEADS
+    compares_with: str  # the model of a pass whose results it compares with the policy's; "" where there is none
+    arguments: tuple[str, ...]  # of the trainer, that are in its formula: a method sets them with its own
+
+
+# Each a function in recipec/simulate/losses.py.
+LOSSES = {
+    "supervised": Loss(head="chunked", compares_with="", arguments=()),
+    "pairs": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
+    "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
+    "ranking": Loss(head="scalar", compares_with="", arguments=()),
+    "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +106,7 @@ class Own:
     argument: str  # of the trainer's configuration, which takes it: "beta"
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
-    formula: str  # of recipec/rules/preference.py, which decides it from the data; "" where `value` is the answer
+    formula: str  # of FORMULAS, which decides it from the data; "" where `value` is the answer
     value: float | str
     because: str
     source: str
@@ -123,7 +151,7 @@ class Method:
     module: str  # that trainer and configuration are imported from: "trl"
     trainer: str
     config: str
-    auto_class: str  # that loads the result: "AutoModelForCausalLM"
+    auto_class: str  # of AUTO_CLASSES: loads the result
     peft_task: str  # task_type of its adapters: "CAUSAL_LM"
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone

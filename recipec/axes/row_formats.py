@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LOSS_ON = "all", "assistant", "completion"  # the tokens of a row that are learned
+FLAGS = ("flags",)  # what a role holds that is true or false
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
@@ -104,7 +107,7 @@ class RowFormat:
     roles: tuple[Role, ...]
     forbidden: tuple[str, ...]  # columns that turn such a row into one of another format, which reads them
     splits: bool  # a long row can be cut into several
-    loss_on: str  # all | assistant | completion: which tokens are learned
+    loss_on: str  # of LOSS_ON
     turns: bool  # rows are rendered with a chat template
     wraps: bool  # strings become messages: a question of the user, an answer of the assistant
     implicit: str  # a role that other roles may hold the beginning of; "" where there is none
@@ -164,7 +167,7 @@ UNPAIRED_PREFERENCE = RowFormat(
             holds=_TURNS,
             becomes="completion",
         ),
-        Role(name="label", aliases=("label",), required=True, holds=("flags",), becomes="label"),
+        Role(name="label", aliases=("label",), required=True, holds=FLAGS, becomes="label"),
     ),
     forbidden=(),
     splits=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"
+OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
 # The values of train.offload and what each means.
 OFFLOADS = {
@@ -12,7 +12,9 @@ OFFLOADS = {
     "cpu": "optimizer states in host memory",
 }
 
-ENGINES = ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
+ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
+# Engine -> accelerate's word for it.
+ENGINES = {ONE_PROCESS: "NO", TORCH_DDP: "MULTI_GPU", TORCH_FSDP: "FSDP", DEEPSPEED: "DEEPSPEED"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Strategy:
     means: str  # for editors
     elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     engine: str  # of ENGINES: who moves the data, and what a run reports
-    distributed_type: str  # accelerate's word for it: NO | MULTI_GPU | FSDP | DEEPSPEED
+    distributed_type: str  # accelerate's word for it: that of its engine in ENGINES
     shards: frozenset[str]  # of SHARDED
     groups: bool  # ranks fall into groups that each hold all shards
     offloads: tuple[str, ...]  # values of OFFLOADS beside "none"

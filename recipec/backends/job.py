@@ -142,6 +142,10 @@ class StageJob:
         """A value made from several decisions."""
         return Traced(value, ",".join(self.ids(*names)))
 
+    def own(self, argument: str) -> str:
+        """The decision that fills an argument of the trainer: one of the method's own hyperparameters."""
+        return next(own.name for own in self.method.own if own.argument == argument)
+
     def arg(self, name: str, id: str, value: Any = None, note: bool = False) -> Arg:
         """An argument whose value is a decision; `note` prints the reason, unless the user set the value."""
         decision = self.plan.decisions[id]

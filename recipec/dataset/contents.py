@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.axes import RowFormat
+from recipec.axes.row_formats import FLAGS
 
 Row = Mapping[str, Any]
 
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
 _MESSAGES = ("role", "content", ("system", "user", "assistant"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant"))
-FLAGS = ("flags",)  # true or false: no text, so they may stand beside any
 _TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from recipec.axes import ROW_FORMATS
+from recipec.axes.row_formats import FLAGS
 from recipec.dataset import DataShape, Sample
-from recipec.dataset.contents import FLAGS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.recipe import LoadedRecipe

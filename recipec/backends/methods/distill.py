@@ -60,8 +60,8 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
     return {
         "load_teacher": replace(load, args=[*load.args, *placed]),
         "teacher_tokenizer": other_from_hub(stage, TEACHER, "AutoTokenizer"),
-        "beta": stage.traced("kd_beta"),
-        "temperature": stage.traced("kd_temperature"),
+        "beta": stage.traced(stage.own("beta")),
+        "temperature": stage.traced(stage.own("temperature")),
     }
 
 

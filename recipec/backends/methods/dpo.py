@@ -12,11 +12,12 @@ _LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expect
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
-    loss = stage.value("dpo_loss")
-    yield stage.arg("beta", "beta")
-    yield stage.arg("loss_type", "dpo_loss", [loss])
+    named = stage.own("loss_type")
+    loss = stage.value(named)
+    for own in stage.method.own:
+        yield stage.arg(own.argument, own.name, [loss] if own.name == named else None)
     if loss in _LABEL_SMOOTHING:
-        yield stage.arg("label_smoothing", "dpo_loss", _LABEL_SMOOTHING[loss])
+        yield stage.arg("label_smoothing", named, _LABEL_SMOOTHING[loss])
 
 
 BACKEND = MethodBackend(

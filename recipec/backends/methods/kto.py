@@ -10,10 +10,8 @@ from recipec.render.call import Arg
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("beta", "kto_beta")
-    yield stage.arg("loss_type", "kto_loss")
-    yield stage.arg("undesirable_weight", "undesirable_weight", note=True)
-    yield stage.arg("desirable_weight", "desirable_weight", note=True)
+    for own in stage.method.own:
+        yield stage.arg(own.argument, own.name, note=bool(own.formula))
 
 
 BACKEND = MethodBackend(

@@ -1,0 +1,104 @@
+"""What a method says of its hyperparameters: tables with an answer for every case, and those that are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import inf
+
+from recipec.axes.adaptations import ADAPTATIONS
+from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.method import FORMULAS, LOSSES, SIZES, Default, Method, Own
+from recipec.axes.methods import METHODS
+from recipec.axes.models import NAMED_MODELS
+
+# Tables of defaults -> the conditions that the rule behind each looks at; True: only adapters have it.
+_TABLES: dict[str, tuple[tuple[str, ...], bool]] = {
+    "learning_rate": (("adaptations", "sizes", "params_below"), False),
+    "warmup": (("sizes",), False),
+    "epochs": (("adaptations", "sizes"), False),
+    "global_batch": (("adaptations", "sizes", "params_below"), False),
+    "weight_decay": ((), False),
+    "adam_beta2": ((), False),
+    "lora_rank": (("sizes",), True),
+    "lora_dropout": (("sizes",), True),
+}
+LARGEST = 1e15  # parameters: a table that has a row for them has one for every model
+
+
+def of_hyperparameters(row: str, method: Method) -> Iterator[str]:
+    """The contradictions of a method's hyperparameters."""
+    for table in _TABLES:
+        yield from _of_table(row, method, table)
+    yield from repeated(row, "own", [own.id for own in method.own])
+    yield from repeated(row, "own", [own.key for own in method.own])
+    for own in method.own:
+        yield from _of_own(row, own)
+        yield from _of_formula(row, method, own)
+    yield from _of_arguments(row, method)
+
+
+def _of_table(row: str, method: Method, table: str) -> Iterator[str]:
+    """Every case of a table has an answer, and no condition in it goes unread."""
+    defaults: tuple[Default, ...] = getattr(method, table)
+    conditions, of_adapters = _TABLES[table]
+    for default in defaults:
+        yield from _of_default(row, table, default, conditions, method)
+    if table == "global_batch" and method.random_weights:
+        return  # counted in tokens: rules/pretraining.py
+    named = [row for row in (ADAPTATIONS.get(name) for name in method.adaptations) if row]
+    asked = [row.name for row in named if row.table or not of_adapters]
+    for adaptation, size in product(asked, SIZES):
+        if not any(default.holds(adaptation, size, LARGEST) for default in defaults):
+            yield f"{row}: {table} has no value for adaptation `{adaptation}` with {size} rows"
+
+
+def _of_default(row: str, table: str, default: Default, conditions: tuple[str, ...], method: Method) -> Iterator[str]:
+    named = {"adaptations": default.adaptations, "sizes": default.sizes, "params_below": default.params_below < inf}
+    for condition in (name for name, stated in named.items() if stated and name not in conditions):
+        yield f"{row}: {table} has the condition `{condition}`, which its rule does not look at"
+    if table == "learning_rate" and not default.adaptations:
+        yield f"{row}: learning_rate {default.value:g} does not say for which adaptations it is"
+    yield from unknown(row, table, default.adaptations, method.adaptations, "its adaptations")
+    yield from unknown(row, table, default.sizes, SIZES, "the sizes of data")
+    if default.accepts and not default.accepts[0] <= default.value <= default.accepts[1]:
+        yield f"{row}: {table} {default.value:g} is outside what it accepts, {default.accepts}"
+
+
+def _of_own(row: str, own: Own) -> Iterator[str]:
+    if not own.formula and not own.allows(own.value):
+        yield f"{row}: {own.id} has the value {own.value}, which the recipe language would refuse for `{own.key}`"
+    if own.accepts and not all(map(own.allows, own.accepts)):
+        yield f"{row}: {own.id} accepts {own.accepts}, part of which the recipe language would refuse for `{own.key}`"
+    if own.values is not None:
+        yield from unknown(row, f"{own.id} changes", map(str, own.changes), own.values, "its values")
+    if own.key in NAMED_MODELS:
+        yield f"{row}: {own.id} has the key `{own.key}`, by which [alignment] names a model"
+
+
+def _of_formula(row: str, method: Method, own: Own) -> Iterator[str]:
+    """What decides a hyperparameter is there, and what it reads is decided before."""
+    if own.formula:
+        yield from unknown(row, f"{own.id} formula", [own.formula], FORMULAS, "the formulas")
+    before = [other.name for other in method.own[: method.own.index(own)]]
+    for name in FORMULAS.get(own.formula, ()):
+        if name not in before:
+            yield f"{row}: the formula `{own.formula}` of {own.id} reads `{name}`, which own does not have before it"
+
+
+def _of_arguments(row: str, method: Method) -> Iterator[str]:
+    """What is in the formula of a loss is set by a hyperparameter."""
+    needed = LOSSES[method.loss].arguments if method.loss in LOSSES else ()
+    for argument in needed:
+        if all(own.argument != argument for own in method.own):
+            yield f"{row}: own has nothing for the argument `{argument}`, which its loss `{method.loss}` needs"
+
+
+def of_all_own() -> Iterator[str]:
+    """One id is one hyperparameter, in whichever methods: its rule and its page are found by it."""
+    first: dict[str, tuple[Method, Own]] = {}
+    for method in METHODS.values():
+        for own in method.own:
+            holder, known = first.setdefault(own.id, (method, own))
+            if known is not own:
+                yield f"methods `{holder.name}` and `{method.name}` have different hyperparameters with the id {own.id}"
