@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, OF_METHOD, compiled, with_key
 
-from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, Pass
+from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
+from recipec.axes.adaptations import BASES as STORED
 from recipec.axes.agreement import disagreements
-from recipec.axes.method import HEADS, Default
+from recipec.axes.method import FORMULAS, HEADS, Default
+from recipec.catalog.stack import stack
 from recipec.estimate.head import CODES
+from recipec.render.environment import templates_folder
+from recipec.rules import preference
 
 TABLES: dict[str, dict[str, Any]] = {
     "method": METHODS,
     "adaptation": ADAPTATIONS,
     "strategy": STRATEGIES,
     "format": ROW_FORMATS,
+    "kind": KINDS,
+    "base": STORED,
+    "section": SECTIONS,
+    "model": NAMED_MODELS,
 }
-DPO, SFT = METHODS["dpo"], METHODS["sft"]
+DPO, SFT, KTO, DISTILL = METHODS["dpo"], METHODS["sft"], METHODS["kto"], METHODS["distill"]
+LEARNED, SCORED = DPO.passes
+TEACHER = DISTILL.passes[0]
+CHAT, COMPLETION = ROW_FORMATS["chat"], ROW_FORMATS["prompt-completion"]
 RATE = Default(1e-4, "made up", "made up", adaptations=("lora",))
 BETA = DPO.own[0]
 
@@ -102,6 +114,262 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "unknown offload": ("strategy", "zero2", {"offloads": ("nvme",)}, "strategy `zero2`: offloads names `nvme`"),
     "format of no kind": ("format", "chat", {"kind": "talks"}, "format `chat`: kind names `talks`"),
     "usual for another": ("format", "chat", {"usual": "dpo"}, "usual for method `dpo`, which does not take it"),
+    # methods: micro batches and passes
+    "no example": ("method", "sft", {"least_micro_batch": 0}, "least_micro_batch is 0"),
+    "no sequence": (
+        "method",
+        "dpo",
+        {"passes": (LEARNED, replace(SCORED, sequences=0))},
+        "method `dpo`: a pass of the `reference` is over 0 sequences",
+    ),
+    "reference of one of two answers": (
+        "method",
+        "dpo",
+        {"passes": (LEARNED, replace(SCORED, sequences=1))},
+        "the `reference` gives tokens for 1 sequences, and the `policy` it is compared with tokens for 2",
+    ),
+    "reference of one of two passes": (
+        "method",
+        "kto",
+        {"passes": KTO.passes[:3]},
+        "the `reference` gives tokens for 1 sequences, and the `policy` it is compared with tokens for 2",
+    ),
+    "teacher of half": (
+        "method",
+        "distill",
+        {"passes": (TEACHER, replace(DISTILL.passes[1], sequences=2))},
+        "the `teacher` gives tokens for 1 sequences, and the `policy` it is compared with tokens for 2",
+    ),
+    "reference that scores": (
+        "method",
+        "dpo",
+        {"passes": (LEARNED, replace(SCORED, gives="score"))},
+        "the `reference` gives score for 2 sequences",
+    ),
+    # methods: loss, head, and what is loaded
+    "pairs without a reference": (
+        "method",
+        "dpo",
+        {"passes": (LEARNED,)},
+        "its loss `pairs` compares with the `reference`, and passes has none of it",
+    ),
+    "labels without a reference": (
+        "method",
+        "kto",
+        {"passes": (KTO.passes[1],)},
+        "its loss `unpaired` compares with the `reference`, and passes has none of it",
+    ),
+    "divergence from nothing": (
+        "method",
+        "distill",
+        {"passes": SFT.passes},
+        "its loss `divergence` compares with the `teacher`, and passes has none of it",
+    ),
+    "divergence from the start": (
+        "method",
+        "distill",
+        {"passes": (replace(SCORED, sequences=1), *SFT.passes)},
+        "its loss `divergence` compares with the `teacher`, and passes has none of it",
+    ),
+    "reference for nothing": (
+        "method",
+        "sft",
+        {"passes": (*SFT.passes, replace(SCORED, sequences=1))},
+        "passes has one of the `reference`, with which its loss `supervised` does not compare",
+    ),
+    "teacher for nothing": (
+        "method",
+        "sft",
+        {"passes": (TEACHER, *SFT.passes)},
+        "passes has one of the `teacher`, with which its loss `supervised` does not compare",
+    ),
+    "head of another loss": (
+        "method",
+        "sft",
+        {"head": "divergence"},
+        "its loss `supervised` needs the head `chunked`, and its head is `divergence`",
+    ),
+    "loss of another head": (
+        "method",
+        "reward",
+        {"loss": "supervised"},
+        "needs the head `chunked`, and its head is `scalar`",
+    ),
+    "ranking by tokens": (
+        "method",
+        "dpo",
+        {"loss": "ranking", "head": "scalar"},
+        "its head `scalar` is for score, and its passes learn from tokens",
+    ),
+    "tokens of a score": (
+        "method",
+        "reward",
+        {"head": "chunked"},
+        "its head `chunked` is for tokens, and its passes learn from score",
+    ),
+    "a class that writes scores": (
+        "method",
+        "reward",
+        {"auto_class": "AutoModelForCausalLM"},
+        "its auto_class `AutoModelForCausalLM` gives tokens, and its passes learn from score",
+    ),
+    "a class of nothing": ("method", "sft", {"auto_class": "AutoModel"}, "auto_class names `AutoModel`"),
+    "adapters of another class": (
+        "method",
+        "reward",
+        {"peft_task": "CAUSAL_LM"},
+        "its auto_class `AutoModelForSequenceClassification` is PEFT's `SEQ_CLS`, and its peft_task `CAUSAL_LM`",
+    ),
+    "scores without a head": ("method", "reward", {"new_head": ""}, "learn from score, and its new_head is ``"),
+    "a head for tokens": ("method", "sft", {"new_head": "score"}, "learn from tokens, and its new_head is `score`"),
+    # methods: order
+    "after itself": ("method", "dpo", {"after": ("dpo",)}, "method `dpo` runs after method `dpo`, which METHODS"),
+    "after each other": ("method", "sft", {"after": ("dpo",)}, "method `sft` runs after method `dpo`, which METHODS"),
+    "after one with the same rows": (
+        "method",
+        "dpo",
+        {"section": "train"},
+        "method `dpo` runs after method `sft`, and both learn from data.train",
+    ),
+    "preferred twice": ("method", "dpo", {"preferred": ("lora", "full", "lora")}, "preferred names `lora` 2 times"),
+    "format twice": ("method", "sft", {"formats": (*SFT.formats, "chat")}, "formats names `chat` 2 times"),
+    # methods: their own hyperparameters
+    "no beta": (
+        "method",
+        "dpo",
+        {"own": DPO.own[1:]},
+        "own has nothing for the argument `beta`, which its loss `pairs` needs",
+    ),
+    "no loss": (
+        "method",
+        "kto",
+        {"own": ()},
+        "own has nothing for the argument `loss_type`, which its loss `unpaired` needs",
+    ),
+    "no temperature": ("method", "distill", {"own": DISTILL.own[:1]}, "own has nothing for the argument `temperature`"),
+    "own twice": ("method", "dpo", {"own": (*DPO.own, BETA)}, "own names `DPO-001` 2 times"),
+    "own key twice": (
+        "method",
+        "dpo",
+        {"own": (*DPO.own, replace(BETA, id="DPO-009"))},
+        "own names `beta` 2 times",
+    ),
+    "own of another": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, id="KTO-001"), DPO.own[1])},
+        "methods `dpo` and `kto` have different hyperparameters with the id KTO-001",
+    ),
+    "own that is a model": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, key="teacher"), DPO.own[1])},
+        "DPO-001 has the key `teacher`, by which [alignment] names a model",
+    ),
+    "unknown formula": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, formula="share"), DPO.own[1])},
+        "DPO-001 formula names `share`",
+    ),
+    "formula before what it reads": (
+        "method",
+        "kto",
+        {"own": (*KTO.own[:2], KTO.own[3], KTO.own[2])},
+        "the formula `weight of wanted` of KTO-004 reads `undesirable_weight`, which own does not have before it",
+    ),
+    # adaptations
+    "whole without adapter": (
+        "adaptation",
+        "full",
+        {"reference": "adapter-off"},
+        "adaptation `full` trains every weight, and its reference `adapter-off`",
+    ),
+    "whole on few bits": ("adaptation", "full", {"base": "nf4"}, "trains every weight, and base `nf4` is quantized"),
+    "whole with a table": ("adaptation", "full", {"table": "lora"}, "trains every weight, and its table `lora`"),
+    "whole with a config": ("adaptation", "full", {"config": "LoraConfig"}, "weight, and its config `LoraConfig`"),
+    "adapter of no class": ("adaptation", "lora", {"config": ""}, "`lora` trains an adapter, and its config is empty"),
+    "adapter of no table": ("adaptation", "qlora", {"table": ""}, "`qlora` trains an adapter, and its table is empty"),
+    "adapter of nobody": ("adaptation", "lora", {"packages": ()}, "trains an adapter, and its packages is empty"),
+    "above itself": ("adaptation", "lora", {"above": "lora"}, "`lora`: above leads back to it, by way of lora"),
+    "above each other": (
+        "adaptation",
+        "full",
+        {"above": "lora"},
+        "`full`: above leads back to it",
+    ),
+    # strategies
+    "one process of several ranks": (
+        "strategy",
+        "single",
+        {"one_rank": False},
+        "strategy `single` is for several ranks, and engine `none` runs one",
+    ),
+    "several processes of one rank": (
+        "strategy",
+        "ddp",
+        {"one_rank": True},
+        "strategy `ddp` is for one rank, and engine `ddp` runs several",
+    ),
+    "no strategy of one rank": ("strategy", "single", {"one_rank": False}, "no strategy is for one rank"),
+    "no word of accelerate's": (
+        "strategy",
+        "ddp",
+        {"distributed_type": "DDP"},
+        "strategy `ddp`: distributed_type is `DDP`, and engine `ddp` is `MULTI_GPU`",
+    ),
+    "word of another engine": (
+        "strategy",
+        "hsdp",
+        {"distributed_type": "DEEPSPEED"},
+        "strategy `hsdp`: distributed_type is `DEEPSPEED`, and engine `fsdp` is `FSDP`",
+    ),
+    "weights alone": (
+        "strategy",
+        "fsdp",
+        {"shards": frozenset({"weights"})},
+        "strategy `fsdp` shards the weights and not the gradients",
+    ),
+    "gradients alone": (
+        "strategy",
+        "zero2",
+        {"shards": frozenset({"gradients"})},
+        "strategy `zero2` shards the gradients and not the optimizer",
+    ),
+    # kinds and formats
+    "taught elsewhere": ("kind", "pairs", {"taught": ("answer",)}, "kind `pairs`: taught names `answer`"),
+    "scored elsewhere": ("kind", "pairs", {"scored": "answer"}, "kind `pairs`: scored names `answer`"),
+    "flag elsewhere": ("kind", "unpaired", {"flag": "vote"}, "kind `unpaired`: flag names `vote`"),
+    "nothing taught": ("kind", "chat", {"taught": ()}, "kind `chat`: taught is empty"),
+    "no roles": ("format", "chat", {"roles": ()}, "format `chat`: no role is required"),
+    "no required role": (
+        "format",
+        "chat",
+        {"roles": (replace(CHAT.roles[0], required=False),)},
+        "format `chat`: no role is required",
+    ),
+    "role of no column": (
+        "format",
+        "chat",
+        {"roles": (replace(CHAT.roles[0], becomes="turns"),)},
+        "format `chat`: roles names `turns`",
+    ),
+    "implicit of nothing": ("format", "preference", {"implicit": "system"}, "`preference`: implicit names `system`"),
+    "learned part of nothing": ("format", "chat", {"loss_on": "user"}, "format `chat`: loss_on names `user`"),
+    "fewer than no answers": ("format", "chat", {"answers": -1}, "format `chat`: answers is -1"),
+    "unrolled to itself": ("format", "preference", {"unrolled": "pairs"}, "unrolled is `pairs`, which is its kind"),
+    "hidden by the same roles": (
+        "format",
+        "prompt-completion",
+        {"roles": ROW_FORMATS["instruction"].roles},
+        "format `prompt-completion`: all of its rows are of format `instruction` too",
+    ),
+    "hidden by fewer roles": (
+        "format",
+        "unpaired-preference",
+        {"roles": (*COMPLETION.roles[:1],)},
+        "format `prompt-completion`: all of its rows are of format `unpaired-preference` too",
+    ),
 }
 
 
@@ -115,6 +383,53 @@ def test_a_contradiction_is_told_with_both_names(case: str, monkeypatch: pytest.
     monkeypatch.setitem(TABLES[axis], name, replace(TABLES[axis][name], **changes))
     found = list(disagreements())
     assert any(expected in sentence for sentence in found), found
+
+
+@pytest.mark.parametrize("axis", TABLES)
+def test_a_row_under_another_name_is_told(axis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, row = list(TABLES[axis].items())[-1]
+    monkeypatch.setitem(TABLES[axis], key, replace(row, name="mystery"))
+    assert f"{axis} `mystery` is in its table as `{key}`" in list(disagreements())
+
+
+def test_a_forbidden_column_tells_two_formats_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows with marks, tried behind those without: where these refuse the mark, none is taken for one of them."""
+    marked = replace(ROW_FORMATS["unpaired-preference"], name="marked")
+    monkeypatch.setitem(ROW_FORMATS, "unpaired-preference", replace(COMPLETION, name="unpaired-preference"))
+    monkeypatch.setitem(ROW_FORMATS, "marked", marked)
+    hidden = "format `marked`: all of its rows are of format `unpaired-preference` too"
+    assert not any(hidden in sentence for sentence in disagreements())
+    open_row = replace(COMPLETION, name="unpaired-preference", forbidden=())
+    monkeypatch.setitem(ROW_FORMATS, "unpaired-preference", open_row)
+    assert any(hidden in sentence for sentence in disagreements())
+
+
+def test_methods_may_share_a_hyperparameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "ipo", replace(DPO, name="ipo", alignment="ipo"))
+    assert list(disagreements()) == []
+
+
+def test_runs_on_several_ranks_have_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name, row in STRATEGIES.items() if row.distributed]:
+        monkeypatch.delitem(STRATEGIES, name)
+    assert list(disagreements()) == ["no strategy is for several ranks (one_rank of single)"]
+
+
+def test_what_an_adaptation_needs_is_pinned() -> None:
+    assert {name for row in ADAPTATIONS.values() for name in row.packages} <= stack().keys()
+
+
+def test_every_kind_and_every_format_has_its_templates() -> None:
+    named = [f"rows/{kind.template}.py.j2" for kind in KINDS.values()]
+    named += [f"data/formats/{name.replace('-', '_')}.py.j2" for name in ROW_FORMATS]
+    named += [f"data/unrolled/{row.kind}.py.j2" for row in ROW_FORMATS.values() if row.unrolled]
+    assert [name for name in named if not (templates_folder() / name).is_file()] == []
+
+
+def test_every_formula_reads_what_its_row_says() -> None:
+    given = {"true_share"}  # by the data
+    reads = {name: set(signature(code).parameters) - given for name, code in preference.FORMULAS.items()}
+    assert reads == {name: set(needed) for name, needed in FORMULAS.items()}
 
 
 def test_every_method_has_a_recipe_in_the_tests() -> None:
