@@ -370,6 +370,32 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {"roles": (*COMPLETION.roles[:1],)},
         "format `prompt-completion`: all of its rows are of format `unpaired-preference` too",
     ),
+    # names that no table has
+    "unknown reference": ("adaptation", "lora", {"reference": "ghost"}, "adaptation `lora`: reference names `ghost`"),
+    "unknown usual": ("format", "chat", {"usual": "ghost"}, "format `chat`: usual names `ghost`"),
+    "rate of another adaptation": (
+        "method",
+        "dpo",
+        {"learning_rate": (*DPO.learning_rate, replace(RATE, adaptations=("ghost",)))},
+        "learning_rate names `ghost`",
+    ),
+    "epochs of another size": (
+        "method",
+        "dpo",
+        {"epochs": (*DPO.epochs, replace(DPO.epochs[0], sizes=("few",)))},
+        "epochs names `few`",
+    ),
+    "unknown format": ("method", "sft", {"formats": ("ghost",)}, "method `sft`: formats names `ghost`"),
+    "unknown kind": ("method", "sft", {"kinds": (*SFT.kinds, "ghost")}, "method `sft`: kinds names `ghost`"),
+    "after nothing": ("method", "dpo", {"after": ("ghost",)}, "method `dpo`: after names `ghost`"),
+    "unknown packing": ("method", "sft", {"packs": "tightly"}, "method `sft`: packs names `tightly`"),
+    "unknown order of rows": ("method", "sft", {"sampling": "backwards"}, "method `sft`: sampling names `backwards`"),
+    "a pass that gives nothing": (
+        "method",
+        "dpo",
+        {"passes": (LEARNED, replace(SCORED, gives="logits"))},
+        "method `dpo`: passes names `logits`",
+    ),
 }
 
 
