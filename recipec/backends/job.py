@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipec.axes import KINDS, METHODS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
-from recipec.backends.engines import ENGINES, Engine, Run
+from recipec.backends.engines import ENGINES, Engine, Placement
 from recipec.dataset import DataShape
 from recipec.facts import Facts
 from recipec.planner import Plan, StagePlan
@@ -122,10 +122,10 @@ class StageJob:
         return -(-self.plan.layout.mesh.world_size // self.job.facts.machines.gpus_per_node)
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Placement:
         """The stage as its engine sees it."""
         shape, norm = self.job.facts.model.architecture, self.value("max_grad_norm")
-        return Run(self.plan.layout, shape, norm, self.ids, self.nodes, "configs")
+        return Placement(self.plan.layout, shape, norm, self.ids, self.nodes, "configs")
 
     def value(self, id: str) -> Any:
         return self.plan.decisions[id].value

@@ -56,7 +56,7 @@ PLAN_VERSION = 1  # planner.document.SCHEMA_VERSION, which takes pydantic to imp
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class Records:
     """What `.recipec/` tells of a bundle."""
 
     out: Path
@@ -79,7 +79,7 @@ def plan_if_any(out: Path) -> dict[str, Any] | None:
     return plan if isinstance(plan, dict) and plan.get("schema_version") == PLAN_VERSION else None
 
 
-def open_bundle(out: Path) -> Bundle:
+def open_bundle(out: Path) -> Records:
     """The bundle in `out`; ends the command with the reason when there is none."""
     if not out.exists():
         raise Failure(f"there is no folder `{out}`", exit_code=2)
@@ -91,10 +91,10 @@ def open_bundle(out: Path) -> Bundle:
     if plan is None or source_map is None or last is None:
         raise Failure(f"`{out}/{STATE}` is damaged or of another version of recipec", "build it again")
     lines = {path: {int(line): tuple(ids) for line, ids in each.items()} for path, each in source_map["files"].items()}
-    return Bundle(out, plan, lines, last.texts)
+    return Records(out, plan, lines, last.texts)
 
 
-def files_on_disk(bundle: Bundle) -> dict[str, str]:
+def files_on_disk(bundle: Records) -> dict[str, str]:
     """Path -> text as it is now, of the emitted files that are still there."""
     texts = {path: read_text(bundle.out / path) for path in bundle.built}
     return {path: text for path, text in texts.items() if text is not None}

@@ -10,7 +10,7 @@ from typing import Any
 from recipec.bundle.merge import lines_of
 from recipec.bundle.source_map import Origin, ids_at
 from recipec.bundle.state import read_text
-from recipec.cli.inputs import Bundle, files_on_disk, open_bundle
+from recipec.cli.inputs import Records, files_on_disk, open_bundle
 from recipec.cli.output import Failure
 from recipec.units import counted
 
@@ -95,7 +95,7 @@ def _kind(origin: Origin, own: list[str]) -> str:
     return "decided" if own else "fixed"
 
 
-def _of_every_line(bundle: Bundle, path: str) -> list[str]:
+def _of_every_line(bundle: Records, path: str) -> list[str]:
     """The decisions that put the whole file there: those that every one of its lines names."""
     lines = bundle.lines.get(path, {})
     if not lines or len(lines) < len(bundle.built[path].splitlines()):
@@ -104,7 +104,7 @@ def _of_every_line(bundle: Bundle, path: str) -> list[str]:
     return [id for id in first if all(id in ids for ids in others)]
 
 
-def _built_text(bundle: Bundle, path: str, line: int) -> str:
+def _built_text(bundle: Records, path: str, line: int) -> str:
     return bundle.built[path].split("\n")[line - 1]
 
 
@@ -112,7 +112,7 @@ def _values(ids: list[str], decisions: Mapping[str, Document]) -> list[Document]
     return [{"id": id, "value": decisions[id]["value"]} for id in ids if id in decisions]
 
 
-def _no_such_line(bundle: Bundle, path: str) -> Failure:
+def _no_such_line(bundle: Records, path: str) -> Failure:
     text = read_text(bundle.out / path) if path in bundle.built else None
     if text is not None:
         return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
@@ -131,7 +131,7 @@ class Emitted:
     lines: Lines
 
     @classmethod
-    def in_bundle(cls, bundle: Bundle) -> Emitted:
+    def in_bundle(cls, bundle: Records) -> Emitted:
         """The lines as they are numbered now, after the user's edits; lines that were taken out are gone."""
         texts = files_on_disk(bundle)
         now = {path: _moved(bundle.lines.get(path, {}), bundle.built[path], text) for path, text in texts.items()}

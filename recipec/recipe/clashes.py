@@ -134,7 +134,7 @@ Had = Callable[[str, str | None], Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Asked:
     """A value of goal.task, or of alignment.method within a task."""
 
     task: str
@@ -159,14 +159,14 @@ class Choice:
         return f"use {self.path[-1]} = {either(choices)}, or {otherwise}" if choices else otherwise
 
 
-def _barred(everything: Iterable[str], had: Had) -> Iterator[tuple[Choice, str]]:
+def _barred(everything: Iterable[str], had: Had) -> Iterator[tuple[Asked, str]]:
     """What a task has no use for, and what the method that is named has none for though its task has."""
     for task in tasks():
         known = [name for name in everything if name in had(task, None)]
-        yield from ((Choice(task, None), name) for name in everything if name not in known)
+        yield from ((Asked(task, None), name) for name in everything if name not in known)
         named = [row.alignment for row in methods_of(task) if row.alignment]
         for method in ("none", *named) if named else ():
-            yield from ((Choice(task, method), name) for name in known if name not in had(task, method))
+            yield from ((Asked(task, method), name) for name in known if name not in had(task, method))
 
 
 def _last(task: str, named: str | None) -> tuple[Method, ...]:
@@ -190,7 +190,7 @@ def _adaptations_of_methods() -> Iterator[Clash]:
     def tables(task: str, named: str | None) -> list[str]:
         return [row.table for row in _able(task, named)]
 
-    def clash(key: KeyPath, values: tuple[str, ...], choice: Choice) -> Clash:
+    def clash(key: KeyPath, values: tuple[str, ...], choice: Asked) -> Clash:
         why = _last(choice.task, choice.method)[0].adaptations_because
         return Clash(key, values, choice.path, choice.values, why, "remove it")
 

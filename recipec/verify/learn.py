@@ -12,7 +12,7 @@ from recipec.verify.learn_checks import logit_problems, proofs_of, story, weight
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
-    Launcher,
+    Rehearsal,
     expected_facts,
     log_history,
     read_json,
@@ -32,7 +32,7 @@ def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
     return max(_FEWEST_ROWS, int(batch / 0.81))
 
 
-def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
+def learn_bundle(launch: Rehearsal, report: VerifyReport) -> None:
     """Train on one batch's rows until they are learned; then reload, kill and resume. Raises UnknownProof first."""
     proofs = {stage.name: proofs_of(stage.method) for stage in launch.sandbox.bundle.stages}
     logits = launch.sandbox.root / "logits"
@@ -48,7 +48,7 @@ def learn_bundle(launch: Launcher, report: VerifyReport) -> None:
     check_resume(launch, report)
 
 
-def check_reload(launch: Launcher, report: VerifyReport) -> None:
+def check_reload(launch: Rehearsal, report: VerifyReport) -> None:
     """Load what was saved in a fresh process, without the bundle and without the shim, and compare its logits."""
     sandbox, stage = launch.sandbox, launch.sandbox.bundle.last
     folder = sandbox.outputs / stage.name
@@ -75,7 +75,7 @@ _OTHER_PLAN = "0" * 16
 _TRAINING_ONLY = "launch/training-only.sh"
 
 
-def check_resume(launch: Launcher, report: VerifyReport) -> None:
+def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
     """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
@@ -101,7 +101,7 @@ def check_resume(launch: Launcher, report: VerifyReport) -> None:
     report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
 
 
-def check_weights(launch: Launcher, stage: BundleStage, output: Path, report: VerifyReport) -> None:
+def check_weights(launch: Rehearsal, stage: BundleStage, output: Path, report: VerifyReport) -> None:
     """Compare the final weights: to the bit where one process trains."""
     exact = launch.ranks == 1
     whole, resumed = (read_weights(folder, stage) for folder in (launch.sandbox.outputs / stage.name, output))

@@ -27,7 +27,7 @@ MOST_MACHINES = 2  # that are played here
 
 
 @dataclass(frozen=True, slots=True)
-class Launcher:
+class Rehearsal:
     """One way of starting the bundle: the shim's patches, and how many processes."""
 
     sandbox: Sandbox
@@ -84,16 +84,16 @@ def ranks_for(bundle: Bundle, asked: int | None) -> int:
     return max(1, min(planned, asked or (4 if copies else 2)))
 
 
-def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Launcher:
+def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Rehearsal:
     """Decide the substitutions of a run and list them in the report."""
     situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
     as_planned = situation.as_planned and sandbox.bundle.machines <= MOST_MACHINES
-    return Launcher(sandbox, patches, ranks, situation.steps, as_planned)
+    return Rehearsal(sandbox, patches, ranks, situation.steps, as_planned)
 
 
-def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
+def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started, script = time.monotonic(), launch.sandbox.bundle.launcher
@@ -110,7 +110,7 @@ def run_bundle(launch: Launcher, report: VerifyReport, **patches: Any) -> bool:
     return outcome.ok
 
 
-def _died_in_teardown(launch: Launcher, outcome: Outcome) -> bool:
+def _died_in_teardown(launch: Rehearsal, outcome: Outcome) -> bool:
     """Whether a training of several processes had finished its work: facts told, peak printed, weights saved."""
     text = outcome.text()
     finished = "facts:" in text and "GiB allocated" in text and _saved(launch.sandbox)

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from recipec.axes import STRATEGIES
-from recipec.backends.engines.engine import Engine, Run
+from recipec.backends.engines.engine import Engine, Placement
 
 
 def engine_of(name: str) -> Engine:
@@ -14,4 +14,4 @@ def engine_of(name: str) -> Engine:
 
 ENGINES = {row.engine: engine_of(row.engine) for row in STRATEGIES.values()}
 
-__all__ = ["ENGINES", "Engine", "Run", "engine_of"]
+__all__ = ["ENGINES", "Engine", "Placement", "engine_of"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, mixed_precision, seeded
+from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, mixed_precision, seeded
 from recipec.render.call import Arg
 
 _CONFIG = "configs/accelerate.yaml"
 
 
-def _files(run: Run) -> Files:
+def _files(run: Placement) -> Files:
     return {_CONFIG: accelerate_head(run) | {"mixed_precision": mixed_precision(run)}}
 
 

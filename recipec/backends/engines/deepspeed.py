@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.axes import Strategy
-from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, no_arguments, seeded
+from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, no_arguments, seeded
 from recipec.render.mapping import Leaf
 
 _NAME = "deepspeed.json"
 _ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 
-def _files(run: Run) -> Files:
+def _files(run: Placement) -> Files:
     stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
     accelerate = accelerate_head(run) | {
         "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
@@ -20,7 +20,7 @@ def _files(run: Run) -> Files:
     return {_ACCELERATE: accelerate, _DEEPSPEED: _deepspeed(run, stage)}
 
 
-def _deepspeed(run: Run, stage: int) -> dict[str, Any]:
+def _deepspeed(run: Placement, stage: int) -> dict[str, Any]:
     """Numbers instead of "auto"; no train_batch_size, which would pin the world size."""
     layout = run.layout
     config: dict[str, Any] = {
@@ -55,7 +55,7 @@ def _buckets(hidden_size: int, stage: int) -> dict[str, int]:
     return sizes
 
 
-def _offload(run: Run, stage: int) -> dict[str, Any]:
+def _offload(run: Placement, stage: int) -> dict[str, Any]:
     if run.layout.offload != "cpu":
         return {}
     where = {"device": "cpu", "pin_memory": True}

@@ -17,7 +17,7 @@ Files = dict[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Placement:
     """What the footprint of a strategy is made from."""
 
     layout: Layout
@@ -35,9 +35,9 @@ class Engine:
     config: str  # the accelerate configuration that the launch script passes; "" where one process starts by itself
     deepspeed: str  # the DeepSpeed configuration, likewise
     packages: tuple[str, ...]
-    files: Callable[[Run], Files]
-    arguments: Callable[[Run], list[Arg]]  # of the trainer's configuration
-    part: Callable[[Run], Part]  # of train.py
+    files: Callable[[Placement], Files]
+    arguments: Callable[[Placement], list[Arg]]  # of the trainer's configuration
+    part: Callable[[Placement], Part]  # of train.py
     keeps_master: bool  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
     gathers_on_save: bool  # a save must be told to write one whole model
     counts_passes: bool  # takes every backward pass for a step of the training
@@ -45,12 +45,12 @@ class Engine:
     equal_start: Callable[[Strategy], str]  # how random weights come to be the same on every rank
 
 
-def no_files(run: Run) -> Files:
+def no_files(run: Placement) -> Files:
     """The configuration of an engine that needs none."""
     return {}
 
 
-def no_arguments(run: Run) -> list[Arg]:
+def no_arguments(run: Placement) -> list[Arg]:
     """The trainer arguments of an engine that needs none."""
     return []
 
@@ -60,13 +60,13 @@ def seeded(strategy: Strategy) -> str:
     return "The seed makes them equal on every rank."
 
 
-def leaves(run: Run) -> Part:
+def leaves(run: Placement) -> Part:
     """The end of a run of several processes."""
     end = "trainer.end()  # leave the process group; last, because saving needs it"
     return Part(after_saving=lines(run.ids("strategy"), end))
 
 
-def accelerate_head(run: Run) -> dict[str, Any]:
+def accelerate_head(run: Placement) -> dict[str, Any]:
     """The keys that every accelerate configuration has."""
     return {
         "compute_environment": "LOCAL_MACHINE",
@@ -77,6 +77,6 @@ def accelerate_head(run: Run) -> dict[str, Any]:
     }
 
 
-def mixed_precision(run: Run) -> Leaf:
+def mixed_precision(run: Placement) -> Leaf:
     """How accelerate names the compute dtype."""
     return Leaf({"fp32": "no"}.get(run.layout.precision, run.layout.precision), run.ids("precision"))

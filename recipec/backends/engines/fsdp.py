@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from recipec.backends.engines.engine import Engine, Files, Run, accelerate_head, leaves, mixed_precision, seeded
+from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, mixed_precision, seeded
 from recipec.backends.parts import Part, lines
 from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
@@ -17,13 +17,13 @@ _WHOLE = (
 )
 
 
-def _files(run: Run) -> Files:
+def _files(run: Placement) -> Files:
     head = accelerate_head(run) | {"mixed_precision": mixed_precision(run)}
     groups = {"parallelism_config": _groups(run)} if run.layout.spreads.groups else {}
     return {_CONFIG: head | {"fsdp_config": _fsdp(run)} | groups}
 
 
-def _fsdp(run: Run) -> dict[str, Any]:
+def _fsdp(run: Placement) -> dict[str, Any]:
     return {
         "fsdp_version": 2,
         "fsdp_reshard_after_forward": Leaf(run.layout.spreads.shards_weights, run.ids("strategy"), _FREED),
@@ -34,7 +34,7 @@ def _fsdp(run: Run) -> dict[str, Any]:
     }
 
 
-def _groups(run: Run) -> dict[str, Leaf]:
+def _groups(run: Placement) -> dict[str, Leaf]:
     mesh, ids = run.layout.mesh, run.ids("shards")
     return {
         "parallelism_config_dp_replicate_size": Leaf(mesh.replicate, ids, "copies of the model"),
@@ -42,7 +42,7 @@ def _groups(run: Run) -> dict[str, Leaf]:
     }
 
 
-def _arguments(run: Run) -> list[Arg]:
+def _arguments(run: Placement) -> list[Arg]:
     """Gradients are reduced after every micro step; otherwise each rank would keep whole ones until the last."""
     if run.layout.accumulation == 1:
         return []
@@ -51,7 +51,7 @@ def _arguments(run: Run) -> list[Arg]:
     return [Arg("accelerator_config", value, run.ids("strategy", "gradient_accumulation"), note)]
 
 
-def _part(run: Run) -> Part:
+def _part(run: Placement) -> Part:
     return replace(leaves(run), before_saving=lines(run.ids("strategy"), _WHOLE))
 
 
