@@ -98,6 +98,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, report)}
+    require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
@@ -105,9 +106,9 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
-        if not len(rows):
-            raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
+        require(rows, 1, stage, name, report)
         count_labels(rows, stage, name, report[name])
         rows = rows.shuffle(seed=SEED)  # the trainer takes them in the order of the file
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
@@ -115,15 +116,24 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
 
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "contradictory", "leaks", "too_long"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
 def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
-    raw = concatenate_datasets([read(source, root) for source in sources])
-    rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
+    raw = [read(source, root) for source in sources]
+    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    counted = {"read": len(raw), "empty": len(raw) - len(full), "duplicates": len(full) - len(first)}
+    counted = {"read": len(rows), "empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
     report["train"] = counted
     return without_contradictions(full.select(sorted(first.values())), counted)
 
@@ -152,6 +162,23 @@ def count_labels(rows: Dataset, stage: Stage, name: str, report: dict) -> None:
         raise SystemExit(f"{stage.name}: all {len(rows)} rows to train on are labeled {label}. Both labels are needed")
 
 
+def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
+    """The rows of one source, in the trainer's columns."""
+    return raw.map(
+        lambda row, index: converted_row(row, index, source, stage),
+        with_indices=True,
+        remove_columns=raw.column_names,
+    )
+
+
+def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its number."""
+    try:
+        return CONVERTERS[stage.format](row)
+    except ValueError as error:
+        raise SystemExit(f"{source['path']}, row {index + 1}: {error}. Correct the row, or remove it") from error
+
+
 def read(source: dict, root: Path) -> Dataset:
     """The rows of one source, with the columns that matter."""
     rows = read_files(source["path"], root)
@@ -178,14 +205,20 @@ def named_files(pattern: str, root: Path) -> list[Path]:
     return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
 
 
+def text_of(row: dict, column: str) -> str:
+    if not isinstance(row.get(column), str):
+        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no text")
+    return row[column]
+
+
 def from_unpaired_preference(row: dict) -> dict:
     """A prompt, an answer, and whether the answer is desirable."""
-    label = row["label"]
+    label = row.get("label")
     if not isinstance(label, bool):
-        raise SystemExit(f"a label is neither true nor false: {row}. Correct it, or remove its row")
+        raise ValueError(f"a label is neither true nor false: {label!r}")
     return {
-        "prompt": [{"role": "user", "content": row["prompt"]}],
-        "completion": [{"role": "assistant", "content": row["completion"]}],
+        "prompt": [{"role": "user", "content": text_of(row, "prompt")}],
+        "completion": [{"role": "assistant", "content": text_of(row, "completion")}],
         "label": label,
     }
 

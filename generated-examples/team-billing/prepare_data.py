@@ -95,6 +95,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     """Run one stage's data through every step; write its splits and its report."""
     report: dict = {"max_length": stage.max_length}
     splits = {"train": convert(stage.train, stage, root, report)}
+    require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
     held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
@@ -102,27 +103,54 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
-        if not len(rows):
-            raise SystemExit(f"{stage.name}: no row is left for {name}: {report}")
+        require(rows, 1, stage, name, report)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
 
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "leaks", "too_long"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
 def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
-    raw = concatenate_datasets([read(source, root) for source in sources])
-    rows = raw.map(CONVERTERS[stage.format], remove_columns=raw.column_names)
-    rows = answers_of_chat(rows)
+    raw = [read(source, root) for source in sources]
+    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
     full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
     first: dict[bytes, int] = {}
     for index, row in enumerate(full):
         first.setdefault(digest(row), index)
-    counted = {"read": len(raw), "answers": len(rows)}
+    counted = {"read": sum(map(len, raw)), "answers": len(rows)}
     counted |= {"empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
     report["train"] = counted
     return full.select(sorted(first.values()))
+
+
+def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
+    """The rows of one source, in the trainer's columns."""
+    rows = raw.map(
+        lambda row, index: converted_row(row, index, source, stage),
+        with_indices=True,
+        remove_columns=raw.column_names,
+    )
+    rows = answers_of_chat(rows)
+    return rows
+
+
+def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its number."""
+    try:
+        return CONVERTERS[stage.format](row)
+    except ValueError as error:
+        raise SystemExit(f"{source['path']}, row {index + 1}: {error}. Correct the row, or remove it") from error
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -151,12 +179,21 @@ def named_files(pattern: str, root: Path) -> list[Path]:
     return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
 
 
+def messages_of(row: dict, column: str) -> list[dict]:
+    """The messages of a column: who speaks, and what is said."""
+    if not isinstance(row.get(column), list):
+        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+    for turn in row[column]:
+        if not isinstance(turn, dict) or turn.get("role") not in ("system", "user", "assistant"):
+            raise ValueError(f"this message is not of the system, the user or the assistant: {turn}")
+        if not isinstance(turn.get("content"), str) or turn.get("tool_calls"):
+            raise ValueError(f"this message has no text, or calls a tool: {turn}")
+    return [{"role": turn["role"], "content": turn["content"]} for turn in row[column]]
+
+
 def from_chat(row: dict) -> dict:
     """A conversation: every answer of the assistant is learned."""
-    turns = row["messages"]
-    if silent := next((turn for turn in turns if turn["content"] is None or turn.get("tool_calls")), None):
-        raise SystemExit(f"this message has no text, or calls a tool: {silent}. Write it as text, or remove its row")
-    return {"messages": [{"role": turn["role"], "content": turn["content"]} for turn in turns]}
+    return {"messages": messages_of(row, "messages")}
 
 
 def answers_of_chat(rows: Dataset) -> Dataset:

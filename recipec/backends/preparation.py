@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,7 +54,9 @@ def _names(job: Job) -> dict[str, Any]:
         **_reading(job),
         **_splitting(job),
         **_converting(stages),
+        **_contents(stages),
         **_selecting(stages),
+        **_requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **_rows(stages),
@@ -84,10 +88,18 @@ def _reading(job: Job) -> dict[str, Any]:
         "split_name": Raw("name" if data.eval or data.test else '"train"'),
         "reads_hub": hub,
         "keeps_rows": not hub,  # what the hub holds may have changed
-        "reads_text_files": any(str(source.path).endswith(".txt") for source in sources),
-        "weighs": any(source.weight not in (None, 1) for source in sources),
+        "reads_text_files": _may_read(sources, ".txt"),
+        "reads_csv_files": _may_read(sources, ".csv"),
+        "text_converters": _text_converters(job),
+        "weighs": _weighs(job),
         "columns": sorted(_columns(job)),
     }
+
+
+def _may_read(sources: list[Any], ending: str) -> bool:
+    """Whether a source names files of that ending, or is a glob that does not say which it names."""
+    paths = [source.path for source in sources if source.path]
+    return any(Path(path).suffix in (ending, "") or "*" in Path(path).suffix for path in paths)
 
 
 def _splitting(job: Job) -> dict[str, Any]:
@@ -113,6 +125,44 @@ def _eval_share(job: Job) -> Raw:
     """The share for evaluation of what the test rows have left."""
     tested = any(stage.value("test_fraction") for stage in job.stages)
     return Raw("stage.eval_fraction" + " / (1 - stage.test_fraction)" * tested)
+
+
+def _requiring(job: Job) -> dict[str, Any]:
+    """How many rows are needed, and what may have dropped the others."""
+    kinds = [stage.kind for stage in job.stages]
+    reasons = {
+        "empty": True,
+        "duplicates": True,
+        "equal": any(len(kind.taught) > 1 for kind in kinds),
+        "contradictory": any(kind.flag for kind in kinds),
+        "leaks": True,
+        "too_long": any(stage.value("overflow") == "drop" for stage in job.stages),
+    }
+    return {
+        "needed_rows": _needed_rows(job.stages),
+        "drop_reasons": [reason for reason, has in reasons.items() if has],
+        "draws": _weighs(job) or bool(job.loaded.recipe.data.split and job.loaded.recipe.data.split.stratify),
+    }
+
+
+def _needed_rows(stages: list[StageJob]) -> Raw | None:
+    """One row for every part that the training data are split into; None where they are not split."""
+    counts = [[stage.value(name) > 0 for stage in stages] for name in ("eval_fraction", "test_fraction")]
+    always = 1 + sum(all(has) for has in counts)
+    names = [name for name, has in zip(("eval", "test"), counts, strict=True) if any(has) and not all(has)]
+    needed = " + ".join([str(always), *(f"bool(stage.{name}_fraction)" for name in names)])
+    return None if needed == "1" else Raw(needed)
+
+
+def _weighs(job: Job) -> bool:
+    return any(source.weight not in (None, 1) for source in _sources(job))
+
+
+def _text_converters(job: Job) -> Raw:
+    """Read every column of a CSV file as text, except the one that the rows are sorted by."""
+    split = job.loaded.recipe.data.split
+    texts = _columns(job) - {split.time if split else None}
+    return Raw("{" + ", ".join(f"{json.dumps(name)}: str" for name in sorted(texts)) + "}")
 
 
 def _split_column(job: Job) -> str | None:
@@ -147,10 +197,31 @@ def _converter(stage: StageJob) -> Raw:
     names = {
         **columns,
         "wraps": row.wraps and shape.content == "strings",
-        "from_value": shape.content == "from-value",
-        "implicit": row.implicit != "" and row.implicit not in shape.columns,
+        "implicit": shape.implicit_prompt,
+        "no_shared_beginning": _no_shared_beginning(stage),
     }
     return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
+
+
+def _no_shared_beginning(stage: StageJob) -> str:
+    answers = " and ".join(f"`{stage.shape.columns[role.name]}`" for role in stage.format.required)
+    return f"{answers} are not the same prompt with one more message each"
+
+
+def _contents(stages: list[StageJob]) -> dict[str, bool]:
+    """What the columns of the rows hold, which decides how they are checked."""
+    held = {stage.shape.content for stage in stages}
+    return {
+        "reads_strings": "strings" in held,
+        "reads_messages": "messages" in held,
+        "reads_from_value": "from-value" in held,
+        "reads_answers": any(_repeats(stage) for stage in stages),
+    }
+
+
+def _repeats(stage: StageJob) -> bool:
+    """Whether an answer may repeat the prompt beside it: both are lists of messages."""
+    return stage.format.wraps and stage.shape.content != "strings" and not stage.shape.implicit_prompt
 
 
 def _rows(stages: list[StageJob]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, 
 from recipec.recipe.schema import AUTO
 from recipec.recipe.schema_training import ADAPTED
 from recipec.rules import goal
+from recipec.units import counted
 
 Data = Mapping[str, DataFacts]
 
@@ -235,9 +236,25 @@ def _something_held_out(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic
                 break
 
 
+def _a_row_for_each_part(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """Training, evaluation and test each need a row of the files."""
+    for section, facts in data.items():
+        rows = facts.decisions["examples"]
+        split = [
+            key.removesuffix("_fraction")
+            for key, replaced_by in _FRACTIONS.items()
+            if getattr(loaded.recipe.data, key) != 0 and not facts.decisions[replaced_by].value
+        ]
+        if rows.origin == "data" and rows.value < 1 + len(split):
+            labels = (Label(loaded.place("data", section), f"{counted(rows.value, 'row')}; a .txt file is one row"),)
+            help = f"add rows, or name files with {' and '.join(f'`data.{name}`' for name in split)}"
+            title = f"data.{section} has too few rows to hold out some of them"
+            yield Diagnostic("E0304", title, labels, (help,))
+
+
 def _nothing_held_out(loaded: LoadedRecipe, key: str, share: float, section: str, rows: int) -> Diagnostic:
-    counted = ("data", "examples") if loaded.is_set("data", "examples") else ("data", section)
-    labels = (Label(loaded.place("data", key), "less than one row"), Label(loaded.place(*counted), f"{rows:,} rows"))
+    said = ("data", "examples") if loaded.is_set("data", "examples") else ("data", section)
+    labels = (Label(loaded.place("data", key), "less than one row"), Label(loaded.place(*said), f"{rows:,} rows"))
     help = f"use {key} = {1 / rows:.2g} or more, or name a file with `{key.removesuffix('_fraction')}`"
     return Diagnostic("E0205", f"`data.{key}` of {share:g} holds out nothing of {rows:,} rows", labels, (help,))
 
@@ -252,4 +269,5 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _text_to_split,
     _column_to_split_by,
     _something_held_out,
+    _a_row_for_each_part,
 )

@@ -33,7 +33,7 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     shape = None if samples is None else _shape(loaded, section, samples, report)
     if samples is None or shape is None:
         return None
-    facts = [*sizes(loaded, samples), known("data_format", shape.format, shape.evidence, origin="data")]
+    facts = [*sizes(loaded, section, samples), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, shape, samples, report)
     return DataFacts(shape, _columns(samples), _some_columns(samples), {fact.id: fact for fact in facts})
 

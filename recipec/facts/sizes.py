@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from recipec.dataset import Sample
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
@@ -11,10 +13,11 @@ CHARACTERS_PER_TOKEN = 4.0  # English text with a byte-pair vocabulary of 32k or
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that cannot be looked at from here, such as a dataset on the hub
 
 
-def sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
+def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample]) -> list[Decision]:
     """Return rows and tokens: stated in the recipe, else measured, else assumed."""
     data = loaded.recipe.data
-    rows, tokens, longest, how = _measured(samples)
+    weights = {source.path: source.weight or 1.0 for source in getattr(data, section)}
+    rows, tokens, longest, how = _measured(samples, weights)
     origin = "data" if samples else "default"
     if longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
@@ -34,13 +37,13 @@ def sizes(loaded: LoadedRecipe, samples: list[Sample]) -> list[Decision]:
     ]
 
 
-def _measured(samples: list[Sample]) -> tuple[int, int, int | None, str]:
-    """Rows, mean and 99th-percentile tokens, rounded so that small changes of the data do not change the plan."""
+def _measured(samples: list[Sample], weights: Mapping[str, float]) -> tuple[int, int, int | None, str]:
+    """Rows as often as they are drawn, mean and 99th-percentile tokens; rounded, as small changes change no plan."""
     if not samples:
         how = f"assumed: {ASSUMED_ROWS:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
         return ASSUMED_ROWS, ASSUMED_TOKENS, None, how
     lengths = sorted(_tokens(row) for sample in samples for row in sample.rows)
-    total = sum(sample.total_rows or _documents(sample) for sample in samples)
+    total = sum(weights[sample.file] * (sample.total_rows or _documents(sample)) for sample in samples)
     mean, p99 = sum(lengths) / len(lengths), lengths[int(0.99 * (len(lengths) - 1))]
     how = f"measured on {len(lengths)} rows at {CHARACTERS_PER_TOKEN:g} characters a token"
     return rounded(total), rounded(mean), rounded(p99), how

@@ -141,14 +141,6 @@ def test_unchanged_data_are_not_prepared_again(tmp_path: Path, monkeypatch: pyte
     assert capsys.readouterr().out.endswith("is up to date: nothing to prepare\n")
 
 
-@pytest.mark.parametrize("turn", [{"content": None}, {"content": "So.", "tool_calls": [{"id": "a"}]}])
-def test_a_message_without_text_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turn: dict) -> None:
-    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
-    write(tmp_path / "chat.jsonl", [*chats(300), {"messages": [{"role": "assistant", **turn}]}])
-    with pytest.raises(SystemExit, match=r"this message has no text, or calls a tool: .*assistant.*remove its row"):
-        module.main()
-
-
 @pytest.mark.parametrize("changed", ["chat.jsonl", "prepare_data.py", "data/sft/train.jsonl"])
 def test_changed_data_are_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
     write(tmp_path / "chat.jsonl", chats(50))
@@ -250,15 +242,6 @@ def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
     assert "You." in kept and "Me." not in kept
 
 
-@pytest.mark.parametrize("label", [None, 1, "good"])
-def test_a_label_behind_the_sample_that_is_no_label_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: object
-) -> None:
-    module = emitted(tmp_path, BASES["kto"], monkeypatch)
-    with pytest.raises(SystemExit, match=r"a label is neither true nor false: .*Why\?.* or remove its row"):
-        module.from_unpaired_preference(answered("Why?", "So.", label))
-
-
 def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = emitted(tmp_path, BASES["kto"], monkeypatch)
     write(tmp_path / "answers.jsonl", [answered(f"Why {n}?", "So.", True) for n in range(40)])
@@ -281,3 +264,168 @@ def test_a_pair_becomes_two_answers_on_one_side(tmp_path: Path, monkeypatch: pyt
     report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
     assert (report["read"], report["answers"]) == (100, 200)
     assert len(prepared(tmp_path, "sft/eval")) == 6, "the other stage is split as it was"
+
+
+def turns(*said: tuple[str, object]) -> list[dict[str, Any]]:
+    return [{"role": role, "content": content} for role, content in said]
+
+
+SHARED = [
+    {
+        "chosen": turns(("user", f"Why {n}?"), ("assistant", "So.")),
+        "rejected": turns(("user", f"Why {n}?"), ("assistant", "No.")),
+    }
+    for n in range(300)
+]
+ANSWERS = [answered(f"Why {n}?", f"For {n}.", n % 2 == 0) for n in range(300)]
+LISTED = turns(("user", [{"type": "text", "text": "Why?"}]), ("assistant", "So."))
+
+
+@pytest.mark.parametrize(
+    ("base", "rows", "bad", "said"),
+    [
+        ("kto", ANSWERS, answered("Why?", "So.", None), "a label is neither true nor false: None"),
+        ("kto", ANSWERS, answered("Why?", "So.", 1), "a label is neither true nor false: 1"),
+        ("kto", ANSWERS, answered(None, "So.", True), "`prompt` holds None, which is no text"),
+        (
+            "dpo-full",
+            pairs(300),
+            {"prompt": "Why?", "chosen": None, "rejected": "No."},
+            "`chosen` holds None",
+        ),
+        (
+            "dpo-full",
+            SHARED,
+            {"chosen": SHARED[0]["chosen"], "rejected": SHARED[1]["rejected"]},
+            "`chosen` and `rejected` are not the same prompt",
+        ),
+        ("lora-single", chats(300), {"messages": None}, "`messages` holds None, which is no list"),
+        ("lora-single", chats(300), {"messages": LISTED}, "this message has no text"),
+        (
+            "lora-single",
+            chats(300),
+            {"messages": turns(("assistant", None))},
+            "this message has no text, or calls a tool",
+        ),
+        (
+            "lora-single",
+            chats(300),
+            {"messages": [{"role": "assistant", "content": "So.", "tool_calls": [{"id": "a"}]}]},
+            "this message has no text, or calls a tool",
+        ),
+        (
+            "lora-single",
+            chats(300),
+            {"messages": turns(("tool", "42"))},
+            "this message is not of the system, the user or the assistant",
+        ),
+    ],
+)
+def test_a_bad_row_behind_the_sample_is_refused_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, rows: list[dict], bad: dict, said: str
+) -> None:
+    write(tmp_path / "own.jsonl", [*rows, bad])
+    section = "train" if base == "lora-single" else "preferences"
+    module = emitted(tmp_path, with_key(BASES[base], f"data.{section}", "own.jsonl"), monkeypatch)
+    with pytest.raises(SystemExit, match=f"^own.jsonl, row 301: {said}.*Correct the row, or remove it$"):
+        module.main()
+
+
+def test_an_unknown_speaker_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"conversations": [{"from": "human", "value": f"{n}?"}, {"from": "gpt", "value": "So."}]} for n in range(300)
+    ]
+    write(tmp_path / "own.jsonl", [*rows, {"conversations": [{"from": "bot", "value": "So."}]}])
+    with pytest.raises(SystemExit, match=r"^own.jsonl, row 301: this message has no text, or is not from human"):
+        emitted(tmp_path, with_key(BASES["lora-single"], "data.train", "own.jsonl"), monkeypatch).main()
+
+
+def test_an_answer_that_repeats_the_prompt_is_learned_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"prompt": turns(("user", f"Why {n}?"))} | row for n, row in enumerate(SHARED)]
+    write(tmp_path / "own.jsonl", rows)
+    module = emitted(tmp_path, with_key(BASES["dpo-full"], "data.preferences", "own.jsonl"), monkeypatch)
+    module.main()
+    for row in prepared(tmp_path, "dpo/train"):
+        assert [len(row["prompt"]), *(row[column] for column in ("chosen", "rejected"))] == [
+            1, turns(("assistant", "So.")), turns(("assistant", "No.")),
+        ]  # fmt: skip
+    write(tmp_path / "own.jsonl", [*rows, {**rows[0], "prompt": turns(("user", "Who?"))}])
+    with pytest.raises(SystemExit, match=r"^own.jsonl, row 301: `chosen` neither begins with the assistant's answer"):
+        module.main()
+
+
+def test_a_source_is_drawn_by_its_weight_after_duplicates_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.jsonl", [*chats(100), *chats(100)])
+    write(tmp_path / "b.jsonl", chats(200)[100:])
+    recipe = with_key(BASES["lora-single"], "data.train", [{"path": "a.jsonl", "weight": 2.5}, "b.jsonl"])
+    emitted(tmp_path, recipe, monkeypatch).main()
+    asked = {
+        p: [r["messages"][0]["content"] for r in prepared(tmp_path, f"sft/{p}")] for p in ("train", "eval", "test")
+    }
+    times = [asked["train"].count(f"Why {n}?") for n in range(200)]
+    assert set(times[100:]) == {0, 1}
+    assert set(times[:100]) == {0, 2, 3}
+    assert abs(times.count(2) - times.count(3)) <= 1
+    assert [len(asked[part]) for part in ("eval", "test")] == [20, 20]
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
+    assert (report["duplicates"], report["rows"]) == (100, sum(times))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [{**row, "messages": [row["messages"][0], {"role": "assistant", "content": " "}]} for row in chats(9)],
+            "left for train: 0, needed: 3; dropped: 9 empty",
+        ),
+        (chats(2) * 5, "left for train: 2, needed: 3; dropped: 8 duplicates"),
+        (chats(1), "left for train: 1, needed: 3; dropped: none"),
+    ],
+)
+def test_too_few_rows_are_refused_with_what_dropped_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[dict], said: str
+) -> None:
+    module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
+    write(tmp_path / "chat.jsonl", rows)
+    with pytest.raises(SystemExit, match=f"^sft: rows {said}$"):
+        module.main()
+
+
+def test_rows_that_are_all_too_long_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "data.overflow", "drop"), "data.max_length", 64)
+    recipe = with_key(recipe, "data.tokens_per_example", 32)
+    module = emitted(tmp_path, recipe, monkeypatch)
+    write(
+        tmp_path / "chat.jsonl", [{"messages": turns(("user", f"{n}?"), ("assistant", "so " * 99))} for n in range(10)]
+    )
+    with pytest.raises(SystemExit, match=r"^sft: rows left for train: 0, needed: 1; dropped: 8 too_long$"):
+        module.main()
+
+
+def test_groups_may_be_lists_and_classes_may_have_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row | {"group": [n // 10], "kind": "rare" if n == 7 else "usual"} for n, row in enumerate(chats(200))]
+    write(tmp_path / "own.jsonl", rows)
+    recipe = with_key(BASES["lora-single"], "data.train", "own.jsonl")
+    emitted(tmp_path, with_key(recipe, "data.split", {"group": "group"}), monkeypatch).main()
+    groups = {
+        part: {row["group"][0] for row in prepared(tmp_path, f"sft/{part}")} for part in ("train", "eval", "test")
+    }
+    assert [len(found) for found in groups.values()] == [16, 2, 2]
+    assert len(set.union(*groups.values())) == 20
+    emitted(tmp_path, with_key(recipe, "data.split", {"stratify": "kind"}), monkeypatch).main()
+    kinds = {part: [row["kind"] for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}
+    assert [len(found) for found in kinds.values()] == [160, 20, 20]
+    assert kinds["train"].count("rare") == 1
+
+
+def test_a_csv_file_is_read_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"Code {n}?,{'NA' if n % 2 else ''},{['007', 'None', '1.0'][n % 3]}\n" for n in range(60)]
+    (tmp_path / "rows.csv").write_text("instruction,input,output\n" + "".join(lines))
+    emitted(tmp_path, with_key(BASES["lora-single"], "data.train", "rows.csv"), monkeypatch).main()
+    rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    assert {row["completion"][0]["content"] for row in rows} == {"007", "None", "1.0"}
+    assert sum(row["prompt"][0]["content"].endswith("\n\nNA") for row in rows) == 30

@@ -87,6 +87,25 @@ def test_a_share_holds_out_a_row(tmp_path: Path, key: str, share: float, expecte
     assert [finding.code for finding in found if finding.code.startswith("E")] == expected
 
 
+def test_one_document_cannot_be_split(tmp_path: Path) -> None:
+    recipe = with_key(BASES["text"], "data", {"train": "manual.txt"})
+    [finding] = compiled(tmp_path, recipe).diagnostics
+    assert (finding.code, finding.labels[0].message) == ("E0304", "1 row; a .txt file is one row")
+    assert finding.help == ("add rows, or name files with `data.eval` and `data.test`",)
+    write_data(tmp_path)
+    held_out = {"train": "manual.txt", "eval": "manual.txt", "test": "manual.txt"}
+    assert "E0304" not in codes(compiled(tmp_path, with_key(recipe, "data", held_out)))
+
+
+def test_rows_are_counted_as_often_as_they_are_drawn(tmp_path: Path) -> None:
+    sources = [{"path": "chat.jsonl", "weight": 2.5}, {"path": "more.jsonl"}]
+    write_data(tmp_path)
+    (tmp_path / "more.jsonl").write_bytes((tmp_path / "chat.jsonl").read_bytes())
+    plan = compiled(tmp_path, with_key(CHAT, "data", {"train": sources})).plan
+    assert plan is not None
+    assert plan.stages[0].decisions["examples"].value == 28
+
+
 def test_a_share_of_assumed_rows_is_taken_as_it_is(tmp_path: Path) -> None:
     data = {"train": {"hub": "org/rows"}, "format": "chat", "eval_fraction": 1e-6}
     assert compiled(tmp_path, with_key(CHAT, "data", data)).files
