@@ -112,7 +112,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("rows")
     for name, row in ROWS.items():
         other = row | {"vote": False} if row.get("vote") is True else row
-        (folder / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n")
+        (folder / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n" * 2)
     recipes = {name: text for name, (text, _) in (FINE | REFUSED).items()}
     done = subprocess.run(
         [sys.executable, PROGRAM], cwd=folder, input=json.dumps(recipes), stdout=subprocess.PIPE, text=True, check=True
