@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
 drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
 
@@ -247,9 +248,12 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share is held out."""
-    parts = rows.train_test_split(test_size=fraction, seed=SEED)
-    return parts["train"], parts["test"]
+    """A random share of the prompts is held out, each with all its answers."""
+    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
+    sides = [question(row) in held_out for row in rows]
+    indices = range(len(rows))
+    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

@@ -77,7 +77,7 @@ KINDS = {
             scored="chosen",
             masked=False,
             flag="",
-            shares_prompts=False,
+            shares_prompts=True,
             template="pairs",
         ),
         Kind(

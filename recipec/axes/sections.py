@@ -27,7 +27,7 @@ SECTIONS = {
         DataSection(
             name="preferences",
             title="Preferences",
-            description="Pairs of answers, or single answers with a label, for the task `align`.",
+            description="Pairs of answers, or single answers with a label, for the tasks `align` and `reward`.",
             examples=("data/pairs.jsonl",),
         ),
     )

@@ -46,13 +46,19 @@ def _entry(job: Job) -> dict[str, Any]:
             "compute_hours": None,
             "gpu_type": Leaf(job.facts.gpu.name, stage.ids("gpu")),
             "gpu_count": _of_stages(job, "world_size"),
-            "framework": " + ".join(f"{name} {stack()[name]}" for name in ("torch", "transformers", "trl", "peft")),
+            "framework": " + ".join(f"{name} {stack()[name]}" for name in _frameworks(job)),
             "start_time": None,
             "end_time": None,
         },
         "status": recipe.registry.status or "experimental",
         "tags": list(recipe.registry.tags or ()),
     }
+
+
+def _frameworks(job: Job) -> list[str]:
+    """What the bundle trains with."""
+    of_stages = [name for part in job.stages for name in (*part.adapts.packages, *part.engine.packages)]
+    return [*dict.fromkeys(("torch", "transformers", "trl", *of_stages))]
 
 
 def _names(job: Job) -> list[str]:

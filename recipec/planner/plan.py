@@ -17,7 +17,7 @@ from recipec.rules.core import Decision
 class Stage:
     """What is trained, before anything is known of how."""
 
-    name: str  # pretrain | continue-pretrain | sft | dpo: the folder, [train.NAME] and the row in recipec.axes
+    name: str  # of its row in METHODS; also its folder, and [train.NAME]
     starts_from: str | None  # the stage whose result it continues; None: the recipe's model
 
 

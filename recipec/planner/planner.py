@@ -42,9 +42,12 @@ def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: S
     `selection` says how the model was chosen, where the recipe does not name it.
     """
     given = contexts(loaded, facts)
-    plans = [_plan_stage(context, given, loaded, report) for context in given]
-    found = [plan for plan in plans if plan is not None]
-    return Plan(tuple(found), selection) if len(found) == len(plans) else None
+    found: list[StagePlan] = []
+    for context in given:
+        before = found[-1].layout.adapts if found and context.stage.starts_from == found[-1].stage.name else None
+        plan = _plan_stage(replace(context, before=before), given, loaded, report)
+        found += [plan] if plan is not None else []
+    return Plan(tuple(found), selection) if len(found) == len(given) else None
 
 
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
@@ -68,7 +71,7 @@ def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
-    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes)
+    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes, None)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

@@ -88,8 +88,8 @@ def adaptation_preferences(
     | `goal.priority = "memory"` | QLoRA, LoRA, full |
     | `goal.priority = "speed"` | LoRA, QLoRA, full |
     | a first training on less than 16 GB | QLoRA, LoRA, full |
-    | DPO | LoRA, QLoRA, full |
-    | continued pretraining | full, LoRA, QLoRA |
+    | a method with an order of its own: DPO and KTO | LoRA, QLoRA, full |
+    | a method with an order of its own: continued pretraining and distillation | full, LoRA, QLoRA |
     | more than 100,000 rows | full, LoRA, QLoRA |
     | 10,000 to 100,000 rows, 48 GB or more, and a new domain | full, LoRA, QLoRA |
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
@@ -110,7 +110,8 @@ def adaptation_preferences(
     full fine-tuning. It has no answer for a task above and for a domain shift below; the data sizes answer both.
 
     No rule book says which weights continued pretraining trains. Full fine-tuning first is recipec's choice, because it
-    adds knowledge. LoRA first for DPO is recipec's choice too: without its adapter the model is the reference.
+    adds knowledge. LoRA first for DPO and KTO is recipec's choice too: without its adapter the model is the reference.
+    A student is small, so distillation trains all of its weights first, as the published runs do.
     """
     size, memory, method = data_size(examples), gpu_memory(total_vram_gib, gpu_is_cpu), method_of(stage)
     order, why = _order(_Case(method, priority, new_domain, first_time, size, memory))

@@ -54,7 +54,7 @@ CHECKLIST = (
         "Training data prepared with the right chat template and format",
         _CRITERIA,
         "data_prepared",
-        "prepare_data.py formats the rows; preflight.py checks trained tokens and the end-of-turn token before step 1",
+        "prepare_data.py formats the rows; preflight.py shows decoded samples and counts what they teach before step 1",
         "the bundle does not prepare the data; check the chat template by hand",
         by_run=True,
     ),

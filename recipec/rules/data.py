@@ -188,8 +188,7 @@ _TRAINED = {
     "DATA-007",
     decides="template",
     key="data.template",
-    watch="trained_tokens, loss: the loss of a chat model starts low; if it starts high, the chat template is not the "
-    "model's own",
+    watch="trained_tokens: above 0 in every printed sample, whose turns look as the model's documentation shows",
     source="docs/rule-books/001.md, Rules (template must match exactly); Step 2; Chat template format",
 )
 def template(data_format: str, model_kind: str, has_template: bool) -> Choice:

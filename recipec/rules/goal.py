@@ -12,7 +12,7 @@ NO_ALIGNMENT = "none"
     "GOAL-001",
     decides="alignment_method",
     key="alignment.method",
-    watch="rewards/margins, rewards/accuracies: margins rise from 0, accuracies from 0.5",
+    watch="eval_loss: falls in the stage that the method adds; what else to look at is told with its own values",
     source="docs/rule-books/001.md, Decision tree: alignment method; Step 1 (DPO, PPO)",
 )
 def alignment_method(task: str, preference_format: str | None) -> Choice:

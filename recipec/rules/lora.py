@@ -74,11 +74,11 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     source="docs/rule-books/001.md, Step 3; Anti-patterns 1 and 2; Hyperparameter optimization (0 to 0.3)",
 )
 def lora_dropout(stage: str, examples: int) -> Choice:
-    """LoRA dropout: 0.05, twice that under 1,000 rows, 0 for raw text and DPO.
+    """LoRA dropout: 0.05, twice that under 1,000 rows, 0 where the table says so.
 
     Rule book 001 starts at 0.05 and raises dropout to 0.2 against overfitting; its search runs from 0 to 0.3. Under
     1,000 rows, where it also wants five epochs and more, recipec starts at 0.1. Continued pretraining sees each
-    document once and takes 0. So does DPO: DPOTrainer switches dropout off unless it is told otherwise.
+    document once and takes 0. So do the methods that compare answers: their trainers switch dropout off.
     """
     return choose(method_of(stage).lora_dropout, "", examples, 0)
 

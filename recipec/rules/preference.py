@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 from recipec.axes import ADAPTATIONS, METHODS, Own
 from recipec.rules.core import Choice, Rule, rule
 
@@ -77,7 +79,8 @@ def _own_rule(own: Own) -> Rule:
     def default() -> Choice:
         return Choice(own.value, own.because, own.accepts)
 
-    answer = FORMULAS[own.formula] if own.formula else default
+    shared = FORMULAS[own.formula] if own.formula else default
+    answer = FunctionType(shared.__code__, shared.__globals__, own.name, None, shared.__closure__)  # with its own page
     answer.__doc__ = own.page
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, Adaptation, Method, RowFormat, Strategy
+from recipec.axes.models import POLICY
 from recipec.rules.defaults import table_page
 
 _HYPERPARAMETERS = {  # field of a method's row -> the recipe key that overrides it
@@ -39,7 +40,7 @@ def explain_row(name: str) -> str | None:
 
 
 def _method(row: Method) -> str:
-    others = [part.model for part in row.passes if not part.gradient]
+    others = [part.model for part in row.scorings if part.model != POLICY]
     chosen = f'`goal.task = "{row.task}"`' + f' and `alignment.method = "{row.alignment}"`' * bool(row.alignment)
     lines = [
         f"- Choose it with: {chosen}",
@@ -47,12 +48,13 @@ def _method(row: Method) -> str:
         *([f"- Other models that score every row: {', '.join(dict.fromkeys(others))}"] if others else []),
         f"- Adaptations: {_names(row.adaptations)}",
         *([f"- Runs after: {_names(row.after)}, where `data.train` holds rows for it"] if row.after else []),
-        f"- Trainer: `{row.trainer}` of {row.module.upper()}",
+        f"- Trainer: `{row.trainer}` of `{row.module}`, or built on it",
         f"- A batch counts: {row.example}s",
         f"- Logs: {_names(row.metrics)}",
         f"- Sources: {row.source}",
     ]
-    own = [f"- `alignment.{own.key}`: {own.because} (`recipec explain {own.id}`)" for own in row.own]
+    reasons = {own.id: own.because or "decided from the data" for own in row.own}
+    own = [f"- `alignment.{own.key}`: {reasons[own.id]} (`recipec explain {own.id}`)" for own in row.own]
     tables = [_table(row, field, key) for field, key in _HYPERPARAMETERS.items() if getattr(row, field)]
     return "\n".join([f"# {row.name}: {row.title}", "", f"It learns {row.learns}.", "", *lines, *own, "", *tables])
 

@@ -123,3 +123,25 @@ def test_experts_are_leaves_under_zero3(tmp_path: Path) -> None:
     recipe = with_key(recipe, "train.lora", {"dropout": 0.0})
     config = json.loads(texts(good(tmp_path, recipe))["configs/deepspeed.json"])
     assert config["zero_optimization"]["leaf_module"] == {"classes": ["Qwen3MoeSparseMoeBlock"]}
+
+
+@pytest.mark.parametrize(("nodes", "launcher"), [(1, None), (2, "standard")])
+def test_every_node_starts_its_own_processes_of_deepspeed(tmp_path: Path, nodes: int, launcher: str | None) -> None:
+    """accelerate's default wants pdsh and a hostfile; without the file each node would train on its own."""
+    recipe = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", nodes), "train.strategy", "zero3")
+    recipe = with_key(recipe, "hardware.network_gbps", 3200)
+    config = yaml.safe_load(texts(good(tmp_path, recipe))["configs/accelerate.yaml"])
+    assert config["num_machines"] == nodes
+    assert config["deepspeed_config"].get("deepspeed_multinode_launcher") == launcher
+
+
+@pytest.mark.parametrize(
+    ("base", "named"), [("lora-ddp", "peft"), ("zero3-offload", "deepspeed"), ("full-fsdp", "trl")]
+)
+def test_the_registry_names_what_is_installed(tmp_path: Path, base: str, named: str) -> None:
+    files = texts(good(tmp_path, BASES[base]))
+    used = json.loads(files["registry/entry.json"])["training_metadata"]["framework"].split(" + ")
+    assert any(each.startswith(f"{named} ") for each in used)
+    assert {each.replace(" ", "==") for each in used} <= {
+        line.split(" ")[0] for line in files["requirements.txt"].splitlines()
+    }

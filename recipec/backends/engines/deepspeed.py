@@ -14,10 +14,11 @@ _ACCELERATE, _DEEPSPEED = "configs/accelerate.yaml", f"configs/{_NAME}"
 
 def _files(run: Placement) -> Files:
     stage = len(run.layout.spreads.shards)  # optimizer states, then gradients, then weights
-    accelerate = accelerate_head(run) | {
-        "deepspeed_config": {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
-    }
-    return {_ACCELERATE: accelerate, _DEEPSPEED: _deepspeed(run, stage)}
+    own: dict[str, Any] = {"deepspeed_config_file": f"{run.folder}/{_NAME}", "zero3_init_flag": stage == 3}
+    if run.nodes > 1:
+        why = "every node starts its own processes; accelerate's usual one wants pdsh and a hostfile"
+        own["deepspeed_multinode_launcher"] = Leaf("standard", run.ids("world_size", "strategy"), why)
+    return {_ACCELERATE: accelerate_head(run) | {"deepspeed_config": own}, _DEEPSPEED: _deepspeed(run, stage)}
 
 
 def _deepspeed(run: Placement, stage: int) -> dict[str, Any]:

@@ -117,7 +117,9 @@ def _quoted(lines: list[str]) -> str:
 
 def pins(layout: Layout) -> list[str]:
     """What a recipe says in [train] to get a layout of this kind."""
-    keys = [f'train.adaptation = "{layout.adaptation}"']
+    row = layout.adapts
+    keys = [f'train.adaptation = "{row.family}"']
+    keys += [] if row.trains_all else [f'train.quantization = "{row.base}"']
     keys += [f'train.strategy = "{layout.strategy}"']
     keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
     keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]

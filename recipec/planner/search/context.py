@@ -44,6 +44,7 @@ class Context:
     facts: Facts
     data: DataFacts
     wishes: Mapping[str, Wish]
+    before: Adaptation | None  # of the stage that it starts from, once that one is planned
 
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
@@ -170,7 +171,7 @@ def _reference(ledger: Ledger, context: Context) -> None:
     start = context.stage.starts_from
     from_stage = Decision(
         "starts_from_adapter",
-        start is not None and not ADAPTATIONS[ledger.decisions["adaptation"].value].trains_all,
+        context.before is not None and context.before.merges,
         f"the stage starts from {f'the result of {start}' if start else 'the model of the recipe'}",
         inputs=("stages", "adaptation"),
         origin="planner",
