@@ -62,7 +62,7 @@ def _stage(script: Path, given: Mapping[str, Any]) -> StageData:
     if name not in ROW_FORMATS or converter is None:
         raise ValueError(f"{script.name} has no converter for {name} rows that is known here")
     columns = columns_of(ROW_FORMATS[name], flows(converter), converter.name)
-    content = _content(ROW_FORMATS[name], converter, "apply_chat_template" in script.read_text(encoding="utf-8"))
+    content = _content(ROW_FORMATS[name], script, converter)
     sources = [source for part in ("train", "eval", "test") for source in given.get(part) or ()]
     return StageData(given["name"], name, columns, content, tuple(sources), given["max_length"])
 
@@ -155,7 +155,9 @@ def _read(node: ast.expr, row: str, made: Mapping[str, Sequence[str]]) -> list[s
 
 
 def _row_key(node: ast.AST, row: str) -> ast.expr | None:
-    """What stands in row[…] or row.get(…)."""
+    """What stands in row[…], row.get(…) or helper(row, …)."""
+    if isinstance(node, ast.Call) and len(node.args) > 1 and isinstance(node.args[0], ast.Name):
+        return node.args[1] if node.args[0].id == row else None
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == row:
         return node.slice
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
@@ -168,10 +170,16 @@ def _constant(node: ast.AST | None) -> Any:
     return node.value if isinstance(node, ast.Constant) else None
 
 
-def _content(format: RowFormat, converter: ast.FunctionDef, renders: bool) -> str:
+def _content(format: RowFormat, script: Path, converter: ast.FunctionDef) -> str:
     """How turns are written: a converter that builds messages is given strings."""
+    renders = "apply_chat_template" in script.read_text(encoding="utf-8")
     held = {content for role in format.roles for content in role.holds}
-    keys = {_constant(node.slice) for node in ast.walk(converter) if isinstance(node, ast.Subscript)}
+    keys = {
+        _constant(node.slice)
+        for part in _with_helpers(script, converter)
+        for node in ast.walk(part)
+        if isinstance(node, ast.Subscript)
+    }
     builds = any(
         _constant(key) == "role" for node in ast.walk(converter) if isinstance(node, ast.Dict) for key in node.keys
     )
@@ -180,11 +188,27 @@ def _content(format: RowFormat, converter: ast.FunctionDef, renders: bool) -> st
     return "messages" if "messages" in held and ("strings" not in held or (renders and not builds)) else "strings"
 
 
+def _with_helpers(script: Path, start: ast.FunctionDef) -> list[ast.FunctionDef]:
+    """A function, and those of the script that it calls, directly or through them."""
+    found = {start.name: start}
+    waiting = [start]
+    while waiting:
+        calls = [node.func for node in ast.walk(waiting.pop()) if isinstance(node, ast.Call)]
+        for name in (call.id for call in calls if isinstance(call, ast.Name) and call.id not in found):
+            helper = function(script, name)
+            if helper is not None:
+                found[name] = helper
+                waiting.append(helper)
+    return [*found.values()]
+
+
 def _split(script: Path) -> SplitColumn | None:
     column = assigned(script, "SPLIT_BY")
     if not isinstance(column, ast.Constant):
         return None
-    return SplitColumn(column.value, "stratify_by_column" in script.read_text(encoding="utf-8"))
+    split = function(script, "split")
+    names = {node.id for node in ast.walk(split) if isinstance(node, ast.Name)} if split else set()
+    return SplitColumn(column.value, "classes" in names)
 
 
 _SUBJECTS = ["apple", "boat", "candle", "door", "engine", "forest", "garden", "island", "jacket", "lamp"]

@@ -37,8 +37,9 @@ def test_tasks_are_those_of_the_language(run):
 
 @pytest.mark.parametrize("task", ["continue-pretrain", "pretrain"])
 def test_raw_text_gets_a_base_model(run, folder, task):
-    (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
-    run("init", "new", "--data", "manual.txt", "--task", task, "--gpu", "h100", "--yes")
+    rows = [json.dumps({"text": f"Pump {n} moves water."}) for n in range(20)]
+    (folder / "manual.jsonl").write_text("\n".join(rows))
+    run("init", "new", "--data", "manual.jsonl", "--task", task, "--gpu", "h100", "--yes")
     written = folder / "new" / "recipe.toml"
 
     plan = json.loads(run("plan", str(written), "--json").stdout)
