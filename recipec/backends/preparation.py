@@ -140,7 +140,7 @@ def _requiring(job: Job) -> dict[str, Any]:
     }
     return {
         "needed_rows": _needed_rows(job.stages),
-        "drop_reasons": [reason for reason, has in reasons.items() if has],
+        "drop_reasons": job.because([reason for reason, has in reasons.items() if has], "overflow", "data_format"),
         "draws": _weighs(job) or bool(job.loaded.recipe.data.split and job.loaded.recipe.data.split.stratify),
     }
 

@@ -46,7 +46,10 @@ def _entry(job: Job) -> dict[str, Any]:
             "compute_hours": None,
             "gpu_type": Leaf(job.facts.gpu.name, stage.ids("gpu")),
             "gpu_count": _of_stages(job, "world_size"),
-            "framework": " + ".join(f"{name} {stack()[name]}" for name in _frameworks(job)),
+            "framework": Leaf(
+                " + ".join(f"{name} {stack()[name]}" for name in _frameworks(job)),
+                job.ids("adaptation", "quantization", "strategy"),
+            ),
             "start_time": None,
             "end_time": None,
         },

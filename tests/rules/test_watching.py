@@ -38,7 +38,7 @@ def planned(folder: Path, base: str, keys: dict[str, object]) -> StagePlan:
         ("text", {}, "overflow", "nothing is dropped", "dropped_rows"),
         ("text", {}, "template", "no template", "chat"),
         ("cpu", {}, "template", "has not seen", "starts low"),
-        ("small-card", {}, "template", "starts low", "has not seen"),
+        ("small-card", {}, "template", "documentation", "has not seen"),
         ("text", {}, "loss_on", "every token", "data.template"),
         ("text", {"train.schedule": "constant"}, "schedule", "then stays", "down to 0"),
         ("dpo-full", {}, "sampling", "by chance", "length of its batch"),
