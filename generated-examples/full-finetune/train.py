@@ -15,6 +15,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 
 import torch
 from datasets import load_dataset
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -93,9 +94,13 @@ def main() -> None:
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
+    config = training_config(args)
+    # losses and log-probabilities stay as they were computed: accelerate's own policy rounds them
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = SFTTrainer(
         model=MODEL,
-        args=training_config(args),
+        args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         callbacks=[

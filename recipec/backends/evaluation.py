@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.backends.adaptations import quantized_base
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
@@ -17,7 +18,6 @@ from recipec.backends.models import (
     other_models,
     random_model,
     reads_data_root,
-    torch_dtype,
 )
 from recipec.backends.parts import Import, import_blocks
 from recipec.facts.model import is_path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
 from recipec.catalog.model_types import MODEL_TYPES
@@ -11,7 +12,6 @@ from recipec.render.environment import snippet
 from recipec.render.literals import py
 from recipec.render.traced import Raw, mark
 
-_TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _KEEP_NAMES = """\
 # checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
@@ -71,11 +71,6 @@ def _where(stage: StageJob, decision: str, name: str, root: str) -> Raw:
 def code(stage: StageJob, text: str, *ids: str) -> Raw:
     """Code chosen in Python, with the decisions that chose it."""
     return mark(",".join(stage.ids(*ids)), text)
-
-
-def torch_dtype(precision: str) -> str:
-    """The compute dtype as a member of torch."""
-    return _TORCH[precision]
 
 
 def weights_dtype(stage: StageJob) -> str:
@@ -154,7 +149,6 @@ def random_weights_part(stage: StageJob) -> Part:
     return Part(
         imports=tuple(Import("transformers", name, ids) for name in imported),
         functions=(snippet("trl/random_model.py.j2", names, ids),),
-        before_trainer=lines(ids, "config = training_config(args)"),
         after_trainer=lines(ids, _NO_CARD),
     )
 

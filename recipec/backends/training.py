@@ -132,7 +132,7 @@ def _trainer_part(stage: StageJob) -> Part:
         imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
         arguments=(
             Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
-            Arg("args", Raw("config" if random else "training_config(args)")),
+            Arg("args", Raw("config")),
             Arg("train_dataset", Raw('rows["train"]')),
             Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
         ),

@@ -14,6 +14,7 @@ from accelerate.utils import FullyShardedDataParallelPlugin
 from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -21,6 +22,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from recipec.catalog.architecture import Architecture
 from recipec.layout import Layout, Mesh
 from recipec.simulate.meter import Meter
+from recipec.simulate.model import DTYPES
 
 _BUFFERS = ("unshard", "wait_for_unshard", "post_backward")  # methods that make FSDP's own buffers
 
@@ -49,7 +51,8 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
     )
     precision = {"fp32": "no"}.get(layout.precision, layout.precision)
     if precision != "no":
-        plugin.set_mixed_precision(precision)
+        dtype = DTYPES[layout.precision]
+        plugin.mixed_precision_policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=dtype)
     return SimpleNamespace(
         state=SimpleNamespace(fsdp_plugin=plugin),
         torch_device_mesh={mesh.mesh_dim_names: mesh},

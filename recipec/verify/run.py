@@ -18,7 +18,7 @@ from recipec.verify.learn_checks import story
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
-from recipec.verify.substitutions import MAX_SEQUENCES_PER_STEP, Situation, merged, substitutions
+from recipec.verify.substitutions import Situation, batch_of, merged, substitutions
 
 LIMIT_SECONDS = 300.0
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores
@@ -192,14 +192,10 @@ def _recomputed_problems(fact: str, choice: Mapping[str, Any]) -> list[str]:
 
 def expected_facts(stage: BundleStage, ranks: int) -> dict[str, Any]:
     """The planned facts after substitution."""
-    choice = stage.choice
-    world = min(ranks, choice["world_size"])
-    most = max(1, MAX_SEQUENCES_PER_STEP // choice["micro_batch_size"])
-    accumulation = min(choice["gradient_accumulation"], most)
     return {
         "distributed": stage.spreads.engine,
-        "world_size": world,
-        "global_batch_size": choice["micro_batch_size"] * accumulation * world,
+        "world_size": min(ranks, stage.choice["world_size"]),
+        "global_batch_size": batch_of(stage, ranks),
     }
 
 

@@ -21,6 +21,7 @@ RUN_STEPS = 6
 LEARN_STEPS = 24
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
 DEATH = 16  # the step at which the process is killed: after CHECKPOINT, before the end
+SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of one kind
 RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 _FACTORS = {"lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
 
@@ -34,6 +35,13 @@ def learning_values(stage: BundleStage) -> dict[str, Any]:
         "eval_steps": CHECKPOINT,
         "save_steps": CHECKPOINT,
     }
+
+
+def batch_of(stage: BundleStage, ranks: int) -> int:
+    """The global batch of a stage here, in what its micro batch counts."""
+    micro, planned = stage.choice["micro_batch_size"], stage.choice["gradient_accumulation"]
+    accumulation = min(planned, max(1, MAX_SEQUENCES_PER_STEP // micro))
+    return micro * accumulation * min(ranks, stage.choice["world_size"])
 
 
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
@@ -133,6 +141,20 @@ def _hyperparameters(given: Situation) -> Applied | None:
     values = {f"{stage.folder}train.py": learning_values(stage) for stage in given.bundle.stages}
     used = dict.fromkeys(", ".join(f"{name} {value}" for name, value in own.items()) for own in values.values())
     return Applied("the plan's", "; ".join(used), {"script-arguments": values})
+
+
+def _rows(given: Situation) -> Applied | None:
+    """Every stage learns the rows of one batch of its own; packed sequences hold as many rows as fit."""
+    stages = [stage for stage in given.bundle.stages if not stage.choice["packing"]]
+    if not (given.learns and stages):
+        return None
+    own = {f"{stage.folder}train.py": _learned_rows(batch_of(stage, given.ranks)) for stage in stages}
+    used = ", ".join(f"the first {most} in {script}" for script, most in own.items())
+    return Applied("all rows", used, {"first-rows": own})
+
+
+def _learned_rows(batch: int) -> int:
+    return batch if batch >= SMALL_BATCH else 2 * batch
 
 
 def _device(given: Situation) -> Applied | None:
@@ -242,6 +264,7 @@ TABLE = (
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),
     Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
+    Row("rows", "that more than those of one batch are learned", _rows),
     Row("world size", "behaviour at the planned size", _world_size),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),

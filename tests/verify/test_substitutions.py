@@ -40,7 +40,7 @@ CASES = {
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),
     "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer", "4-bit layers"}),
-    "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters"}),
+    "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters", "rows"}),
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
     "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),
     "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
@@ -94,3 +94,11 @@ def test_each_stage_learns_at_the_rate_of_its_own_weights() -> None:
         "stages/1-sft/train.py": ADAPTATIONS["full"].toy_learning_rate,
         "stages/2-dpo/train.py": ADAPTATIONS["lora"].toy_learning_rate,
     }
+
+
+def test_every_stage_learns_the_rows_of_a_batch_of_its_own() -> None:
+    """Batches of one, behind a stage of 64: each of 64 rows would be seen less than once."""
+    given = situation("mixed-ranks", 2, learns=True)
+    patches = substitutions(given)[1]
+    assert patches["first-rows"] == {"stages/1-sft/train.py": 32, "stages/2-dpo/train.py": 2}
+    assert "first-rows" not in substitutions(situation("pretrain", learns=True))[1], "packed"

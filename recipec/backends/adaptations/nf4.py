@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
-from recipec.backends.models import torch_dtype
 from recipec.backends.parts import Import, Part, lines, returning
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw

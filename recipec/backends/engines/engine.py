@@ -14,6 +14,8 @@ from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
 
 Files = dict[str, Mapping[str, Any]]
+_ACCELERATE = {"bf16": "bf16", "fp16": "fp16", "fp32": "no"}
+_TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +81,9 @@ def accelerate_head(run: Placement) -> dict[str, Any]:
 
 def mixed_precision(run: Placement) -> Leaf:
     """How accelerate names the compute dtype."""
-    return Leaf({"fp32": "no"}.get(run.layout.precision, run.layout.precision), run.ids("precision"))
+    return Leaf(_ACCELERATE[run.layout.precision], run.ids("precision"))
+
+
+def torch_dtype(precision: str) -> str:
+    """The compute dtype as a member of torch."""
+    return _TORCH[precision]

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, mixed_precision, seeded
-from recipec.backends.parts import Part, lines
+from recipec.backends.engines.engine import (
+    Engine,
+    Files,
+    Placement,
+    accelerate_head,
+    leaves,
+    mixed_precision,
+    seeded,
+    torch_dtype,
+)
+from recipec.backends.parts import Import, Part, joined, lines
 from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
 
@@ -52,7 +61,27 @@ def _arguments(run: Placement) -> list[Arg]:
 
 
 def _part(run: Placement) -> Part:
-    return replace(leaves(run), before_saving=lines(run.ids("strategy"), _WHOLE))
+    end = replace(leaves(run), before_saving=lines(run.ids("strategy"), _WHOLE))
+    return joined((_unrounded(run), end)) if run.layout.precision != "fp32" else end
+
+
+def _unrounded(run: Placement) -> Part:
+    """accelerate 1.15 has FSDP2 cast what the model returns to the compute dtype, as it does what a layer returns.
+
+    A log-probability of -300 then stands for -299 to -301, which is more than a policy moves from its reference in many
+    steps, and a rank without undesirable answers gathers fp32 where the others gather bf16 (KTOTrainer of TRL 1.16).
+    Without a dtype of its own, a layer returns the compute dtype anyway, and the model the fp32 that it computed.
+    """
+    ids, dtype = run.ids("strategy", "precision"), f"torch.{torch_dtype(run.layout.precision)}"
+    return Part(
+        imports=(Import("torch"), Import("torch.distributed.fsdp", "MixedPrecisionPolicy", ids)),
+        before_trainer=lines(
+            ids,
+            "# losses and log-probabilities stay as they were computed: accelerate's own policy rounds them",
+            f"policy = MixedPrecisionPolicy(param_dtype={dtype}, reduce_dtype={dtype})",
+            'config.fsdp_plugin_args = {"mixed_precision_policy": policy}',
+        ),
+    )
 
 
 ENGINE = Engine(

@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from recipec.axes.models import TEACHER
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import sft
 from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
-from recipec.backends.models import from_hub, other_from_hub, torch_dtype
+from recipec.backends.models import from_hub, other_from_hub
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
