@@ -46,7 +46,7 @@ class Rehearsal:
         return self._on_all(name, command, environment)
 
     def _on_all(self, name: str, command: list[str], environment: Mapping[str, str]) -> Outcome:
-        """Every machine of the bundle is a process here; the outcome is the first one's, or of one that failed."""
+        """Every machine of the bundle is a process here; the outcome is of the one that failed first, if any did."""
 
         def on(machine: int) -> Outcome:
             place = {"NODE_RANK": str(machine), "MASTER_ADDR": "127.0.0.1"}
@@ -55,7 +55,8 @@ class Rehearsal:
 
         with ThreadPoolExecutor() as pool:
             outcomes = list(pool.map(on, range(self.machines)))
-        return next((outcome for outcome in outcomes if not outcome.ok), outcomes[0])
+        failed = [outcome for outcome in outcomes if not outcome.ok]  # the others end because it did
+        return min(failed, key=lambda outcome: outcome.seconds, default=outcomes[0])
 
     @property
     def told(self) -> dict[str, str]:
