@@ -1,4 +1,4 @@
-"""`recipec explain`: the page of a diagnostic, a rule, a figure or a rule book."""
+"""`recipec explain`: the page of a key, a diagnostic, a rule, a figure or a rule book."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from recipec.diagnostics.codes import CODES, explain
 @click.argument("name", nargs=-1, required=True)
 @formats("human", "json")
 def command(name: tuple[str, ...], format: str) -> None:
-    """Print the page of a diagnostic, a rule, a row, a figure or a rule book.
+    """Print the page of a key, a diagnostic, a rule, a row, a figure or a rule book.
 
-    Takes the name of a method, strategy, adaptation or row format (dpo, fsdp, qlora, preference), the code of a
-    diagnostic (E0203), a rule (OPT-001), an unsupported combination (BAD-002), a feature that is not built (NOT-001) or
-    a figure of a rule book (FIG-307), or the number of a rule book (001).
+    Takes a key or a table of a recipe (train.packing, packing, [hardware]), the name of a method, strategy, adaptation
+    or row format (dpo, fsdp, qlora, preference), the code of a diagnostic (E0203), a rule (OPT-001), an unsupported
+    combination (BAD-002), a feature that is not built (NOT-001) or a figure of a rule book (FIG-307), or the number of
+    a rule book (001).
     """
     wanted = " ".join(name)
     id, page = _page(wanted)
@@ -42,7 +43,10 @@ def _page(wanted: str) -> tuple[str, str | None]:
 
     if row := explain_row(wanted):
         return wanted.lower(), row
+    from recipec.recipe.reference import page_of
 
+    if key := page_of(wanted):
+        return key
     rule = explain_rule(code)
     return code, explain_figure(code) if rule is None else rule + figures_of_rule(code)
 
@@ -50,6 +54,7 @@ def _page(wanted: str) -> tuple[str, str | None]:
 def known_codes() -> list[str]:
     """Everything that has a page."""
     from recipec.figures import FIGURES
+    from recipec.recipe.reference import entries
     from recipec.rules.combinations import COMBINATIONS
     from recipec.rules.core import RULES
     from recipec.rules.pages import RULE_BOOKS
@@ -57,12 +62,13 @@ def known_codes() -> list[str]:
     from recipec.rules.unbuilt import UNBUILT
 
     ids = [*RULES, *(row.id for row in COMBINATIONS), *(row.id for row in UNBUILT), *FIGURES]
-    return [*CODES, *ids, *RULE_BOOKS, *(name.upper() for name in row_names())]
+    return [*CODES, *ids, *RULE_BOOKS, *(name.upper() for name in (*row_names(), *entries()))]
 
 
 def _unknown(wanted: str) -> Failure:
     from difflib import get_close_matches
 
+    from recipec.recipe.reference import entries
     from recipec.rules.pages import RULE_BOOKS
     from recipec.rules.row_pages import row_names
 
@@ -70,7 +76,8 @@ def _unknown(wanted: str) -> Failure:
     swapped = [known for known in codes if sorted(known) == sorted(code)]
     near = list(dict.fromkeys([*swapped, *get_close_matches(code, codes, n=3)]))[:3]
     ids = "Run `recipec list rules` or `recipec list figures` for ids."
-    rows = [name.lower() if name.lower() in row_names() else name for name in near]
+    lower = {*row_names(), *entries()}
+    rows = [name.lower() if name.lower() in lower else name for name in near]
     help = f"did you mean {' or '.join(rows)}?" if near else ids
     books = f"{', '.join(RULE_BOOKS[:-1])} and {RULE_BOOKS[-1]}"
     return Failure(f"nothing is called `{wanted}`", help, f"The rule books are {books}.", exit_code=UNUSABLE)

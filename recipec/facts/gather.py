@@ -24,7 +24,7 @@ from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import Draft
 from recipec.recipe.schema import AUTO
-from recipec.recipe.schema_training import DATA_SOURCES
+from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.rules.core import Decision
 
 

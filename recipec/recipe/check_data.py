@@ -10,7 +10,7 @@ from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.schema_training import COLUMNS, DATA_SOURCES
+from recipec.recipe.schema_data import COLUMNS, DATA_SOURCES
 
 _HUB_ONLY = ("split", "subset", "revision")
 _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))

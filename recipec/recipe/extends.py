@@ -13,7 +13,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Located, parse
 from recipec.recipe.locate import KeyPath
 from recipec.recipe.schema import rivals
-from recipec.recipe.schema_training import DATA_SOURCES
+from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
 

@@ -15,12 +15,18 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-def key(title: str, description: str, *examples: Any, default: Any = None, **more: Any) -> Any:
-    """Document a key that may be absent: it is then None, "decided"; `default` says what that amounts to."""
-    extra = {} if default is None else {"default": default}
+def key(title: str, description: str, *examples: Any, default: Any = None, absent: str = "", **more: Any) -> Any:
+    """Document a key that may be absent: it is then None, "decided".
+
+    `default` is the value that this amounts to, or `absent` says it in words, where no rule decides and says it.
+    """
+    extra = ({} if default is None else {"default": default}) | ({ABSENT: absent} if absent else {})
     return Field(
         None, title=title, description=description, examples=list(examples), json_schema_extra=extra or None, **more
     )
+
+
+ABSENT = "x-absent"  # in the JSON Schema: what a recipe without the key gets
 
 
 def required(title: str, description: str, *examples: Any) -> Any:

@@ -8,9 +8,11 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from recipec.recipe.fields import ABSENT
 from recipec.recipe.schema import Recipe
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
+WITHOUT = "\n\nWithout it: "
 COMMITTED = Path(__file__).parent / "recipe.schema.json"
 
 
@@ -58,7 +60,7 @@ def schema_text() -> str:
 
 
 def _rewritten(node: Any) -> Any:
-    """Return a copy in which `$ref` stands alone in an allOf and the values of enumerations are in the description.
+    """Return a copy in which `$ref` stands alone in an allOf, and descriptions say what values and absent keys mean.
 
     Draft-07 ignores what stands beside a `$ref`; most editors show no text but the description.
     """
@@ -71,6 +73,8 @@ def _rewritten(node: Any) -> Any:
         pairs = zip(node["enum"], meanings, strict=True)
         lines = [node.get("description", ""), "", *(f"- `{value}`: {meaning}" for value, meaning in pairs)]
         node["description"] = "\n".join(lines).lstrip("\n")
+    if absent := node.get(ABSENT):
+        node["description"] = f"{node['description']}{WITHOUT}{absent}."
     if "$ref" in node and len(node) > 1:
         return {"allOf": [{"$ref": node.pop("$ref")}], **node}
     return node

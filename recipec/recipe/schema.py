@@ -26,7 +26,8 @@ from recipec.recipe.fields import (
     required,
     table,
 )
-from recipec.recipe.schema_training import Alignment, Data, Train
+from recipec.recipe.schema_data import Alignment, Data
+from recipec.recipe.schema_training import Train
 
 Task = one_of(tasks())
 Priority = one_of(
@@ -77,7 +78,10 @@ class Header(Section):
         "Name", "Names the run, its outputs and its registry entry. Never inherited.", "support-assistant"
     )
     description: Prose | None = key(
-        "Description", "Free text for the README, the model card and the registry.", "Answers support tickets."
+        "Description",
+        "Free text for the README, the model card and the registry.",
+        "Answers support tickets.",
+        absent="README and registry entry have none",
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = key(
         "Seed", "Fixes the shuffling, the split and the initial adapter weights.", 17
@@ -87,9 +91,13 @@ class Header(Section):
         "Recipes to start from: a path ending in .toml, a shipped recipe's name, or a list in which later ones win.",
         "team.toml",
         ["team.toml", "./a100.toml"],
+        absent="the recipe stands alone",
     )
     allow: Annotated[list[WarningCode], Field(max_length=64)] | None = key(
-        "Allowed warnings", "Codes of warnings that this recipe accepts and that are not shown.", ["W0503"]
+        "Allowed warnings",
+        "Codes of warnings that this recipe accepts and that are not shown.",
+        ["W0503"],
+        absent="every warning is shown",
     )
 
 
@@ -98,7 +106,10 @@ class Goal(Section):
 
     task: Task = required("Task", "The kind of training.", "instruct")
     priority: Priority | None = key(
-        "Priority", "What matters where there is a choice; absent, the size of the data decides.", "speed"
+        "Priority",
+        "What matters where there is a choice.",
+        "speed",
+        absent="quality, speed and memory are balanced by the size of the data",
     )
     new_domain: bool | None = key(
         "New domain",
@@ -123,9 +134,14 @@ class BaseModelChoice(Section):
         AUTO,
     )
     like: Line | None = key(
-        "Like", "For a model outside the catalog: a catalog name or ./config.json of the same shape.", "Qwen/Qwen3-8B"
+        "Like",
+        "For a model outside the catalog: a catalog name or ./config.json of the same shape.",
+        "Qwen/Qwen3-8B",
+        absent="the shape is that of the catalog, or of the folder's config.json",
     )
-    revision: Line | None = key("Revision", "Branch, tag or commit on the hub.", "main")
+    revision: Line | None = key(
+        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+    )
     trust_remote_code: bool | None = key(
         "Trust remote code", "Run Python code that comes with the model.", True, default=False
     )
@@ -135,34 +151,53 @@ class BaseModelChoice(Section):
         "family accepts its license.",
         "qwen",
         ["llama-3.1", "llama-3.2"],
+        absent="every family of the catalog",
     )
     licences: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
         "Licenses",
-        "For `auto`: the licenses that the model may have; when absent Apache-2.0 and MIT, or those of the families.",
+        "For `auto`: the licenses that the model may have.",
         ["Apache-2.0", "Llama 3.1 Community License"],
     )
     max_params_billion: Annotated[float, Field(gt=0, le=10_000)] | None = key(
-        "Most parameters", "For `auto`: the largest model in billions of parameters, say for where it will serve.", 8.5
+        "Most parameters",
+        "For `auto`: the largest model in billions of parameters, say for where it will serve.",
+        8.5,
+        absent="any size that fits",
     )
 
 
 class Hardware(Section):
     """The machine that trains: a GPU by name, or any GPU by its memory."""
 
-    gpu: Line | None = key("GPU", "A GPU of the catalog, or `cpu`. Excludes vram_gib.", "rtx-4090", "h100", "cpu")
+    gpu: Line | None = key(
+        "GPU",
+        "A GPU of the catalog, or `cpu`. Excludes vram_gib.",
+        "rtx-4090",
+        "h100",
+        "cpu",
+        absent="vram_gib is needed",
+    )
     vram_gib: Annotated[float, Field(ge=1, le=1024)] | None = key(
-        "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24
+        "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24, absent="gpu is needed"
     )
     gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in each machine.", 4, default=1)
     nodes: Annotated[int, Field(ge=1, le=1024)] | None = key("Nodes", "Machines of this kind.", 4, default=1)
     gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default="auto")
     network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
-        "Network", "Gigabits per second that one machine sends to the others, all its adapters together.", 3200
+        "Network",
+        "Gigabits per second that one machine sends to the others, all its adapters together.",
+        3200,
+        absent="100 is assumed where there are several nodes, and W0503 says so",
     )
     host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
-        "Host memory", "Memory of each machine in GiB; needed to offload to it.", 256
+        "Host memory",
+        "Memory of each machine in GiB; needed to offload to it.",
+        256,
+        absent="nothing is offloaded that needs it; a CPU is taken to have 16",
     )
-    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key("CPU cores", "Cores of each machine.", 64)
+    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
+        "CPU cores", "Cores of each machine.", 64, absent="4 are assumed for each GPU"
+    )
 
 
 class Launch(Section):
@@ -170,10 +205,13 @@ class Launch(Section):
 
     with_: Launcher | None = key("With", "What starts the run.", "none", default="local", alias="with")
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
-        "Environment", "Variables to set before the run; never secrets.", {"NCCL_DEBUG": "WARN"}
+        "Environment",
+        "Variables to set before the run; never secrets.",
+        {"NCCL_DEBUG": "WARN"},
+        absent="the environment is left as it is",
     )
     setup: Annotated[list[Line], Field(max_length=256)] | None = key(
-        "Set-up", "Shell commands to run first.", ["source env.sh"]
+        "Set-up", "Shell commands to run first.", ["source env.sh"], absent="the script starts with the checks"
     )
 
 
@@ -181,10 +219,10 @@ class Evaluate(Section):
     """How the model is compared before and after."""
 
     samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Samples", "How many rows are shown with their answers, or with their scores.", 50
+        "Samples", "How many rows are shown with their answers, or with their scores.", 50, absent="5"
     )
     max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
-        "Answer length", "The longest generated answer in tokens.", 256
+        "Answer length", "The longest generated answer in tokens.", 256, absent="128"
     )
 
 
@@ -194,39 +232,50 @@ class Track(Section):
     to: Annotated[list[Tracker], OneOrMany, Field(min_length=1, max_length=4)] | None = key(
         "To", "The tracker, or a list of them.", "wandb", ["tensorboard", "mlflow"], default="tensorboard"
     )
-    project: Line | None = key("Project", "The tracker's project or experiment.", "assistants")
-    run: Line | None = key("Run", "The run's name; the recipe's name when absent.", "second-try")
+    project: Line | None = key(
+        "Project", "The tracker's project or experiment.", "assistants", absent="the tracker's own default"
+    )
+    run: Line | None = key("Run", "The run's name.", "second-try", absent="the recipe's name and the stage")
 
 
 class Registry(Section):
     """The entry that describes the result."""
 
     status: Status | None = key("Status", "Where the result stands.", "staging", default="experimental")
-    tags: Annotated[list[Line], Field(max_length=64)] | None = key("Tags", "Tags of the entry.", ["support"])
+    tags: Annotated[list[Line], Field(max_length=64)] | None = key(
+        "Tags", "Tags of the entry.", ["support"], absent="no tags"
+    )
 
 
 class Budget(Section):
     """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
 
-    max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key("Hours", "The longest run, in hours.", 12)
-    max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200)
+    max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key(
+        "Hours", "The longest run, in hours.", 12, absent="no limit"
+    )
+    max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200, absent="no limit")
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
-        "Price", "What one GPU costs for an hour, in US dollars.", 2.5
+        "Price", "What one GPU costs for an hour, in US dollars.", 2.5, absent="the price list's, where it has the GPU"
     )
     prices: Line | None = key(
         "Prices",
         "A TOML file of prices in place of the shipped ones: a table for each GPU, with `usd_per_hour`.",
         "./prices.toml",
+        absent="the shipped list, with the date and source of each price",
     )
 
 
 class Policy(Section):
     """Limits in a shared recipe that the recipes extending it may narrow but not break."""
 
-    models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"])
-    licences: _Names | None = key("Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"])
-    max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key("GPUs", "The most GPUs of one run.", 4)
-    max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500)
+    models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"], absent="any model")
+    licences: _Names | None = key(
+        "Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"], absent="any license"
+    )
+    max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key(
+        "GPUs", "The most GPUs of one run.", 4, absent="no limit"
+    )
+    max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500, absent="no limit")
 
 
 class Recipe(Section):

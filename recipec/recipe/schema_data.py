@@ -1,0 +1,236 @@
+"""The sections [data] and [alignment]: what is learned from, rows or another model.
+
+Methods, models beside the one that is trained, and formats of rows are taken from the rows of recipec/axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+from pydantic import Field, create_model, model_validator
+
+from recipec.axes import (
+    METHODS,
+    NAMED_MODELS,
+    ROW_FORMATS,
+    SECTIONS,
+    DataSection,
+    Own,
+)
+from recipec.recipe.fields import (
+    AUTO,
+    Count,
+    Line,
+    OneOrMany,
+    OpenFraction,
+    Section,
+    TemplateName,
+    key,
+    one_of,
+    required,
+)
+
+Format = one_of({AUTO: "recognized from the first file"} | {row.name: row.means for row in ROW_FORMATS.values()})
+Overflow = one_of(
+    {
+        "drop": "leave longer examples out",
+        "truncate": "cut their end off",
+        "split": "cut raw text into several examples",
+    }
+)
+DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
+# The columns that each format conventionally has; `columns` maps them to the names in the files.
+COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
+
+
+class DataSource(Section):
+    """Files by path or glob, or a data set of the hub."""
+
+    path: Line | None = key(
+        "Path", "A file or a glob. Excludes hub.", "data/train.jsonl", "data/*.jsonl", absent="hub is needed"
+    )
+    hub: Line | None = key(
+        "Hub",
+        "The id of a data set on the hub. Excludes path.",
+        "HuggingFaceH4/ultrachat_200k",
+        absent="path is needed",
+    )
+    split: Line | None = key("Split", "The split of the hub data set.", "train_sft", default="train")
+    subset: Line | None = key("Subset", "The configuration of the hub data set.", "en", absent="the data set's default")
+    revision: Line | None = key(
+        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+    )
+    weight: Annotated[float, Field(gt=0, le=1000)] | None = key(
+        "Weight", "How often this source is drawn, relative to the others.", 0.5, default=1
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        source = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "title": "Path", "description": "A file or a glob."}, dict(source)]}
+
+
+Sources = Annotated[list[DataSource], OneOrMany, Field(min_length=1, max_length=1024)]
+
+
+class SplitBy(Section):
+    """What keeps the parts of the data apart; exactly one key."""
+
+    stratify: Line | None = key(
+        "Stratify",
+        "Give every part the same mix of this column's values.",
+        "label",
+        absent="rows are drawn without regard to a column",
+    )
+    group: Line | None = key(
+        "Group",
+        "Keep rows with the same value of this column in one part.",
+        "customer",
+        absent="rows are drawn without regard to a column",
+    )
+    time: Line | None = key(
+        "Time",
+        "Evaluate on the latest rows by this column.",
+        "date",
+        absent="rows are drawn without regard to a column",
+    )
+
+
+def _sources(row: DataSection) -> tuple[Any, Any]:
+    needed = "refused where a stage learns from it"
+    return Sources | None, key(row.title, row.description, *row.examples, absent=needed)
+
+
+_Learned = create_model("_Learned", __base__=Section, **{name: _sources(row) for name, row in SECTIONS.items()})
+
+
+class Data(_Learned):
+    """What the model learns from."""
+
+    eval: Sources | None = key(
+        "Evaluation data",
+        "Excludes eval_fraction.",
+        "data/eval.jsonl",
+        absent="a share of the training data, eval_fraction",
+    )
+    eval_fraction: OpenFraction | None = key(
+        "Evaluation share", "The share of the training data kept for evaluation. Excludes eval.", 0.1
+    )
+    test: Sources | None = key(
+        "Test data",
+        "Looked at once, at the end. Excludes test_fraction.",
+        "data/test.jsonl",
+        absent="a share of the training data, test_fraction",
+    )
+    test_fraction: OpenFraction | None = key(
+        "Test share", "The share of the training data kept for the final test. Excludes test.", 0.1
+    )
+    split: SplitBy | None = key(
+        "Split by",
+        "What keeps the parts apart: one of its keys.",
+        {"group": "customer"},
+        absent="rows are drawn at random",
+    )
+    format: Format | None = key("Format", "How the rows are written.", *ROW_FORMATS, default=AUTO)
+    columns: dict[Line, Line] | None = key(
+        "Columns",
+        "The names in your files of the conventional columns.",
+        {"prompt": "question"},
+        absent="the conventional names of the format, and their aliases",
+    )
+    template: TemplateName | None = key(
+        "Chat template", "`auto`, `model`, `chatml`, `plain`, or ./file.jinja.", "chatml", default=AUTO
+    )
+    max_length: Annotated[int, Field(ge=8, le=4_194_304)] | None = key(
+        "Longest example", "In tokens; `overflow` says what happens to longer ones.", 2048
+    )
+    overflow: Overflow | None = key("Overflow", "What happens to longer examples.", "truncate")
+    examples: Count | None = key(
+        "Examples",
+        "How many rows there are.",
+        12_000,
+        absent="counted from the files",
+    )
+    tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
+        "Tokens per example",
+        "The mean length of a row.",
+        600,
+        absent="measured from the files",
+    )
+
+
+def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that set the methods' own hyperparameters; several methods can share one."""
+    rows = [own for method in METHODS.values() for own in method.own]
+    for name in dict.fromkeys(own.key for own in rows):
+        shared = [own for own in rows if own.key == name]
+        described = " ".join(dict.fromkeys(own.description for own in shared))
+        yield name, (_value_of(shared) | None, key(shared[0].title, described, shared[0].value))
+
+
+def _value_of(shared: list[Own]) -> Any:
+    """All values that the methods take between them: what belongs to another method is refused by name later."""
+    kinds = {own.values is None for own in shared}
+    assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
+    if kinds == {True}:
+        least, most = min((own.above, not own.closed) for own in shared), max(own.most for own in shared)
+        return Annotated[float, Field(**{"gt" if least[1] else "ge": least[0]}, le=most)]
+    values = dict.fromkeys(value for own in shared for value in own.values)
+    return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
+
+
+def _meanings(meanings: Iterable[str | None]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, meanings)))
+
+
+class ModelSource(Section):
+    """A model beside the one that is trained, as [model] says it of that one."""
+
+    name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
+    like: Line | None = key(
+        "Like",
+        "For a model outside the catalog: a catalog name or ./config.json of the same shape.",
+        "Qwen/Qwen3-8B",
+        absent="the shape is that of the catalog, or of the folder's config.json",
+    )
+    revision: Line | None = key(
+        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        source = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "title": "Model", "description": "Its name."}, dict(source)]}
+
+
+def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that name the models which methods run beside their own."""
+    for name in dict.fromkeys(name for method in METHODS.values() for name in method.named_models):
+        row = NAMED_MODELS[name]
+        needed = "refused where a method needs it"
+        yield name, (ModelSource | None, key(row.title, row.description, *row.examples, absent=needed))
+
+
+_NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
+_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.is_set_in_alignment))
+_AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
+
+Alignment = create_model(
+    "Alignment",
+    __base__=Section,
+    __doc__=f"What the model is brought near to: what people prefer, or another model; for the task {_ALIGNED}.",
+    method=(_AlignmentMethod | None, key("Method", "The preference method.", *_NAMED, default=AUTO)),
+    **dict(_named_models()),
+    **dict(_own_keys()),
+)
