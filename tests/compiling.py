@@ -105,7 +105,12 @@ BASES: dict[str, Tables] = {
         "instruct", "Qwen/Qwen2.5-1.5B-Instruct", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "rtx-3060-12gb"}
     ),
     "auto": _recipe("instruct", "auto", {"train": "chat.jsonl"} | _KNOWN, {"gpu": "a10"}),
-    "cpu": _recipe("instruct", "EleutherAI/pythia-70m", {"train": "chat.jsonl"}, {"gpu": "cpu", "cpu_cores": 2}),
+    "cpu": _recipe(
+        "instruct",
+        "EleutherAI/pythia-70m",
+        {"train": "chat.jsonl", "examples": 2_000},
+        {"gpu": "cpu", "cpu_cores": 2},
+    ),
 }  # fmt: skip
 
 

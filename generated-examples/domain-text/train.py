@@ -15,7 +15,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 
 import torch
 from datasets import load_dataset
-from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
 from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
@@ -23,7 +22,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "50dea370e852ad65-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "f9681574056d12c0-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -93,11 +92,8 @@ def main() -> None:
         args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
-        callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
-        ],
     )
-    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer)

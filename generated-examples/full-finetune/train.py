@@ -16,7 +16,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from torch.distributed.fsdp import MixedPrecisionPolicy
-from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
 from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
@@ -24,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "e03e7d261763fd22-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "79b1ba6a6d6eabb4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -103,11 +102,8 @@ def main() -> None:
         args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
-        callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
-        ],
     )
-    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")

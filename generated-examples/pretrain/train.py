@@ -15,14 +15,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 
 import torch
 from datasets import load_dataset
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    EarlyStoppingCallback,
-    PreTrainedModel,
-    set_seed,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, set_seed
 from trl import SFTConfig, SFTTrainer
 
 from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
@@ -30,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "d9f2a8089397aeff-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "31172fa720050b62-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -119,12 +112,9 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         processing_class=AutoTokenizer.from_pretrained(MODEL),
-        callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
-        ],
     )
     trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL
-    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer)

@@ -18,6 +18,7 @@ class Import:
     module: str
     name: str = ""  # empty: the module itself
     decisions: tuple[str, ...] = ()
+    left_out: bool = False  # by its decisions: the statement for its module is also theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ def import_blocks(imports: Iterable[Import]) -> tuple[list[Raw], list[Raw]]:
     for item in imports:
         found.setdefault((bool(item.name), item.module), []).append(item)
     blocks: tuple[list[Raw], list[Raw]] = [], []
-    for key in sorted(found):
+    for key in sorted(key for key, items in found.items() if not all(item.left_out for item in items)):
         blocks[_package(key[1]) not in sys.stdlib_module_names].append(_statement(found[key]))
     return blocks
 
@@ -79,7 +80,7 @@ def _package(module: str) -> str:
 def _statement(items: list[Import]) -> Raw:
     """One statement for all names of a module; one name per line where one line is too short."""
     ids = dict.fromkeys(id for item in items for id in item.decisions)
-    module, names = items[0].module, sorted({item.name for item in items}, key=_constants_first)
+    module, names = items[0].module, sorted({item.name for item in items if not item.left_out}, key=_constants_first)
     line = f"from {module} import {', '.join(names)}" if names[0] else f"import {module}"
     if len(line) > WIDTH:
         line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"

@@ -172,12 +172,11 @@ def _carries_template(stage: StageJob) -> bool:
 
 
 def _stopping_part(stage: StageJob) -> Part:
-    ids = stage.ids("early_stopping_patience")
-    stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", stage.value("early_stopping_patience"))])
-    return Part(
-        imports=(Import("transformers", "EarlyStoppingCallback", (*ids, *stage.ids(*_ALSO_DECIDE))),),
-        arguments=(Arg("callbacks", [stop], ids),),
-    )
+    ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
+    decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
+    imported = Import("transformers", "EarlyStoppingCallback", decisions, left_out=not patience)
+    stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", patience)])
+    return Part(imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ())
 
 
 def _drops(stage: StageJob) -> Traced:

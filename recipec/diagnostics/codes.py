@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "E0407": "value that recipec sets itself",
     "E0408": "no model to choose",
     "E0410": "plan that cannot be built yet",
+    "E0411": "nothing would be learned",
     "W0501": "value outside the range of its rule",
     "W0502": "unused allow",
     "W0503": "GPUs left idle",

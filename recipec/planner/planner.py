@@ -119,8 +119,9 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     _explain_adaptation(ledger, found, facts)
     bounds = bounds_of(context, ledger, loaded)
     record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
-    steps = _total_steps(ledger, chosen)
-    settle_steps(ledger, steps)
+    rows = _training_rows(ledger)
+    steps = _total_steps(ledger, chosen, rows)
+    settle_steps(ledger, steps, rows)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
     others = [
@@ -181,12 +182,15 @@ def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
     return run_cost(seconds, gpus, price.value, basis, noun)
 
 
-def _total_steps(ledger: Ledger, chosen: Candidate) -> int:
-    """Optimizer steps of the stage."""
+def _training_rows(ledger: Ledger) -> float:
+    """The sequences that one epoch trains on: rows, or what they are packed into."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
+    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
+    return rows * value["tokens_per_example"] / value["max_length"] if value["packing"] else rows
+
+
+def _total_steps(ledger: Ledger, chosen: Candidate, rows: float) -> int:
+    """Optimizer steps of the stage."""
     if "train.max_steps" in ledger.wishes:
         return ledger.wishes["train.max_steps"].value
-    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
-    if value["packing"]:
-        rows = rows * value["tokens_per_example"] / value["max_length"]
-    return max(1, ceil(rows * value["epochs"] / chosen.layout.global_batch))
+    return max(1, ceil(rows * ledger.decisions["epochs"].value / chosen.layout.global_batch))

@@ -126,18 +126,26 @@ def best_metric() -> Choice:
     return Choice("eval_loss", "the checkpoint with the lowest eval_loss becomes the result, not the last one")
 
 
+PASSES_THAT_OVERFIT = 2.0  # over the training rows: recipec's choice
+
+
 @rule(
     "EVAL-006",
     decides="early_stopping_patience",
-    watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting before training stops",
+    watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting",
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
-def early_stopping_patience() -> Choice:
-    """Early stopping: evaluations without a lower eval_loss after which training stops: 3.
+def early_stopping_patience(passes: float) -> Choice:
+    """Early stopping: evaluations without a lower eval_loss after which training stops: 3; never in a single pass.
+
+    What is seen once cannot be memorized. A loss that stays level in a single pass waits for the learning rate to fall,
+    and stopping there would lose the part of the schedule that lowers it.
 
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
     loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
     and 0.2 is its limit.
     """
+    if passes < PASSES_THAT_OVERFIT:
+        return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
     return Choice(3, "an eval_loss that has not fallen for so many evaluations shows overfitting")

@@ -44,7 +44,8 @@ def large(packing: bool, **changes: Any) -> Tables:
     """Full fine-tuning of 405B parameters on 512 GPUs; long rows where they are not packed."""
     train = {"train__global_batch_size": 2048, "train__packing": packing, "train__attention": "sdpa"}
     length = 8192 if packing else 16384
-    return on_nodes("meta-llama/Llama-3.1-405B", 64, data__max_length=length, **train, **changes)
+    rows = {"data__max_length": length, "data__examples": 100_000}
+    return on_nodes("meta-llama/Llama-3.1-405B", 64, **rows, **train, **changes)
 
 
 @pytest.mark.parametrize("packing", [True, False])

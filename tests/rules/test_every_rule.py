@@ -73,6 +73,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "largest": (1, 4),
     "steps": (1, 8),
     "global_batch_size": (32,),
+    "passes": (0.1, 1.99, 2.0, 10),
     "ranks": (1, 8),
     "every": (0, 1, 2),
     "on_host": (False, True),

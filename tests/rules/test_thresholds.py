@@ -239,7 +239,7 @@ def test_evaluation_is_every_50_to_125_steps(total_steps):
 
 
 def test_what_no_key_sets_has_no_range():
-    assert evaluation.early_stopping_patience().accepts is None
+    assert evaluation.early_stopping_patience(3).accepts is None
     assert evaluation.eval_samples(1).accepts is None
 
 
@@ -252,7 +252,8 @@ def test_saving_follows_evaluation():
     assert checkpoints.keep_checkpoints().value == 3
     assert checkpoints.keep_checkpoints().accepts[0] == 2
     assert evaluation.best_metric().value == "eval_loss"
-    assert evaluation.early_stopping_patience().value == 3
+    assert evaluation.early_stopping_patience(2.0).value == 3
+    assert evaluation.early_stopping_patience(1.99).value == 0, "a single pass memorizes nothing"
 
 
 def test_dataloader():

@@ -1,4 +1,4 @@
-"""What a finished plan must keep to: the budget, the policy, and what the back ends can write."""
+"""What a finished plan must keep to: the budget, the policy, a learning rate that rises, what back ends can write."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from recipec.units import duration
 
 
 def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
-    """Report what breaks [budget] (E0403) and [policy] (E0404)."""
+    """Report what breaks [budget] (E0403) and [policy] (E0404), and steps that learn nothing (E0411)."""
     _budget(loaded, plan, report)
     _policy(loaded, licence, plan, report)
+    for stage in plan.stages:
+        _learns(loaded, stage, report)
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
@@ -78,6 +80,29 @@ def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str,
     labels = (Label(loaded.place(*path), found), Label(loaded.place("policy", limit), "the limit"))
     help = ("change the recipe to meet the limit, or ask the owner of the policy",)
     report.add(Diagnostic("E0404", f"the plan breaks `policy.{limit}`: {found}", labels, help))
+
+
+def section_of(loaded: LoadedRecipe, stage: StagePlan) -> str:
+    """The section of [data] that holds the rows of a stage."""
+    own = METHODS[stage.stage.name].section
+    return METHODS[stage.stage.name].rows_in([own] if loaded.is_set("data", own) else [])
+
+
+def learns_nothing(stage: StagePlan) -> bool:
+    """The trainer rounds the warmup up to whole steps, and the first one's rate is 0: a single step learns nothing."""
+    return stage.steps == 1 and stage.decisions["warmup"].value > 0
+
+
+def _learns(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    if not learns_nothing(stage):
+        return
+    name, limited = stage.stage.name, stage.decisions["max_steps"].origin == "recipe"
+    written = loaded.written_for(name, "train.max_steps") if limited else ("data", section_of(loaded, stage))
+    place = loaded.place(*written)
+    label = Label(place, f"stage {name} takes one step, and its learning rate is 0")
+    help = ("take more steps: more rows or epochs, or a smaller batch", "or set `train.warmup = 0`")
+    note = "the warmup begins at 0 and takes at least one step; the trained weights would be those of the start"
+    report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

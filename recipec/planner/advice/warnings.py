@@ -7,6 +7,7 @@ from math import log
 from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.context import method_of
@@ -35,9 +36,9 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    if stage.steps >= FEW_STEPS or stage.decisions["max_steps"].origin == "recipe":
+    if stage.steps >= FEW_STEPS or stage.decisions["max_steps"].origin == "recipe" or learns_nothing(stage):
         return
-    section = _section(loaded, stage)
+    section = section_of(loaded, stage)
     rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
     found = f"{counted(rows, 'row')} and a global batch of {batch} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
@@ -50,7 +51,7 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
     assumed = [id for id in ("examples", "tokens_per_example") if stage.decisions[id].origin == "default"]
     if not assumed:
         return
-    section = _section(loaded, stage)
+    section = section_of(loaded, stage)
     values = " and ".join(f"{id} = {stage.decisions[id].value:,}" for id in assumed)
     label = Label(
         loaded.place("data", section),
@@ -64,11 +65,6 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
 def _for_stage(text: str, stage: StagePlan) -> str:
     """A hint whose keys hold for this stage alone, where there are several."""
     return of_stage(text, stage.stage.name) if len(stage.decisions["stages"].value) > 1 else text
-
-
-def _section(loaded: LoadedRecipe, stage: StagePlan) -> str:
-    own = METHODS[stage.stage.name].section
-    return METHODS[stage.stage.name].rows_in([own] if loaded.is_set("data", own) else [])
 
 
 def _dissent(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

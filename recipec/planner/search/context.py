@@ -185,8 +185,8 @@ STEP_INPUTS = (
 )
 
 
-def settle_steps(ledger: Ledger, total_steps: int) -> None:
-    """Decide what depends on how many optimizer steps there are."""
+def settle_steps(ledger: Ledger, total_steps: int, rows: float) -> None:
+    """Decide what depends on how many optimizer steps there are; `rows` are the sequences that one epoch trains on."""
     given = ledger.decisions
     wish = ledger.wishes.get("train.max_steps")
     ledger.record(
@@ -207,7 +207,17 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
-    ledger.decide(evaluation.early_stopping_patience)
+    seen = round(total_steps * given["global_batch_size"].value / rows, 2)
+    passes = ledger.record(
+        Decision(
+            "passes",
+            seen,
+            "the steps, times the global batch, over the training rows",
+            inputs=("total_steps", *STEP_INPUTS),
+            origin="planner",
+        )
+    )
+    ledger.decide(evaluation.early_stopping_patience, passes)
     ledger.decide(tracking.logging_steps, steps)
 
 

@@ -16,7 +16,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import EarlyStoppingCallback
 from trl import KTOConfig, KTOTrainer
 
 from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
@@ -24,7 +23,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "45cca0e245d59c3f-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b285710eac69f94d-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 
@@ -111,11 +110,8 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
-        callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
-        ],
     )
-    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")

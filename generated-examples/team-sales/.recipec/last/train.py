@@ -113,7 +113,7 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
-    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline, and patience would count it
+    trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, PLAN, args.max_steps)
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
