@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from recipec.axes import ADAPTATIONS, METHODS
+from recipec.axes.strategies import ENGINES
+from recipec.backends import adaptations, engines, methods
+from recipec.backends.adaptations import names_of
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
@@ -14,6 +20,20 @@ from recipec.backends.training import training_artifacts
 from recipec.render.artifact import Artifact
 
 
+def missing() -> Iterator[str]:
+    """Sentences, each with the name of a row and of the file behind it that is not there."""
+    needed = (
+        ("method", methods, methods.BACKENDS, {name: [name] for name in METHODS}),
+        ("engine", engines, engines.BACKENDS, {name: [name] for name in ENGINES}),
+        ("adaptation", adaptations, adaptations.FILES, {row.name: names_of(row) for row in ADAPTATIONS.values()}),
+    )
+    for axis, package, files, rows in needed:
+        folder = package.__name__.replace(".", "/")
+        for row, names in rows.items():
+            for name in (name for name in names if name not in files):
+                yield f"{axis} `{row}` has no file behind it: {folder}/{name.replace('-', '_')}.py"
+
+
 def lower(job: Job) -> list[Artifact]:
     """Every file of the bundle, in the order of its README."""
     files = document_artifacts(job)
@@ -24,4 +44,4 @@ def lower(job: Job) -> list[Artifact]:
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 
 
-__all__ = ["Job", "Start", "lower", "start_of"]
+__all__ = ["Job", "Start", "lower", "missing", "start_of"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipec.axes import KINDS, METHODS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
-from recipec.backends.engines import ENGINES, Engine, Placement
+from recipec.backends import engines
+from recipec.backends.engines import EngineBackend, Placement
 from recipec.dataset import DataShape
 from recipec.facts import Facts
 from recipec.planner import Plan, StagePlan
@@ -75,8 +76,8 @@ class StageJob:
         return self.plan.layout.spreads
 
     @property
-    def engine(self) -> Engine:
-        return ENGINES[self.strategy.engine]
+    def engine(self) -> EngineBackend:
+        return engines.BACKENDS[self.strategy.engine]
 
     @property
     def folder(self) -> str:
