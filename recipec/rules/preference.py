@@ -85,4 +85,9 @@ def _own_rule(own: Own) -> Rule:
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 
 
-_OWN = {own.id: _own_rule(own) for own in {own.id: own for method in METHODS.values() for own in method.own}.values()}
+# An unknown formula is refused with its row before any rule is asked (E0801).
+_OWN = {
+    own.id: _own_rule(own)
+    for own in {own.id: own for method in METHODS.values() for own in method.own}.values()
+    if not own.formula or own.formula in FORMULAS
+}

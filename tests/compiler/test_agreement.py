@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, OF_METHOD, compiled, with_key
+from compiling import BASES, OF_METHOD, compiled, toml, with_key, write_data
 
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
 from recipec.axes.adaptations import BASES as STORED
@@ -253,6 +255,19 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "dpo",
         {"own": (*DPO.own, replace(BETA, id="DPO-009", key="other", name="other"))},
         "own has DPO-001 and DPO-009 with the same argument, `beta`",
+    ),
+    "own without bounds": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, most=None), DPO.own[1])},
+        "DPO-001 is a number with the bounds above and most, or a name with values, and it is neither",
+    ),
+    "own with both": ("method", "dpo", {"own": (replace(BETA, values={"a": "b"}), DPO.own[1])}, "and it is neither"),
+    "own key of two kinds": (
+        "method",
+        "dpo",
+        {"own": (replace(DPO.own[1], key="beta"), replace(BETA, key="loss"))},
+        "methods `dpo` and `kto` share the key `beta`, which is a number for one of DPO-002 and KTO-001",
     ),
     "own without a reason": ("method", "dpo", {"own": (replace(BETA, because=" "), DPO.own[1])}, "because is empty"),
     "own that changes what is no field": (
@@ -679,6 +694,48 @@ def test_a_value_of_its_own_may_not_make_a_contradiction(monkeypatch: pytest.Mon
     loss = replace(kto.own[1], changes={"apo_zero_unpaired": {"passes": ()}})
     monkeypatch.setitem(METHODS, "kto", replace(kto, own=(kto.own[0], loss, *kto.own[2:])))
     assert any("method `kto` learns from the passes of []" in sentence for sentence in disagreements())
+
+
+# What is changed before anything but the rows is imported, and the row that the refusal names.
+BROKEN = {
+    "unknown formula": (
+        'METHODS["dpo"] = replace(METHODS["dpo"], own=(replace(METHODS["dpo"].own[0], formula="share"),))',
+        "method `dpo`: DPO-001 formula names `share`",
+    ),
+    "unknown field": (
+        'own = METHODS["kto"].own\n'
+        'METHODS["kto"] = replace(METHODS["kto"], own=(own[0], replace(own[1], changes={"kto": {"pases": ()}})))',
+        "method `kto`: KTO-002 changes, of `kto`, names `pases`, which is not in CHANGEABLE",
+    ),
+    "method without a file": (
+        'METHODS["orpo"] = replace(METHODS["dpo"], name="orpo", alignment="orpo", elsewhere=())',
+        "method `orpo` has no file behind it: recipec/backends/methods/orpo.py",
+    ),
+    "engine without a file": (
+        'ENGINES["megatron"] = replace(ENGINES["fsdp"], name="megatron")',
+        "engine `megatron` has no file behind it: recipec/backends/engines/megatron.py",
+    ),
+    "what is made from the rows cannot be": (
+        'ADAPTATIONS["qlora"] = replace(ADAPTATIONS["qlora"], base="none")',
+        "adaptation `lora`: family `lora` and base `none` mean all of lora, qlora",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_row_that_breaks_what_is_imported_is_told(case: str, tmp_path: Path) -> None:
+    """The command line says which row it is, and not that recipec has a bug."""
+    change, expected = BROKEN[case]
+    write_data(tmp_path)
+    (tmp_path / "recipe.toml").write_text(toml(BASES["lora-single"]), encoding="utf-8")
+    code = (
+        "import sys\nfrom dataclasses import replace\nfrom recipec.axes import ADAPTATIONS, METHODS\n"
+        f"from recipec.axes.strategies import ENGINES\n{change}\nfrom recipec.cli import main\n"
+        "sys.argv = ['recipec', 'check', 'recipe.toml']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and expected in " ".join(done.stderr.split()), done.stderr
+    assert "E0801" in done.stderr and "bug" not in done.stderr
 
 
 def test_nothing_is_compiled_with_rows_that_contradict_each_other(

@@ -113,6 +113,10 @@ def _of_changes(row: str, method: Method, own: Own) -> Iterator[str]:
 
 
 def _of_own(row: str, own: Own) -> Iterator[str]:
+    bounds = (own.above, own.most)
+    if bounds.count(None) != (0 if own.values is None else 2):
+        yield f"{row}: {own.id} is a number with the bounds above and most, or a name with values, and it is neither"
+        return
     if not own.formula and not own.allows(own.value):
         yield f"{row}: {own.id} has the value {own.value}, which the recipe language would refuse for `{own.key}`"
     if own.accepts and not all(map(own.allows, own.accepts)):
@@ -144,10 +148,15 @@ def _of_arguments(row: str, method: Method) -> Iterator[str]:
 
 
 def of_all_own() -> Iterator[str]:
-    """One id is one hyperparameter, in whichever methods: its rule and its page are found by it."""
+    """One id is one hyperparameter, in whichever methods, and one key of [alignment] is a number or a name for all."""
     first: dict[str, tuple[Method, Own]] = {}
+    keys: dict[str, tuple[Method, Own]] = {}
     for method in METHODS.values():
         for own in method.own:
+            holder, known = keys.setdefault(own.key, (method, own))
+            if (known.values is None) != (own.values is None):
+                pair = f"methods `{holder.name}` and `{method.name}` share the key `{own.key}`"
+                yield f"{pair}, which is a number for one of {known.id} and {own.id} and a name for the other"
             holder, known = first.setdefault(own.id, (method, own))
             if known is not own:
                 yield f"methods `{holder.name}` and `{method.name}` have different hyperparameters with the id {own.id}"
