@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
+ON_DEVICE = "none"
 # The values of train.offload and what each means.
 OFFLOADS = {
-    "none": "everything stays on the GPUs",
+    ON_DEVICE: "everything stays on the GPUs",
     "cpu": "optimizer states in host memory",
 }
 
@@ -47,7 +48,7 @@ class Strategy:
     engine: str  # of ENGINES
     shards: frozenset[str]  # of SHARDED
     groups: bool  # ranks fall into groups that each hold all shards
-    offloads: tuple[str, ...]  # values of OFFLOADS beside "none"
+    offloads: tuple[str, ...]  # values of OFFLOADS beside ON_DEVICE
     on_cpu: bool
     shares_layers: bool  # its meshes may also split layers between ranks: tensor, context, expert parallelism
     searched_from_nodes: int  # nodes from which on the planner tries it unasked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recipec.axes import KINDS, METHODS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
+from recipec.axes import KINDS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
 from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
 from recipec.dataset import DataShape
@@ -65,7 +65,8 @@ class StageJob:
 
     @property
     def method(self) -> Method:
-        return METHODS[self.name]
+        """Its row, as its own hyperparameters have it."""
+        return self.plan.work.method
 
     @property
     def adapts(self) -> Adaptation:

@@ -155,7 +155,7 @@ class Hardware(Section):
     )
     gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in each machine.", 4, default=1)
     nodes: Annotated[int, Field(ge=1, le=1024)] | None = key("Nodes", "Machines of this kind.", 4, default=1)
-    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default="auto")
+    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default=AUTO)
     network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
         "Network", "Gigabits per second that one machine sends to the others, all its adapters together.", 3200
     )

@@ -27,9 +27,8 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     | full fine-tuning | a second copy of the starting weights ("copy") |
     """
     if ADAPTATIONS[adaptation].copies_reference:
-        return Choice(
-            "copy", "full fine-tuning changes the weights, so a frozen copy of the start is loaded beside them"
-        )
+        changed = ADAPTATIONS[adaptation].title
+        return Choice("copy", f"{changed} changes the weights, so a frozen copy of the start is loaded beside them")
     if starts_from_adapter:
         return Choice("merged", "the earlier adapter is merged, so the model without the new adapter is the reference")
     return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
