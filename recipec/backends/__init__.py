@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.axes.strategies import ENGINES
@@ -12,11 +13,12 @@ from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
 from recipec.backends.job import Job
-from recipec.backends.launchers import Start, launch_artifacts, start_of
+from recipec.backends.launchers import Start, launch_artifacts, launchers_for, start_of
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
 from recipec.backends.training import training_artifacts
+from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
 
 
@@ -32,6 +34,10 @@ def missing() -> Iterator[str]:
         for row, names in rows.items():
             for name in (name for name in names if name not in files):
                 yield f"{axis} `{row}` has no file behind it: {folder}/{name.replace('-', '_')}.py"
+    for asked, several in product([value for value in LAUNCH_WITH if value != NO_SCRIPT], (False, True)):
+        if not launchers_for(asked, several):
+            nodes = "several nodes" if several else "one node"
+            yield f"launch.with = `{asked}` has no launcher for {nodes} in recipec/backends/launchers"
 
 
 def lower(job: Job) -> list[Artifact]:

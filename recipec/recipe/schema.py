@@ -44,12 +44,13 @@ Link = one_of(
         "infinity-fabric": "AMD Infinity Fabric",
     }
 )
-Launcher = one_of(
-    {
-        "local": "a script that runs on this machine",
-        "none": "no script: the team has its own launcher",
-    }
-)
+LOCAL, NO_SCRIPT = "local", "none"
+# The values of launch.with and what each means; recipec/backends/launchers/ has a script for all but the last.
+LAUNCH_WITH = {
+    LOCAL: "a script that runs on this machine",
+    NO_SCRIPT: "no script: the team has its own launcher",
+}
+Launcher = one_of(LAUNCH_WITH)
 Tracker = one_of(
     {
         "tensorboard": "files in the output folder",
@@ -168,7 +169,7 @@ class Hardware(Section):
 class Launch(Section):
     """How the run is started."""
 
-    with_: Launcher | None = key("With", "What starts the run.", "none", default="local", alias="with")
+    with_: Launcher | None = key("With", "What starts the run.", NO_SCRIPT, default=LOCAL, alias="with")
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
         "Environment", "Variables to set before the run; never secrets.", {"NCCL_DEBUG": "WARN"}
     )

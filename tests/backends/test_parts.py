@@ -16,10 +16,10 @@ from recipec.axes import ADAPTATIONS, KINDS, METHODS, ROW_FORMATS
 from recipec.axes.strategies import ENGINES
 from recipec.backends import missing
 from recipec.backends.files import file_of
-from recipec.backends.launchers import NO_SCRIPT, USUAL, launcher_for
+from recipec.backends.launchers import launchers_for
 from recipec.backends.methods import BACKENDS
 from recipec.backends.parts import Import, Part, import_blocks, joined, lines
-from recipec.recipe.schema import Launch
+from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.environment import templates_folder
 from recipec.render.traced import split, visible
 
@@ -68,7 +68,7 @@ def test_every_row_has_its_file() -> None:
     needed = [f"rows/{kind.template}" for kind in KINDS.values()]
     needed += [f"data/formats/{name.replace('-', '_')}" for name in ROW_FORMATS]
     assert not [name for name in needed if not (folder / f"{name}.py.j2").is_file()]
-    named = {path for row in BACKENDS.values() for path in (row.skeleton, row.taught, row.measure.template)}
+    named = {path for row in BACKENDS.values() for path in (row.taught, row.measure.template)}
     assert not [name for name in named if not (folder / name).is_file()]
 
 
@@ -102,13 +102,13 @@ def test_a_file_that_cannot_be_imported_is_not_one_that_is_missing(
         file_of("behind_rows", "broken")
 
 
-def test_a_launcher_is_not_answered_with_another() -> None:
-    with pytest.raises(StopIteration):
-        launcher_for("mainframe", several_nodes=False)
+def test_a_value_of_launch_with_without_a_launcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LAUNCH_WITH, "mainframe", "made up")
+    told = "launch.with = `mainframe` has no launcher for {} in recipec/backends/launchers"
+    assert list(missing()) == [told.format("one node"), told.format("several nodes")]
 
 
 def test_every_value_of_launch_with_starts_one_node_and_several() -> None:
-    values = set(Launch.model_json_schema()["properties"]["with"]["anyOf"][0]["enum"])
-    assert {USUAL, NO_SCRIPT} <= values
-    for asked in values - {NO_SCRIPT}:
-        assert [launcher_for(asked, several_nodes=several).asked_by for several in (False, True)] == [asked] * 2
+    for asked in LAUNCH_WITH.keys() - {NO_SCRIPT}:
+        for several in (False, True):
+            assert [row.asked_by for row in launchers_for(asked, several_nodes=several)] == [asked]

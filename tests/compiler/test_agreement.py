@@ -478,6 +478,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adapter of no class": ("adaptation", "lora", {"config": ""}, "`lora` trains an adapter, and its config is empty"),
     "adapter of no table": ("adaptation", "qlora", {"table": ""}, "`qlora` trains an adapter, and its table is empty"),
     "adapter of nobody": ("adaptation", "lora", {"packages": ()}, "trains an adapter, and its packages is empty"),
+    "adapter that stays one": ("adaptation", "lora", {"merges": False}, "trains an adapter, and merges is False"),
+    "whole that is merged": ("adaptation", "full", {"merges": True}, "trains every weight, and merges is True"),
     "above itself": ("adaptation", "lora", {"above": "lora"}, "`lora`: above leads back to it, by way of lora"),
     "above each other": (
         "adaptation",
@@ -487,6 +489,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     # strategies
     "no strategy of one rank": ("strategy", "single", {"engine": "ddp"}, "no strategy is for one rank"),
+    "groups of nothing": ("strategy", "hsdp", {"shards": frozenset()}, "hold all shards, and shards is empty"),
     "shards of one process": (
         "strategy",
         "zero1",
@@ -526,6 +529,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "implicit of nothing": ("format", "preference", {"implicit": "system"}, "`preference`: implicit names `system`"),
     "learned part of nothing": ("format", "chat", {"loss_on": "user"}, "format `chat`: loss_on names `user`"),
     "fewer than no answers": ("format", "chat", {"answers": -1}, "format `chat`: answers is -1"),
+    "one answer unrolled": ("format", "preference", {"answers": 1}, "unrolled is `unpaired`, and answers is 1"),
+    "answers of nothing": ("format", "text", {"answers": 2}, "format `text`: unrolled is ``, and answers is 2"),
+    "messages without turns": ("format", "prompt-completion", {"turns": False}, "turns says that no chat template"),
     "unrolled to itself": ("format", "preference", {"unrolled": "pairs"}, "unrolled is `pairs`, which is its kind"),
     "hidden by the same roles": (
         "format",

@@ -44,6 +44,8 @@ def _of_whole(row: str, adaptation: Adaptation) -> Iterator[str]:
         yield f"{row} trains every weight, and its reference `{ADAPTER_OFF}` is the model without an adapter"
     if adaptation.quantized:
         yield f"{row} trains every weight, and base `{adaptation.base}` is quantized and stays frozen"
+    if adaptation.merges:
+        yield f"{row} trains every weight, and merges is True: there is nothing to merge it into"
     for field in ("config", "table"):
         if getattr(adaptation, field):
             yield f"{row} trains every weight, and its {field} `{getattr(adaptation, field)}` is of an adapter"
@@ -54,6 +56,8 @@ def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
     for field in ("config", "table", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
+    if not adaptation.merges:
+        yield f"{row} trains an adapter, and merges is False: no bundle says what becomes of one that stays one"
 
 
 def _of_circle(row: str, adaptation: Adaptation) -> Iterator[str]:
@@ -75,6 +79,8 @@ def of_strategy(strategy: Strategy) -> Iterator[str]:
     for first, then in pairwise(SHARDED):
         if then in strategy.shards and first not in strategy.shards:
             yield f"{row} shards the {then} and not the {first}, which no engine does"
+    if strategy.groups and not strategy.shards:
+        yield f"{row}: its ranks fall into groups that hold all shards, and shards is empty"
     engine = ENGINES.get(strategy.engine)
     if engine and engine.one_process and strategy.shards:
         yield f"{row} shards the {', '.join(sorted(strategy.shards))}, and engine `{engine.name}` is one process"
@@ -115,6 +121,10 @@ def of_format(row_format: RowFormat) -> Iterator[str]:
         yield f"{row}: unrolled is `{row_format.unrolled}`, which is its kind: unrolling it would change nothing"
     if row_format.answers < 0:
         yield f"{row}: answers is {row_format.answers}"
+    if bool(row_format.unrolled) != (row_format.answers != 1):
+        yield f"{row}: unrolled is `{row_format.unrolled}`, and answers is {row_format.answers}"
+    if row_format.wraps and not row_format.turns:
+        yield f"{row}: wraps makes messages of its strings, and turns says that no chat template renders them"
     yield from _of_roles(row, row_format)
     yield from _of_forbidden(row, row_format)
     yield from _of_hidden(row, row_format)
