@@ -702,6 +702,20 @@ def test_a_value_of_its_own_may_not_make_a_contradiction(monkeypatch: pytest.Mon
     assert any("method `kto` learns from the passes of []" in sentence for sentence in disagreements())
 
 
+@pytest.mark.parametrize(("loss", "refused"), [("kto", True), ("apo_zero_unpaired", False)])
+def test_a_value_of_its_own_changes_the_row_for_the_planner(
+    loss: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BAD-032 is about recomputation that a pass switches off and on again; a loss may do without that pass."""
+    kept = KTO.own[1].changes["apo_zero_unpaired"] | {"keeps_recomputation": True}
+    own = replace(KTO.own[1], changes={"apo_zero_unpaired": kept})
+    monkeypatch.setitem(METHODS, "kto", replace(KTO, own=(KTO.own[0], own, *KTO.own[2:])))
+    recipe = with_key(with_key(BASES["kto"], "alignment.loss", loss), "train.recompute_every", 2)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert ("BAD-032" in str(found.diagnostics)) is refused
+    assert (found.plan is None) is refused
+
+
 # What is changed before anything but the rows is imported, and the row that the refusal names.
 BROKEN = {
     "unknown formula": (
