@@ -8,8 +8,8 @@ from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
 
-from recipec.axes.agreement import disagreements
-from recipec.backends import Job, Start, lower, start_of
+from recipec.agreement import contradictions, without_code
+from recipec.backends import Job, Start, lower, missing, start_of
 from recipec.bundle.lock import LockInputs
 from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
@@ -77,9 +77,9 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
 
 
 def check_rows(report: Report) -> None:
-    """Refuse to compile with rows of data that contradict each other."""
-    for sentence in disagreements():
-        report.add(Diagnostic("E0801", sentence, help=("change one of the two rows in recipec/axes",)))
+    """Refuse to compile with rows of data that contradict each other, or that no code is behind."""
+    for finding in (*contradictions(), *map(without_code, missing())):
+        report.add(finding)
 
 
 def _lock(loaded: LoadedRecipe) -> LockInputs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
-from recipec.axes.strategies import TORCH_FSDP
+from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
 
 ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
 
@@ -55,7 +55,7 @@ class Layout:
     precision: str  # bf16 | fp16 | fp32: the compute dtype
     strategy: str  # a row of recipec.axes.strategies
     mesh: Mesh
-    offload: str  # none | cpu
+    offload: str  # of recipec.axes.strategies.OFFLOADS
     micro_batch: int  # examples per rank and micro step: what the method's row counts (sequences, pairs)
     accumulation: int
     checkpointing: bool
@@ -83,7 +83,12 @@ class Layout:
     @property
     def on_device(self) -> bool:
         """Whether nothing waits in host memory: neither states nor activations."""
-        return self.offload == "none" and not self.activation_offload
+        return not self.offloads and not self.activation_offload
+
+    @property
+    def offloads(self) -> bool:
+        """Whether states wait in host memory."""
+        return self.offload != ON_DEVICE
 
     @property
     def can_be_built(self) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 # What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
 REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
 
+AS_IS = "none"  # the base whose weights are stored in the compute type
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
@@ -50,7 +52,7 @@ class Adaptation:
     @property
     def quantized(self) -> bool:
         """Whether its base is stored in fewer bits than it computes in."""
-        return self.base != "none"
+        return self.base != AS_IS
 
 
 _LORA = {
@@ -72,7 +74,7 @@ LORA = Adaptation(
     name="lora",
     title="LoRA",
     elsewhere=("peft", "adapter"),
-    base="none",
+    base=AS_IS,
     means="train low-rank adapters",
     summary="a LoRA adapter",
     packages=("peft",),
@@ -102,7 +104,7 @@ FULL = Adaptation(
     title="full fine-tuning",
     elsewhere=("full-finetune", "full_finetune", "none", "sft"),
     family="full",
-    base="none",
+    base=AS_IS,
     means="train every weight",
     summary="all weights",
     trains_all=True,
@@ -130,6 +132,7 @@ class Base:
     """How the frozen weights below an adapter are stored."""
 
     name: str  # the value of train.quantization
+    title: str  # for people: "4-bit (NF4)"
     means: str
     bits: int | None  # None: those of the compute type
     not_on_cpu: str  # why no run on a CPU can have it; "" where it can
@@ -138,9 +141,10 @@ class Base:
 BASES = {
     row.name: row
     for row in (
-        Base(name="none", means="the base as it is", bits=None, not_on_cpu=""),
+        Base(name=AS_IS, title="unquantized", means="the base as it is", bits=None, not_on_cpu=""),
         Base(
             name="nf4",
+            title="4-bit (NF4)",
             means="the frozen base in 4-bit NormalFloat",
             bits=4,
             not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",

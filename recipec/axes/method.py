@@ -58,13 +58,12 @@ AUTO_CLASSES = {
     "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
 }
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
-PROOFS = (  # each a function in recipec/verify/learn_checks.py
-    *("loss_halves", "margins_rise", "starts_as_reference", "rewards_separate", "accuracy_rises"),
-    "divergence_falls",
-)
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
-FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+# The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
+# under the values of the stage.
+CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +82,25 @@ LOSSES = {
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofNeeds:
+    """What a proof looks at."""
+
+    metrics: tuple[str, ...]  # that the method logs; the loss is logged by every method
+    compares_with: str  # the model of a pass that the loss compares with; "" where any loss will do
+
+
+# Each a function in recipec/verify/learn_checks.py.
+PROOFS = {
+    "loss_halves": ProofNeeds(metrics=(), compares_with=""),
+    "margins_rise": ProofNeeds(metrics=("rewards/margins",), compares_with=""),
+    "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
+    "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
+    "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
+    "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
 }
 
 
@@ -115,7 +133,7 @@ class Own:
     closed: bool  # the lower bound is a value too: above <= value <= most
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
-    changes: Mapping[float | str, Mapping[str, Any]]  # value -> fields of the method's row that it changes
+    changes: Mapping[float | str, Mapping[str, Any]]  # value -> of CHANGEABLE, what it makes of them
     watch: str
     page: str  # what `recipec explain ID` says
 
@@ -152,11 +170,9 @@ class Method:
     trainer: str
     config: str
     auto_class: str  # of AUTO_CLASSES: loads the result
-    peft_task: str  # task_type of its adapters: "CAUSAL_LM"
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     passes: tuple[Pass, ...]
-    head: str  # how the loss is computed from the last hidden states: of HEADS
     loss: str  # of LOSSES
     loss_outputs: tuple[str, ...]  # of LOSS_OUTPUTS: what TRL's fused head is asked for; empty where it is not used
     # how its rows are laid out
@@ -200,6 +216,16 @@ class Method:
     def called(self, adaptation: Adaptation) -> str:
         """What training it with an adaptation is called, everywhere: "QLoRA", "full fine-tuning"."""
         return self.full_name if adaptation.trains_all else adaptation.title
+
+    @property
+    def head(self) -> str:
+        """How the loss is computed from the last hidden states: of HEADS."""
+        return LOSSES[self.loss].head
+
+    @property
+    def peft_task(self) -> str:
+        """PEFT's task type of its adapters: "CAUSAL_LM"."""
+        return AUTO_CLASSES[self.auto_class][1]
 
     @property
     def sequences_per_example(self) -> int:

@@ -6,15 +6,35 @@ from dataclasses import dataclass
 
 OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
+ON_DEVICE = "none"
 # The values of train.offload and what each means.
 OFFLOADS = {
-    "none": "everything stays on the GPUs",
+    ON_DEVICE: "everything stays on the GPUs",
     "cpu": "optimizer states in host memory",
 }
 
 ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
-# Engine -> accelerate's word for it.
-ENGINES = {ONE_PROCESS: "NO", TORCH_DDP: "MULTI_GPU", TORCH_FSDP: "FSDP", DEEPSPEED: "DEEPSPEED"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Who moves the data between the ranks of a strategy."""
+
+    name: str  # of its file in backends/engines/
+    distributed_type: str  # accelerate's word for it, in a configuration and in what a run reports
+    one_process: bool
+    keeps_master: bool  # casts what trains to the compute dtype, and keeps fp32 masters of it
+
+
+ENGINES = {
+    row.name: row
+    for row in (
+        Engine(name=ONE_PROCESS, distributed_type="NO", one_process=True, keeps_master=False),
+        Engine(name=TORCH_DDP, distributed_type="MULTI_GPU", one_process=False, keeps_master=False),
+        Engine(name=TORCH_FSDP, distributed_type="FSDP", one_process=False, keeps_master=False),
+        Engine(name=DEEPSPEED, distributed_type="DEEPSPEED", one_process=False, keeps_master=True),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +45,10 @@ class Strategy:
     title: str  # for people: "fully sharded (FSDP2)"
     means: str  # for editors
     elsewhere: tuple[str, ...]  # what people type for it who come from other tools
-    engine: str  # of ENGINES: who moves the data, and what a run reports
-    distributed_type: str  # accelerate's word for it: that of its engine in ENGINES
+    engine: str  # of ENGINES
     shards: frozenset[str]  # of SHARDED
     groups: bool  # ranks fall into groups that each hold all shards
-    offloads: tuple[str, ...]  # values of OFFLOADS beside "none"
-    one_rank: bool  # for one rank; the others need two or more
+    offloads: tuple[str, ...]  # values of OFFLOADS beside ON_DEVICE
     on_cpu: bool
     shares_layers: bool  # its meshes may also split layers between ranks: tensor, context, expert parallelism
     searched_from_nodes: int  # nodes from which on the planner tries it unasked
@@ -60,9 +78,24 @@ class Strategy:
         return not self.shards
 
     @property
+    def one_rank(self) -> bool:
+        """Whether it is for one rank; the others need two or more."""
+        return ENGINES[self.engine].one_process
+
+    @property
     def distributed(self) -> bool:
         """Whether several processes run it."""
         return not self.one_rank
+
+    @property
+    def distributed_type(self) -> str:
+        """Accelerate's word for it."""
+        return ENGINES[self.engine].distributed_type
+
+    @property
+    def keeps_master(self) -> bool:
+        """Whether its engine keeps fp32 masters, so that weights are loaded in the compute dtype."""
+        return ENGINES[self.engine].keeps_master
 
 
 _TABLE = "docs/rule-books/000.md, Strategy table"
@@ -70,19 +103,15 @@ _CHOICE = "docs/rule-books/003.md, Distributed training"
 _ZERO_STAGES = "docs/rule-books/004.md, Zero redundancy; ZeRO (arXiv 1910.02054, 2019)"
 _FSDP = {
     "engine": TORCH_FSDP,
-    "distributed_type": "FSDP",
     "shards": frozenset({OPTIMIZER, GRADIENTS, WEIGHTS}),
     "offloads": (),
-    "one_rank": False,
     "on_cpu": False,
     "shares_layers": True,
 }
 _ZERO = {
     "engine": DEEPSPEED,
-    "distributed_type": "DEEPSPEED",
     "groups": False,
     "offloads": ("cpu",),
-    "one_rank": False,
     "on_cpu": False,
     "shares_layers": False,
     "searched_from_nodes": 1,
@@ -94,11 +123,9 @@ SINGLE = Strategy(
     elsewhere=("none", "single_gpu"),
     means="one process on one GPU",
     engine=ONE_PROCESS,
-    distributed_type="NO",
     shards=frozenset(),
     groups=False,
     offloads=(),
-    one_rank=True,
     on_cpu=True,
     shares_layers=False,
     searched_from_nodes=1,
@@ -113,11 +140,9 @@ DDP = Strategy(
     elsewhere=("dp", "data-parallel", "multi_gpu"),
     means="a full copy on each GPU",
     engine=TORCH_DDP,
-    distributed_type="MULTI_GPU",
     shards=frozenset(),
     groups=False,
     offloads=(),
-    one_rank=False,
     on_cpu=True,
     shares_layers=False,
     searched_from_nodes=1,

@@ -8,6 +8,9 @@ from recipec.axes.method import Method
 from recipec.axes.methods import METHODS
 from recipec.axes.row_formats import ROW_FORMATS
 
+AUTO = "auto"  # of an enumeration: the value is decided; of model.name: the model is chosen from the catalog
+NO_ALIGNMENT = "none"  # of alignment.method: no stage aligns
+
 # What a task means that several methods can fulfil; every other task means what its one method does.
 SHARED_TASKS = {
     "align": "prefer better answers: preference optimization, after supervised fine-tuning when there is data for it",
@@ -22,7 +25,7 @@ def tasks() -> dict[str, str]:
 def methods_of(task: str, named: str | None = None) -> tuple[Method, ...]:
     """The methods that can fulfil a task; of those that alignment.method can name, only the one that it names."""
     of_task = (row for row in METHODS.values() if row.task == task)
-    return tuple(row for row in of_task if not row.alignment or named in (None, "auto", row.alignment))
+    return tuple(row for row in of_task if not row.alignment or named in (None, AUTO, row.alignment))
 
 
 def stages_of(task: str, named: str | None = None) -> tuple[Method, ...]:

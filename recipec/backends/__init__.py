@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
+from recipec.axes import ADAPTATIONS, METHODS
+from recipec.axes.strategies import ENGINES
+from recipec.backends import adaptations, engines, methods
+from recipec.backends.adaptations import names_of
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
 from recipec.backends.job import Job
-from recipec.backends.launchers import Start, launch_artifacts, start_of
+from recipec.backends.launchers import Start, launch_artifacts, launchers_for, start_of
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
 from recipec.backends.training import training_artifacts
+from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
+
+
+def missing() -> Iterator[str]:
+    """Sentences, each with the name of a row and of the file behind it that is not there."""
+    needed = (
+        ("method", methods, methods.BACKENDS, {name: [name] for name in METHODS}),
+        ("engine", engines, engines.BACKENDS, {name: [name] for name in ENGINES}),
+        ("adaptation", adaptations, adaptations.FILES, {row.name: names_of(row) for row in ADAPTATIONS.values()}),
+    )
+    for axis, package, files, rows in needed:
+        folder = package.__name__.replace(".", "/")
+        for row, names in rows.items():
+            for name in (name for name in names if name not in files):
+                yield f"{axis} `{row}` has no file behind it: {folder}/{name.replace('-', '_')}.py"
+    for asked, several in product([value for value in LAUNCH_WITH if value != NO_SCRIPT], (False, True)):
+        if not launchers_for(asked, several):
+            nodes = "several nodes" if several else "one node"
+            yield f"launch.with = `{asked}` has no launcher for {nodes} in recipec/backends/launchers"
 
 
 def lower(job: Job) -> list[Artifact]:
@@ -24,4 +50,4 @@ def lower(job: Job) -> list[Artifact]:
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 
 
-__all__ = ["Job", "Start", "lower", "start_of"]
+__all__ = ["Job", "Start", "lower", "missing", "start_of"]

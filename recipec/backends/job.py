@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from recipec.axes import KINDS, METHODS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
-from recipec.backends.engines import ENGINES, Engine, Placement
+from recipec.axes import KINDS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
+from recipec.backends import engines
+from recipec.backends.engines import EngineBackend, Placement
 from recipec.dataset import DataShape
 from recipec.facts import Facts
 from recipec.planner import Plan, StagePlan
@@ -64,7 +65,8 @@ class StageJob:
 
     @property
     def method(self) -> Method:
-        return METHODS[self.name]
+        """Its row, as its own hyperparameters have it."""
+        return self.plan.work.method
 
     @property
     def adapts(self) -> Adaptation:
@@ -75,8 +77,8 @@ class StageJob:
         return self.plan.layout.spreads
 
     @property
-    def engine(self) -> Engine:
-        return ENGINES[self.strategy.engine]
+    def engine(self) -> EngineBackend:
+        return engines.BACKENDS[self.strategy.engine]
 
     @property
     def folder(self) -> str:

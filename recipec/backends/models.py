@@ -75,7 +75,7 @@ def code(stage: StageJob, text: str, *ids: str) -> Raw:
 
 def weights_dtype(stage: StageJob) -> str:
     """The dtype that the weights are loaded in: fp32 where the optimizer updates them in place of a master copy."""
-    masters = stage.engine.keeps_master or not stage.adapts.trains_all
+    masters = stage.strategy.keeps_master or not stage.adapts.trains_all
     return torch_dtype(stage.value("precision") if masters else "fp32")
 
 

@@ -42,9 +42,9 @@ _ALWAYS = (
 
 def training_artifacts(stage: StageJob) -> list[Artifact]:
     """The Python files of one stage."""
-    skeleton, ids = BACKENDS[stage.name].skeleton, stage.ids("stage")
+    ids = stage.ids("stage")
     files = [
-        Artifact(f"{stage.folder}train.py", ids, skeleton, _train_names(stage)),
+        Artifact(f"{stage.folder}train.py", ids, "trl/train.py.j2", _train_names(stage)),
         Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
     ]
     if own := BACKENDS[stage.name].trainer:

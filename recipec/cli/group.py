@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from recipec import __version__
-from recipec.cli.output import FINE, INTERRUPTED, PIPE_CLOSED, UNUSABLE, color_option
+from recipec.cli.output import FINE, FOUND, INTERRUPTED, PIPE_CLOSED, UNUSABLE, color_option
 
 # Command -> what `recipec --help` says of it; the command itself is in the file of that name.
 COMMANDS = {
@@ -97,6 +97,8 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename is None and not os.environ.get("RECIPEC_TRACEBACK"):
         click.echo(f"error: cannot write the output: {(error.strerror or str(error)).lower()}", err=True)
         return _without_output(UNUSABLE)
+    if _rows_contradict():
+        return FOUND
     click.echo(f"error: this is a bug in recipec: {type(error).__name__}: {error}".strip(), err=True)
     if os.environ.get("RECIPEC_TRACEBACK"):
         import traceback
@@ -109,6 +111,16 @@ def _failed(error: Exception) -> int:
             err=True,
         )
     return UNUSABLE
+
+
+def _rows_contradict() -> bool:
+    """Say so where the rows of recipec contradict each other: what is made from them on import then fails anywhere."""
+    from recipec.agreement import contradictions
+    from recipec.diagnostics.human import human
+
+    found = list(contradictions())
+    click.echo(human(found, color=True) if found else "", nl=False, err=True)
+    return bool(found)
 
 
 def _without_output(code: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
+from recipec.axes.tasks import AUTO
 from recipec.cli.output import UNUSABLE, Failure
 from recipec.diagnostics.printable import printable
 
@@ -88,7 +89,7 @@ def _model(folder: Path, given: Flags) -> Proposal:
     needed = [name for row in methods_of(given.get("task", _USUAL_TASK)) for name in row.needs_vocabulary_of]
     if needed:
         return Proposal(NAMED_MODELS[needed[0]].goes_with, f"an example, with the tokens of the {needed[0]} below")
-    return Proposal("auto", "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
+    return Proposal(AUTO, "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
 
 
 def _recipe_name(folder: Path, given: Flags) -> Proposal:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recipec.axes import BASES, METHODS, STRATEGIES, adaptation_of
+from recipec.axes.optimizers import PAGED
+from recipec.axes.strategies import ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
@@ -135,11 +137,11 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    moved = ["states"] if choice["offload"] != "none" else []
+    moved = ["states"] if choice["offload"] != ON_DEVICE else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:
         return f"{' and '.join(moved)} in host memory"
-    paged = choice["optimizer"].startswith("paged")
+    paged = choice["optimizer"] in PAGED
     return "optimizer states paged to host memory where they find no room" if paged else "nothing offloaded"
 
 

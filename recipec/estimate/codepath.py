@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recipec.axes import BASES
-from recipec.axes.strategies import DEEPSPEED
+from recipec.axes.optimizers import PAGED
 from recipec.estimate.optimizers import state_bytes
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -49,10 +49,9 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
     """Resolve the code path that `layout` and `work` take."""
     low = 4 if layout.precision == "fp32" else 2
     spreads, full = layout.spreads, layout.adapts.trains_all
-    deepspeed = spreads.engine == DEEPSPEED
     trained = _trained_bytes(layout, work, low)
-    master = 4 if deepspeed and trained == 2 else 0
-    autocast = work.autocast and low == 2 and not spreads.shards_weights and not deepspeed
+    master = 4 if spreads.keeps_master and trained == 2 else 0
+    autocast = work.autocast and low == 2 and not spreads.shards_weights and not spreads.keeps_master
     shard = layout.mesh.shard * layout.mesh.context  # FSDP shards over both
     return CodePath(
         compute=low,
@@ -61,10 +60,10 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         quantized=_quantized_bytes(layout, work),
         trained=trained,
         master=master,
-        gradient=2 if deepspeed else trained,
+        gradient=2 if spreads.keeps_master else trained,
         step_gradient=4 if master else 0,
         optimizer=state_bytes(layout.optimizer, max(trained, master)),
-        paged_optimizer=layout.optimizer.startswith("paged"),
+        paged_optimizer=layout.optimizer in PAGED,
         weight_shards=shard if spreads.shards_weights else 1,
         gradient_shards=shard if spreads.shards_gradients else 1,
         state_shards=shard if spreads.shards_states else 1,
@@ -80,7 +79,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
 
 
 def _trained_bytes(layout: Layout, work: Workload, low: int) -> int:
-    if layout.spreads.engine == DEEPSPEED:
+    if layout.spreads.keeps_master:
         return low
     if layout.adapts.trains_all:
         return low if work.full_weights == "bf16" else 4

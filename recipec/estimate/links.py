@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from recipec.axes.tasks import AUTO
 from recipec.layout import ASSUMED_NETWORK_GBPS
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
@@ -44,9 +45,9 @@ class Group:
     stride: int = 1
 
 
-def link_of(gpu: _Gpu, kind: str = "auto", gpus_per_node: int = 8, network_gbps: float = ASSUMED_NETWORK_GBPS) -> Link:
+def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: float = ASSUMED_NETWORK_GBPS) -> Link:
     """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
-    chosen = gpu.link if kind == "auto" else kind
+    chosen = gpu.link if kind == AUTO else kind
     rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
     return Link(chosen, rate, gpus_per_node, network_gbps / 8)
 

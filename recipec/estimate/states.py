@@ -44,7 +44,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
     temporaries = _temporaries(layout, work, sizes, path)
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
-    return _paged(_offloaded(resident, layout), path)
+    return _paged(_offloaded_by_deepspeed(resident, layout), path)
 
 
 def _accumulated(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, gradients: float) -> float:
@@ -87,12 +87,14 @@ def _temporaries(layout: Layout, work: Workload, sizes: Sizes, path: CodePath) -
     return copied * max(path.trained, path.master) / path.state_shards
 
 
-def _offloaded(states: States, layout: Layout) -> States:
+def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
     """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights, and those of other models,
     whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
     """
-    if layout.offload == "none":
+    if not layout.offloads:
         return states
+    if layout.spreads.engine != DEEPSPEED:
+        raise ValueError(f"strategy {layout.strategy}: what engine {layout.spreads.engine} offloads is not known")
     moved = {"master_weights", "optimizer_states"}
     if layout.spreads.shards_weights:
         moved |= {"weights", "adapters", "reference_model", "teacher_model"}

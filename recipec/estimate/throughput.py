@@ -85,7 +85,7 @@ def _scored(layout: Layout) -> bool:
 def _offload(layout: Layout, step: Step, link: Link) -> float:
     """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
     sizes, path = step.fixed.sizes, step.fixed.path
-    if layout.offload == "none":
+    if not layout.offloads:
         return 0.0
     shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
@@ -119,7 +119,7 @@ def _paging(architecture: Architecture, layout: Layout, work: Workload, step: St
 
 def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
     """On the device: weights, gradient and states are read, weights and states written back, in one or more passes."""
-    if layout.offload != "none":
+    if layout.offloads:
         return 0.0
     path = step.fixed.path
     per_param = 2 * max(path.trained, path.master) + path.gradient + 2 * path.optimizer

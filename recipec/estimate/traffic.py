@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from recipec.axes.strategies import DEEPSPEED, ONE_PROCESS, TORCH_DDP
+from recipec.axes.strategies import DEEPSPEED, ONE_PROCESS, TORCH_DDP, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.links import Group, Link, transfer_seconds
 from recipec.estimate.step import Step
@@ -42,27 +43,53 @@ def _each(exchange: Exchange, link: Link) -> float:
 
 
 def exchanges(layout: Layout, step: Step, layers: int) -> list[Exchange]:
-    """What the strategy communicates, behind the computation: DDP 2 gradients a step, ZeRO-1 also the updated weights,
-    ZeRO-2 its 2 gradients in every micro step (DeepSpeed 0.19 all-reduces buckets: use_multi_rank_bucket_allreduce);
-    FSDP and ZeRO-3 weights in every pass and gradients once, HSDP also its gradients' shards; ZeRO-3 also a teacher's.
+    """What the strategy communicates, behind the computation: each engine in its way."""
+    engine = layout.spreads.engine
+    if engine not in _EXCHANGED_BY:
+        raise ValueError(f"strategy {layout.strategy}: the traffic of engine {engine} is not known")
+    return _EXCHANGED_BY[engine](layout, step, layers)
+
+
+def _between_replicas(layout: Layout, step: Step, layers: int) -> list[Exchange]:
+    """DDP all-reduces its gradients once a step."""
+    sent = 2.0 * step.fixed.path.gradient * step.fixed.sizes.trainable
+    return [Exchange(Group(layout.mesh.replicate), per_step=sent)]
+
+
+def _between_shards(layout: Layout, step: Step, layers: int) -> list[Exchange]:
+    """FSDP and ZeRO-3 send weights in every pass and gradients once, HSDP also its gradients' shards; ZeRO-3 also the
+    weights of a teacher.
     """
-    mesh, sizes, spreads = layout.mesh, step.fixed.sizes, layout.spreads
+    mesh, sizes = layout.mesh, step.fixed.sizes
     weights, gradients = 2.0 * sizes.params, 2.0 * sizes.trainable
     shards = Group(mesh.shard * mesh.context, mesh.tensor)
-    if spreads.shards_weights:
-        copies = Group(mesh.replicate, mesh.tensor * shards.size)
-        between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
-        gathers = step.fixed.weight_passes
-        taught = 2.0 * step.fixed.teacher.gathered_params if step.fixed.teacher else 0.0
-        sharded = Exchange(shards, gathers * weights + taught + gradients, collectives=(gathers + 1) * (layers + 2))
-        return [sharded, between_copies] if copies.size > 1 else [sharded]
-    if spreads.engine == DEEPSPEED:
-        if spreads.shards_gradients:
-            return [Exchange(shards, per_micro_step=2 * gradients, per_step=gradients)]
-        return [Exchange(shards, per_step=2 * gradients + gradients)]
-    if spreads.engine in (TORCH_DDP, ONE_PROCESS):
-        return [Exchange(Group(mesh.replicate), per_step=2.0 * step.fixed.path.gradient * sizes.trainable)]
-    raise ValueError(f"strategy {layout.strategy}: the traffic of engine {spreads.engine} is not known")
+    copies = Group(mesh.replicate, mesh.tensor * shards.size)
+    between_copies = Exchange(copies, per_micro_step=2 * gradients / shards.size, collectives=layers + 2)
+    gathers = step.fixed.weight_passes
+    taught = 2.0 * step.fixed.teacher.gathered_params if step.fixed.teacher else 0.0
+    sharded = Exchange(shards, gathers * weights + taught + gradients, collectives=(gathers + 1) * (layers + 2))
+    return [sharded, between_copies] if copies.size > 1 else [sharded]
+
+
+def _of_deepspeed(layout: Layout, step: Step, layers: int) -> list[Exchange]:
+    """ZeRO-1 sends 2 gradients and the updated weights a step, ZeRO-2 its 2 gradients in every micro step: DeepSpeed
+    0.19 all-reduces buckets (use_multi_rank_bucket_allreduce).
+    """
+    if layout.spreads.shards_weights:
+        return _between_shards(layout, step, layers)
+    mesh, gradients = layout.mesh, 2.0 * step.fixed.sizes.trainable
+    shards = Group(mesh.shard * mesh.context, mesh.tensor)
+    if layout.spreads.shards_gradients:
+        return [Exchange(shards, per_micro_step=2 * gradients, per_step=gradients)]
+    return [Exchange(shards, per_step=2 * gradients + gradients)]
+
+
+_EXCHANGED_BY: dict[str, Callable[[Layout, Step, int], list[Exchange]]] = {
+    ONE_PROCESS: _between_replicas,
+    TORCH_DDP: _between_replicas,
+    TORCH_FSDP: _between_shards,
+    DEEPSPEED: _of_deepspeed,
+}
 
 
 def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> list[Exchange]:

@@ -12,7 +12,7 @@ from recipec.layout import Layout, Mesh
 from recipec.planner.advice.comparison import Compared
 from recipec.planner.plan import Needs, Rejected
 from recipec.planner.search.candidates import Candidate
-from recipec.planner.search.context import method_of
+from recipec.planner.search.context import settled_method
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
 from recipec.rules.words import device
@@ -79,14 +79,14 @@ def _placement(
     ledger: Ledger, chosen: Candidate, facts: Facts, peak: str, target: int, against: Compared
 ) -> Iterator[Ruled]:
     layout, world = chosen.layout, chosen.layout.mesh.world_size
-    least = method_of(ledger.decisions).least_micro_batch
+    least = settled_method(ledger.decisions).least_micro_batch
     least = layout.micro_batch if rules.micro_batch_size.key in ledger.wishes else least
     hosted_gib = chosen.memory.host_bytes * min(world, facts.machines.gpus_per_node) / GIB
     noun = device(facts.decisions["gpu_is_cpu"].value)
     yield rules.strategy, rules.strategy(layout.strategy, peak, against.strategy), COMPARED_INPUTS
     answer = rules.offload(layout.offload, peak, hosted_gib, against.offload)
     yield rules.offload, answer, ("strategy", *COMPARED_INPUTS)
-    example = method_of(ledger.decisions).example
+    example = settled_method(ledger.decisions).example
     answer = rules.world_size(world, facts.machines.gpus, target // least, noun, example, against.world_size)
     yield rules.world_size, answer, ("strategy", *COMPARED_INPUTS)
 
@@ -116,7 +116,7 @@ def _batch(ledger: Ledger, layout: Layout, peak: str, against: Compared) -> Iter
     split = ("global_batch_size", "micro_batch_size", "world_size")
     answer = rules.micro_batch_size(layout.micro_batch, layout.accumulation, peak, against.micro_batch)
     yield rules.micro_batch_size, answer, needs
-    example = method_of(ledger.decisions).example
+    example = settled_method(ledger.decisions).example
     parts = (layout.accumulation, layout.global_batch, layout.mesh.data_parallel, example)
     yield rules.gradient_accumulation, rules.gradient_accumulation(*parts), split
 

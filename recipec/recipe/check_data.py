@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.axes import COMMON_SECTION, SECTIONS, methods_of, stages_of
+from recipec.axes.tasks import AUTO, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic
 from recipec.recipe.clashes import either
 from recipec.recipe.document import Written
@@ -32,11 +33,11 @@ def nothing_to_run(written: Written) -> Iterator[Diagnostic]:
     method, task = ("alignment", "method"), written.get("goal", "task")
     named = [row.alignment for row in methods_of(task) if row.alignment]
     held = [section for section in SECTIONS if written.has("data", section)]
-    if not named or written.get(*method) != "none" or not held or COMMON_SECTION in held:
+    if not named or written.get(*method) != NO_ALIGNMENT or not held or COMMON_SECTION in held:
         return
     labels = (written.label(method, "no preference stage"), written.label(("data", held[0]), "all the data there is"))
     title = f"`alignment.method = none` with data.{held[0]} only: no stage is left"
-    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in stages_of(task, "none")]
+    first = [f"add data.{COMMON_SECTION} for {row.title}" for row in stages_of(task, NO_ALIGNMENT)]
     yield Diagnostic("E0401", title, labels, (", or ".join([f"use method = {either(named)}", *first]),))
 
 
@@ -103,10 +104,8 @@ def bad_columns(written: Written) -> Iterator[Diagnostic]:
     columns = written.get("data", "columns")
     if not isinstance(columns, dict):
         return
-    format = written.get("data", "format") or "auto"
-    known = (
-        COLUMNS[format] if format != "auto" else tuple(dict.fromkeys(n for names in COLUMNS.values() for n in names))
-    )
+    format = written.get("data", "format") or AUTO
+    known = COLUMNS[format] if format != AUTO else tuple(dict.fromkeys(n for names in COLUMNS.values() for n in names))
     for name in columns:
         if name not in known:
             yield _unknown_column(written, name, known, format)
@@ -115,7 +114,7 @@ def bad_columns(written: Written) -> Iterator[Diagnostic]:
 
 def _unknown_column(written: Written, name: str, known: tuple[str, ...], format: str) -> Diagnostic:
     listed = ", ".join(f"`{column}`" for column in known)
-    if format == "auto":
+    if format == AUTO:
         label = written.label(("data", "columns", name), "no format has this column")
         return Diagnostic(
             "E0203", f"unknown column `{name}` in [data.columns]", (label,), (f"the columns are {listed}",)

@@ -25,6 +25,9 @@ from recipec.axes import (
     stages_of,
     tasks,
 )
+from recipec.axes.optimizers import PAGED
+from recipec.axes.strategies import ON_DEVICE
+from recipec.axes.tasks import NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
@@ -40,7 +43,6 @@ ACTIVATIONS = ("train", "activation_offload")
 ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
 GPU, TASK, METHOD = ("hardware", "gpu"), ("goal", "task"), ("alignment", "method")
 FORMAT, OVERFLOW = ("data", "format"), ("data", "overflow")
-PAGED = ("paged-adamw", "paged-adamw-8bit")
 TABLES = tuple(dict.fromkeys(row.table for row in ADAPTATIONS.values() if row.table))  # of [train], for adapters
 
 
@@ -90,7 +92,7 @@ def _bases_of_adaptations() -> Iterator[Clash]:
         for base in (base for base in BASES if base not in bases):
             fitting = [other for other in families() if base in {row.base for row in meant_by(other)}]
             if meant_by(value)[0].trains_all:
-                why = f"{BASES[base].bits}-bit weights cannot be trained"
+                why = f"{BASES[base].title} weights cannot be trained"
             else:
                 why = f"{value} goes with quantization = {either(bases)}"
             yield Clash(ADAPTATION, (value,), QUANTIZATION, (base,), why, f"use adaptation = {either(fitting)}")
@@ -120,7 +122,7 @@ def _not_on_cpu() -> Iterator[Clash]:
 
 
 def _offloads() -> Iterator[Clash]:
-    for value in (value for value in OFFLOADS if value != "none"):
+    for value in (value for value in OFFLOADS if value != ON_DEVICE):
         able = [row.name for row in STRATEGIES.values() if value in row.offloads]
         unable = tuple(name for name in STRATEGIES if name not in able)
         why, help = f"only {either(able, '', 'and')} can offload", f"use strategy = {either(able)}"
@@ -165,7 +167,7 @@ def _barred(everything: Iterable[str], had: Had) -> Iterator[tuple[Asked, str]]:
         known = [name for name in everything if name in had(task, None)]
         yield from ((Asked(task, None), name) for name in everything if name not in known)
         named = [row.alignment for row in methods_of(task) if row.alignment]
-        for method in ("none", *named) if named else ():
+        for method in (NO_ALIGNMENT, *named) if named else ():
             yield from ((Asked(task, method), name) for name in known if name not in had(task, method))
 
 
@@ -256,7 +258,7 @@ def _answers_of_tasks() -> Iterator[Clash]:
 
 def _methods_of_tasks() -> Iterator[Clash]:
     """A task whose method has keys of its own, and is the only one."""
-    named = ("none", *(row.alignment for row in METHODS.values() if row.alignment))
+    named = (NO_ALIGNMENT, *(row.alignment for row in METHODS.values() if row.alignment))
     for task in tasks():
         if any(row.own for row in methods_of(task)) and not any(row.alignment for row in methods_of(task)):
             yield Clash(METHOD, named, TASK, (task,), "this task has one method", "remove method")

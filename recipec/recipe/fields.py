@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import core_schema
 
+from recipec.axes.tasks import AUTO as AUTO
+
 
 class Section(BaseModel):
     """A table of the recipe: unknown keys are refused, numbers are finite, nothing is converted."""
@@ -56,9 +58,6 @@ class OneOrMany:
 
 def _listed(value: Any) -> Any:
     return value if isinstance(value, list) else [value]
-
-
-AUTO = "auto"  # of an enumeration: the value is decided; of model.name: the model is chosen from the catalog
 
 
 def one_of(meanings: Mapping[str, str]) -> Any:

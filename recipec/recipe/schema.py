@@ -45,12 +45,13 @@ Link = one_of(
         "infinity-fabric": "AMD Infinity Fabric",
     }
 )
-Launcher = one_of(
-    {
-        "local": "a script that runs on this machine",
-        "none": "no script: the team has its own launcher",
-    }
-)
+LOCAL, NO_SCRIPT = "local", "none"
+# The values of launch.with and what each means; recipec/backends/launchers/ has a script for all but the last.
+LAUNCH_WITH = {
+    LOCAL: "a script that runs on this machine",
+    NO_SCRIPT: "no script: the team has its own launcher",
+}
+Launcher = one_of(LAUNCH_WITH)
 Tracker = one_of(
     {
         "tensorboard": "files in the output folder",
@@ -182,7 +183,7 @@ class Hardware(Section):
     )
     gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in each machine.", 4, default=1)
     nodes: Annotated[int, Field(ge=1, le=1024)] | None = key("Nodes", "Machines of this kind.", 4, default=1)
-    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default="auto")
+    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default=AUTO)
     network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
         "Network",
         "Gigabits per second that one machine sends to the others, all its adapters together.",
@@ -203,7 +204,7 @@ class Hardware(Section):
 class Launch(Section):
     """How the run is started."""
 
-    with_: Launcher | None = key("With", "What starts the run.", "none", default="local", alias="with")
+    with_: Launcher | None = key("With", "What starts the run.", NO_SCRIPT, default=LOCAL, alias="with")
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
         "Environment",
         "Variables to set before the run; never secrets.",

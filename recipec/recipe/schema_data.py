@@ -18,6 +18,7 @@ from recipec.axes import (
     DataSection,
     Own,
 )
+from recipec.axes.tasks import NO_ALIGNMENT
 from recipec.recipe.fields import (
     AUTO,
     Count,
@@ -224,7 +225,7 @@ def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
 
 _NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
 _ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.is_set_in_alignment))
-_AlignmentMethod = one_of({AUTO: "decided from the task and the data", "none": "no preference stage"} | _NAMED)
+_AlignmentMethod = one_of({AUTO: "decided from the task and the data", NO_ALIGNMENT: "no preference stage"} | _NAMED)
 
 Alignment = create_model(
     "Alignment",

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
@@ -37,7 +38,7 @@ def recipe_of(written: Written) -> Recipe | None:
         return None
 
 
-_NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", "train", "preferences", "eval", "test")
+_NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", *SECTIONS, *NAMED_MODELS, "eval", "test")
 
 
 def doubtful_sections(document: Document, written: Written) -> frozenset[str]:

@@ -16,6 +16,11 @@ SMALLEST_FIRST = tuple(row.name for row in sorted(_OPEN, key=lambda row: (row.tr
 FULL_FIRST = tuple(row.name for row in sorted(_OPEN, key=lambda row: (not row.trains_all, row.quantized)))
 
 
+def _title(order: Sequence[str]) -> str:
+    """What comes first."""
+    return ADAPTATIONS[order[0]].title
+
+
 class _Case(NamedTuple):
     method: Method
     priority: str | None
@@ -32,30 +37,39 @@ class _Case(NamedTuple):
 
 _Order = tuple[str, ...]
 _BRANCHES: tuple[tuple[Callable[[_Case], bool], _Order, str], ...] = (  # the first that applies decides
-    (lambda c: c.priority == "memory", SMALLEST_FIRST, "the recipe puts memory first, so QLoRA is tried first"),
+    (
+        lambda c: c.priority == "memory",
+        SMALLEST_FIRST,
+        f"the recipe puts memory first, so {_title(SMALLEST_FIRST)} is tried first",
+    ),
     (
         lambda c: c.priority == "speed",
         ADAPTERS_FIRST,
-        "the recipe puts speed first, and LoRA updates a small share of the weights",
+        f"the recipe puts speed first, and {_title(ADAPTERS_FIRST)} updates a small share of the weights",
     ),
     (
         lambda c: c.first_time and c.memory == "<16",
         SMALLEST_FIRST,
-        "a first training on less than 16 GB of GPU memory starts with QLoRA",
+        f"a first training on less than 16 GB of GPU memory starts with {_title(SMALLEST_FIRST)}",
     ),
     (lambda c: bool(c.method.preferred), (), ""),  # the method's own order
     (lambda c: c.size == ">100K", FULL_FIRST, "more than 100,000 rows are enough to train every weight"),
     (
         lambda c: c.has_room and c.new_domain,
         FULL_FIRST,
-        "a new domain, 10,000 rows or more and 48 GB of GPU memory or more are worth full fine-tuning",
+        f"a new domain, 10,000 rows or more and 48 GB of GPU memory or more are worth {_title(FULL_FIRST)}",
     ),
     (
         lambda c: c.has_room and c.first_time and c.priority == "quality",
         FULL_FIRST,
-        "the recipe puts quality first, and 10,000 rows or more and 48 GB of GPU memory or more allow full fine-tuning",
+        "the recipe puts quality first, and 10,000 rows or more and 48 GB of GPU memory or more allow "
+        f"{_title(FULL_FIRST)}",
     ),
-    (lambda c: True, ADAPTERS_FIRST, "LoRA comes first until evaluation shows that it is not good enough"),
+    (
+        lambda c: True,
+        ADAPTERS_FIRST,
+        f"{_title(ADAPTERS_FIRST)} comes first until evaluation shows that it is not good enough",
+    ),
 )
 
 

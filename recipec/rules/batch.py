@@ -19,7 +19,7 @@ from recipec.rules.pretraining import batch_for
     "2407.21783, 2024)",
 )
 def global_batch_size(
-    stage: str, adaptation: str, examples: int, params: int, max_length: int, tokens_per_example: int | None
+    stage: str, adaptation: str, examples: int, params: int, max_length: int, tokens_per_example: int
 ) -> Choice:
     """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
@@ -41,5 +41,5 @@ def global_batch_size(
     """
     method = method_of(stage)
     if method.random_weights:
-        return batch_for(params, max_length, examples * (tokens_per_example or max_length))
+        return batch_for(params, max_length, examples * tokens_per_example)
     return choose(method.global_batch, adaptation, examples, params)

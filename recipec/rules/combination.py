@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recipec.axes import Adaptation, Method, Strategy
-from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
+from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,11 @@ class Combination:
         return self.strategy.engine == DEEPSPEED
 
     @property
+    def offloads(self) -> bool:
+        """Whether states wait in host memory."""
+        return self.offload != ON_DEVICE
+
+    @property
     def adapts_linear(self) -> bool:
         """Whether linear layers get adapters."""
         return not self.adaptation.trains_all
@@ -67,7 +72,7 @@ class Combination:
 # Of what is no row of the axes, the values that nothing is known against.
 PLAIN: Mapping[str, Any] = {
     "precision": "fp32",
-    "offload": "none",
+    "offload": ON_DEVICE,
     "recompute_every": 1,
     "activation_offload": False,
     "optimizer": "adamw",

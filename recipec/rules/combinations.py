@@ -54,7 +54,7 @@ COMBINATIONS = (
         "turns decoupled weight decay off; with Lion training fails with a TypeError",
         "accelerate 1.15 utils/deepspeed.py (map_pytorch_optim_to_deepspeed; run); DeepSpeed #6666",
         'set `train.optimizer = "adamw"`, or `train.offload = "none"`',
-        lambda f: f.optimizer != "adamw" and f.deepspeed and f.offload != "none",
+        lambda f: f.optimizer != "adamw" and f.deepspeed and f.offloads,
     ),
     BadCombination(
         "BAD-006",
@@ -163,7 +163,7 @@ COMBINATIONS = (
         "only a sharding engine moves optimizer states to host memory, so the setting would have no effect",
         "docs/rule-books/003.md, Distributed training; accelerate 1.15 configuration",
         'set `train.strategy = "zero2"` or `"zero3"`, or `train.offload = "none"`',
-        lambda f: f.offload != "none" and f.strategy.replicates,
+        lambda f: f.offloads and f.strategy.replicates,
     ),
     *PARALLEL,
     BadCombination(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from recipec.axes import METHODS, Method
+from recipec.axes.tasks import NO_ALIGNMENT
 from recipec.rules.core import Choice, rule
-
-NO_ALIGNMENT = "none"
 
 
 @rule(

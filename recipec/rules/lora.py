@@ -36,7 +36,8 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float
     wanted, why = int(row.value), row.because
     if new_domain and wanted < NEW_DOMAIN_RANK:
         wanted, why = NEW_DOMAIN_RANK, "a new domain needs more capacity than the usual rank of 16"
-    low, high = map(int, row.accepts or (row.value, row.value))
+    assert row.accepts is not None  # E0801 refuses a rank without a range
+    low, high = map(int, row.accepts)
     if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
         high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:

@@ -27,9 +27,8 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     | full fine-tuning | a second copy of the starting weights ("copy") |
     """
     if ADAPTATIONS[adaptation].copies_reference:
-        return Choice(
-            "copy", "full fine-tuning changes the weights, so a frozen copy of the start is loaded beside them"
-        )
+        changed = ADAPTATIONS[adaptation].title
+        return Choice("copy", f"{changed} changes the weights, so a frozen copy of the start is loaded beside them")
     if starts_from_adapter:
         return Choice("merged", "the earlier adapter is merged, so the model without the new adapter is the reference")
     return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
@@ -85,4 +84,9 @@ def _own_rule(own: Own) -> Rule:
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 
 
-_OWN = {own.id: _own_rule(own) for own in {own.id: own for method in METHODS.values() for own in method.own}.values()}
+# An unknown formula is refused with its row before any rule is asked (E0801).
+_OWN = {
+    own.id: _own_rule(own)
+    for own in {own.id: own for method in METHODS.values() for own in method.own}.values()
+    if not own.formula or own.formula in FORMULAS
+}

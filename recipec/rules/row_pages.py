@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, Adaptation, Method, RowFormat, Strategy
+from recipec.axes import ADAPTATIONS, BASES, METHODS, ROW_FORMATS, STRATEGIES, Adaptation, Method, RowFormat, Strategy
 from recipec.axes.models import POLICY
 from recipec.rules.defaults import table_page
 
@@ -83,7 +83,7 @@ def _adaptation(row: Adaptation) -> str:
     lines = [
         f"- Choose it with: `{row.asked_by}`",
         f"- Trains: {row.summary}",
-        f"- Base model: {'4-bit (NF4)' if row.quantized else 'unquantized'}",
+        f"- Base model: {BASES[row.base].title}",
         f"- Packages: {_names(row.packages) or 'none beside those of every bundle'}",
         f"- Methods: {_names([name for name, method in METHODS.items() if row.name in method.adaptations])}",
         "- How it is chosen: `recipec explain ADPT-001`",

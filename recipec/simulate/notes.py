@@ -16,7 +16,7 @@ def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str 
         return f"{layout.strategy}: DeepSpeed's engine needs a device; only one device, DDP and FSDP2 are simulated"
     if layout.mesh.ranks_per_layer > 1:
         return "layers that are shared between ranks are not simulated"
-    if layout.offload != "none":
+    if layout.offloads:
         return "offload: the simulation knows one memory, the device's"
     if layout.fsdp and layout.optimizer not in ("adamw", "sgd"):
         return f"{layout.optimizer} over FSDP2 shards is not simulated"

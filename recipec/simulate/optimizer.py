@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from recipec.axes.optimizers import PAGED
 from recipec.simulate.step import trained
 
 DECAY = 0.01  # any but zero takes the same path
@@ -50,7 +51,7 @@ def _bitsandbytes(model: nn.Module, groups: list[dict[str, Any]], name: str) -> 
     for module in model.modules():
         if isinstance(module, nn.Embedding):
             manager.register_module_override(module, "weight", {"optim_bits": 32})
-    return made(groups, optim_bits=8 if "8bit" in name else 32, is_paged=name.startswith("paged"))
+    return made(groups, optim_bits=8 if "8bit" in name else 32, is_paged=name in PAGED)
 
 
 class _OnDevice:

@@ -6,18 +6,20 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recipec.axes import ADAPTATIONS, KINDS, METHODS, ROW_FORMATS, STRATEGIES
-from recipec.backends.adaptations import files_of
-from recipec.backends.engines import ENGINES, engine_of
-from recipec.backends.launchers import NO_SCRIPT, USUAL, launcher_for
-from recipec.backends.methods import BACKENDS, backend_of
+from recipec.axes import ADAPTATIONS, KINDS, METHODS, ROW_FORMATS
+from recipec.axes.strategies import ENGINES
+from recipec.backends import missing
+from recipec.backends.files import file_of
+from recipec.backends.launchers import launchers_for
+from recipec.backends.methods import BACKENDS
 from recipec.backends.parts import Import, Part, import_blocks, joined, lines
-from recipec.recipe.schema import Launch
+from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.environment import templates_folder
 from recipec.render.traced import split, visible
 
@@ -61,33 +63,52 @@ def test_parts_keep_their_order() -> None:
 
 
 def test_every_row_has_its_file() -> None:
-    """The tables are filled when they are imported, so that a row without a file stops everything."""
-    assert BACKENDS.keys() == METHODS.keys()
-    assert ENGINES.keys() == {row.engine for row in STRATEGIES.values()}
+    assert list(missing()) == []
     folder = templates_folder()
     needed = [f"rows/{kind.template}" for kind in KINDS.values()]
     needed += [f"data/formats/{name.replace('-', '_')}" for name in ROW_FORMATS]
     assert not [name for name in needed if not (folder / f"{name}.py.j2").is_file()]
-    named = {path for row in BACKENDS.values() for path in (row.skeleton, row.taught, row.measure.template)}
+    named = {path for row in BACKENDS.values() for path in (row.taught, row.measure.template)}
     assert not [name for name in named if not (folder / name).is_file()]
 
 
-def test_a_row_without_a_file_is_not_answered_with_another_rows() -> None:
-    lora = ADAPTATIONS["lora"]
-    for find, row in (
-        (backend_of, "odds-ratio"),
-        (engine_of, "megatron"),
-        (files_of, replace(lora, family="prefix")),
-        (files_of, replace(lora, base="int2")),
-    ):
-        with pytest.raises(ModuleNotFoundError, match=r"odds_ratio|megatron|prefix|int2"):
-            find(row)
-    with pytest.raises(StopIteration):
-        launcher_for("mainframe", several_nodes=False)
+@pytest.mark.parametrize(
+    ("table", "row", "said"),
+    [
+        (
+            METHODS,
+            replace(METHODS["dpo"], name="odds-ratio"),
+            "method `odds-ratio` has no file behind it: recipec/back",
+        ),
+        (ENGINES, replace(ENGINES["fsdp"], name="megatron"), "engine `megatron` has no file behind it: recipec/back"),
+        (ADAPTATIONS, replace(ADAPTATIONS["lora"], family="prefix"), "recipec/backends/adaptations/prefix.py"),
+        (ADAPTATIONS, replace(ADAPTATIONS["qlora"], base="int2"), "recipec/backends/adaptations/int2.py"),
+    ],
+)
+def test_a_row_without_a_file_is_told(table: Any, row: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(table, row.name, row)
+    [found] = missing()
+    assert said in found
+
+
+def test_a_file_that_cannot_be_imported_is_not_one_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "behind_rows").mkdir()
+    (tmp_path / "behind_rows" / "broken.py").write_text("import nobody_has_this")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert file_of("behind_rows", "absent") is None
+    with pytest.raises(ModuleNotFoundError, match="nobody_has_this"):
+        file_of("behind_rows", "broken")
+
+
+def test_a_value_of_launch_with_without_a_launcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LAUNCH_WITH, "mainframe", "made up")
+    told = "launch.with = `mainframe` has no launcher for {} in recipec/backends/launchers"
+    assert list(missing()) == [told.format("one node"), told.format("several nodes")]
 
 
 def test_every_value_of_launch_with_starts_one_node_and_several() -> None:
-    values = set(Launch.model_json_schema()["properties"]["with"]["anyOf"][0]["enum"])
-    assert {USUAL, NO_SCRIPT} <= values
-    for asked in values - {NO_SCRIPT}:
-        assert [launcher_for(asked, several_nodes=several).asked_by for several in (False, True)] == [asked] * 2
+    for asked in LAUNCH_WITH.keys() - {NO_SCRIPT}:
+        for several in (False, True):
+            assert [row.asked_by for row in launchers_for(asked, several_nodes=several)] == [asked]

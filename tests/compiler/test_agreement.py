@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, OF_METHOD, compiled, with_key
+from compiling import BASES, OF_METHOD, compiled, toml, with_key, write_data
 
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
 from recipec.axes.adaptations import BASES as STORED
 from recipec.axes.agreement import disagreements
-from recipec.axes.method import FORMULAS, HEADS, Default
+from recipec.axes.method import HEADS, READ_BY_FORMULAS, Default
+from recipec.axes.strategies import ENGINES
 from recipec.catalog.stack import stack
 from recipec.estimate.head import CODES
 from recipec.render.environment import templates_folder
@@ -23,6 +26,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "method": METHODS,
     "adaptation": ADAPTATIONS,
     "strategy": STRATEGIES,
+    "engine": ENGINES,
     "format": ROW_FORMATS,
     "kind": KINDS,
     "base": STORED,
@@ -34,7 +38,7 @@ LEARNED, SCORED = DPO.passes
 TEACHER = DISTILL.passes[0]
 CHAT, COMPLETION = ROW_FORMATS["chat"], ROW_FORMATS["prompt-completion"]
 RATE = Default(1e-4, "made up", "made up", adaptations=("lora",))
-BETA = DPO.own[0]
+BETA, RANK = DPO.own[0], DPO.lora_rank[-1]
 
 # axis, row, what is changed in it -> what the refusal says
 CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
@@ -89,7 +93,6 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "blocks of whole rows": ("method", "sft", {"packs": "blocks"}, "packs `blocks`, and its block_tokens are None"),
     "unknown section": ("method", "dpo", {"section": "prompts"}, "section names `prompts`"),
     "unknown order": ("method", "dpo", {"preferred": ("full", "ia3")}, "preferred names `ia3`"),
-    "unknown head": ("method", "dpo", {"head": "chunkd"}, "method `dpo`: head names `chunkd`"),
     "unknown loss": ("method", "dpo", {"loss": "odd"}, "method `dpo`: loss names `odd`"),
     "unknown output": ("method", "dpo", {"loss_outputs": ("logps",)}, "loss_outputs names `logps`"),
     "unknown proof": ("method", "dpo", {"proof": ("margin_rises",)}, "proof names `margin_rises`"),
@@ -183,29 +186,17 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {"passes": (TEACHER, *SFT.passes)},
         "passes has one of the `teacher`, with which its loss `supervised` does not compare",
     ),
-    "head of another loss": (
-        "method",
-        "sft",
-        {"head": "divergence"},
-        "its loss `supervised` needs the head `chunked`, and its head is `divergence`",
-    ),
     "loss of another head": (
         "method",
         "reward",
         {"loss": "supervised"},
-        "needs the head `chunked`, and its head is `scalar`",
+        "its loss `supervised` has the head `chunked`, which is for tokens, and its passes learn from score",
     ),
     "ranking by tokens": (
         "method",
         "dpo",
-        {"loss": "ranking", "head": "scalar"},
-        "its head `scalar` is for score, and its passes learn from tokens",
-    ),
-    "tokens of a score": (
-        "method",
-        "reward",
-        {"head": "chunked"},
-        "its head `chunked` is for tokens, and its passes learn from score",
+        {"loss": "ranking"},
+        "its loss `ranking` has the head `scalar`, which is for score, and its passes learn from tokens",
     ),
     "a class that writes scores": (
         "method",
@@ -214,12 +205,6 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "its auto_class `AutoModelForCausalLM` gives tokens, and its passes learn from score",
     ),
     "a class of nothing": ("method", "sft", {"auto_class": "AutoModel"}, "auto_class names `AutoModel`"),
-    "adapters of another class": (
-        "method",
-        "reward",
-        {"peft_task": "CAUSAL_LM"},
-        "its auto_class `AutoModelForSequenceClassification` is PEFT's `SEQ_CLS`, and its peft_task `CAUSAL_LM`",
-    ),
     "scores without a head": ("method", "reward", {"new_head": ""}, "learn from score, and its new_head is ``"),
     "a head for tokens": ("method", "sft", {"new_head": "score"}, "learn from tokens, and its new_head is `score`"),
     # methods: order
@@ -247,12 +232,61 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "own has nothing for the argument `loss_type`, which its loss `unpaired` needs",
     ),
     "no temperature": ("method", "distill", {"own": DISTILL.own[:1]}, "own has nothing for the argument `temperature`"),
-    "own twice": ("method", "dpo", {"own": (*DPO.own, BETA)}, "own names `DPO-001` 2 times"),
+    "own twice": (
+        "method",
+        "dpo",
+        {"own": (*DPO.own, BETA)},
+        "own has DPO-001 and DPO-001 with the same id, `DPO-001`",
+    ),
     "own key twice": (
         "method",
         "dpo",
-        {"own": (*DPO.own, replace(BETA, id="DPO-009"))},
-        "own names `beta` 2 times",
+        {"own": (*DPO.own, replace(BETA, id="DPO-009", name="other", argument="other"))},
+        "own has DPO-001 and DPO-009 with the same key, `beta`",
+    ),
+    "own name twice": (
+        "method",
+        "dpo",
+        {"own": (*DPO.own, replace(BETA, id="DPO-009", key="other", argument="other"))},
+        "own has DPO-001 and DPO-009 with the same name, `beta`",
+    ),
+    "own argument twice": (
+        "method",
+        "dpo",
+        {"own": (*DPO.own, replace(BETA, id="DPO-009", key="other", name="other"))},
+        "own has DPO-001 and DPO-009 with the same argument, `beta`",
+    ),
+    "own without bounds": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, most=None), DPO.own[1])},
+        "DPO-001 is a number with the bounds above and most, or a name with values, and it is neither",
+    ),
+    "own with both": ("method", "dpo", {"own": (replace(BETA, values={"a": "b"}), DPO.own[1])}, "and it is neither"),
+    "own key of two kinds": (
+        "method",
+        "dpo",
+        {"own": (replace(DPO.own[1], key="beta"), replace(BETA, key="loss"))},
+        "methods `dpo` and `kto` share the key `beta`, which is a number for one of DPO-002 and KTO-001",
+    ),
+    "own without a reason": ("method", "dpo", {"own": (replace(BETA, because=" "), DPO.own[1])}, "because is empty"),
+    "own that changes what is no field": (
+        "method",
+        "kto",
+        {"own": (KTO.own[0], replace(KTO.own[1], changes={"kto": {"pases": ()}}), *KTO.own[2:])},
+        "method `kto`: KTO-002 changes, of `kto`, names `pases`, which is not in CHANGEABLE",
+    ),
+    "own that changes what is asked for without it": (
+        "method",
+        "kto",
+        {"own": (KTO.own[0], replace(KTO.own[1], changes={"kto": {"sampling": "random"}}), *KTO.own[2:])},
+        "method `kto`: KTO-002 changes, of `kto`, names `sampling`, which is not in CHANGEABLE",
+    ),
+    "own that brings a model": (
+        "method",
+        "kto",
+        {"own": (KTO.own[0], replace(KTO.own[1], changes={"kto": {"passes": DISTILL.passes}}), *KTO.own[2:])},
+        "KTO-002 changes passes, of `kto`, to those of a `teacher`, which the row does not have",
     ),
     "own of another": (
         "method",
@@ -278,6 +312,159 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {"own": (*KTO.own[:2], KTO.own[3], KTO.own[2])},
         "the formula `weight of wanted` of KTO-004 reads `undesirable_weight`, which own does not have before it",
     ),
+    # methods: adapters
+    "no rank": ("method", "dpo", {"lora_rank": ()}, "lora_rank has no value for adaptation `lora`"),
+    "rank of nothing": (
+        "method",
+        "dpo",
+        {"lora_rank": (replace(RANK, value=0, accepts=(0, 64)),)},
+        "lora_rank 0 accepts 0 to 64: ranks of `lora`, `qlora` begin with 1",
+    ),
+    "rank between two": (
+        "method",
+        "dpo",
+        {"lora_rank": (replace(RANK, value=16.5),)},
+        "lora_rank 16.5 accepts 16 to 64: ranks of `lora`, `qlora` begin with 1",
+    ),
+    "rank without a range": (
+        "method",
+        "dpo",
+        {"lora_rank": (replace(RANK, accepts=None),)},
+        "lora_rank 16 does not say what it accepts",
+    ),
+    "no alpha": (
+        "method",
+        "dpo",
+        {"lora_alpha_most": 0},
+        "its lora_alpha_most is 0, and `lora`, `qlora` begins with 32",
+    ),
+    "alpha below its rank's": ("method", "dpo", {"lora_alpha_most": 63}, "is 63, and `lora`, `qlora` begins with 64"),
+    "all dropped": (
+        "method",
+        "dpo",
+        {"lora_dropout": (replace(DPO.lora_dropout[0], value=1.0),)},
+        "lora_dropout 1 is no share",
+    ),
+    "rank of no adapter": (
+        "method",
+        "pretrain",
+        {"lora_rank": (RANK,)},
+        "it has lora_rank, and runs with no adaptation that reads it",
+    ),
+    "alpha of no adapter": ("method", "pretrain", {"lora_alpha_most": 16}, "it has lora_alpha_most, and runs with no"),
+    # methods: names, reasons, proofs
+    "same alignment": ("method", "kto", {"alignment": "dpo"}, "methods `dpo` and `kto` have the same alignment, `dpo`"),
+    "no alignment beside another": (
+        "method",
+        "kto",
+        {"alignment": ""},
+        "methods `dpo` and `kto` both fulfil the task `align`, and `kto` has no alignment to be named by",
+    ),
+    "task of two": (
+        "method",
+        "distill",
+        {"task": "instruct", "alignment": "distill"},
+        "methods `sft` and `distill` both fulfil the task `instruct`, and SHARED_TASKS does not say",
+    ),
+    "adaptation left out": (
+        "method",
+        "sft",
+        {"adaptations": ("lora", "full")},
+        "method `sft`: it leaves out adaptation `qlora`, and adaptations_because is empty",
+    ),
+    "reason for nothing": (
+        "method",
+        "sft",
+        {"adaptations_because": "made up"},
+        "adaptations_because explains what the row does not say: made up",
+    ),
+    "order without a reason": ("method", "dpo", {"preferred_because": " "}, "and preferred_because is empty"),
+    "packing without a reason": (
+        "method",
+        "dpo",
+        {"packs_because": ""},
+        "it packs `never`, and packs_because is empty",
+    ),
+    "micro batch without a reason": (
+        "method",
+        "kto",
+        {"least_micro_batch_because": ""},
+        "its least_micro_batch is 2, and least_micro_batch_because is empty",
+    ),
+    "sampling without a reason": ("method", "sft", {"sampling_because": ""}, "`sft`: sampling_because is empty"),
+    "no source": ("method", "sft", {"source": ""}, "method `sft`: source is empty"),
+    "value without a source": (
+        "method",
+        "sft",
+        {"weight_decay": (replace(SFT.weight_decay[0], source=""),)},
+        "method `sft`: weight_decay 0.01: source is empty",
+    ),
+    "strategy without a reason": ("strategy", "ddp", {"because": ""}, "strategy `ddp`: because is empty"),
+    "column without a reason": ("method", "reward", {"unread": {"margin": ""}}, "unread says nothing of `margin`"),
+    "column that is read": (
+        "method",
+        "reward",
+        {"unread": {"chosen": "made up"}},
+        "unread has the column `chosen`, which a kind of row that its trainer reads has",
+    ),
+    "no adaptation": ("method", "sft", {"adaptations": (), "adaptations_because": "made up"}, "adaptations is empty"),
+    "one adaptation of no order": (
+        "method",
+        "pretrain",
+        {"preferred": (), "preferred_because": ""},
+        "it runs with adaptation `full` alone, and preferred is empty",
+    ),
+    "outputs of a score": (
+        "method",
+        "reward",
+        {"loss_outputs": ("log_probs",)},
+        "has the head `scalar`, which gives scores, and loss_outputs asks for log_probs",
+    ),
+    "tokens without log-probabilities": (
+        "method",
+        "sft",
+        {"loss_outputs": ("entropy",)},
+        "is computed from `log_probs`, and loss_outputs does not ask for them",
+    ),
+    "no proof": ("method", "sft", {"proof": ()}, "method `sft`: proof is empty"),
+    "proof of what is not logged": (
+        "method",
+        "sft",
+        {"proof": ("margins_rise",)},
+        "its proof `margins_rise` looks at `rewards/margins`, which its metrics do not have",
+    ),
+    "proof of another loss": (
+        "method",
+        "dpo",
+        {"proof": ("divergence_falls",)},
+        "its proof `divergence_falls` is of the `teacher`, with which its loss does not compare",
+    ),
+    # words of other tools
+    "task meant twice": (
+        "method",
+        "kto",
+        {"elsewhere": ("rlhf",)},
+        "method `kto`: elsewhere has `rlhf`, which means method `dpo`",
+    ),
+    "another's name": (
+        "strategy",
+        "ddp",
+        {"elsewhere": ("fsdp",)},
+        "`ddp`: elsewhere has `fsdp`, which means strategy `fsdp`",
+    ),
+    "adaptation meant twice": (
+        "adaptation",
+        "full",
+        {"elsewhere": ("peft",)},
+        "`full`: elsewhere has `peft`, which means adaptation `lora`",
+    ),
+    "format meant twice": (
+        "format",
+        "text",
+        {"elsewhere": ("alpaca",)},
+        "`text`: elsewhere has `alpaca`, which means format `instruction`",
+    ),
+    "a word twice": ("format", "text", {"elsewhere": ("raw", "raw")}, "elsewhere names `raw` 2 times"),
     # adaptations
     "whole without adapter": (
         "adaptation",
@@ -291,6 +478,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adapter of no class": ("adaptation", "lora", {"config": ""}, "`lora` trains an adapter, and its config is empty"),
     "adapter of no table": ("adaptation", "qlora", {"table": ""}, "`qlora` trains an adapter, and its table is empty"),
     "adapter of nobody": ("adaptation", "lora", {"packages": ()}, "trains an adapter, and its packages is empty"),
+    "adapter that stays one": ("adaptation", "lora", {"merges": False}, "trains an adapter, and merges is False"),
+    "whole that is merged": ("adaptation", "full", {"merges": True}, "trains every weight, and merges is True"),
     "above itself": ("adaptation", "lora", {"above": "lora"}, "`lora`: above leads back to it, by way of lora"),
     "above each other": (
         "adaptation",
@@ -299,30 +488,13 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "`full`: above leads back to it",
     ),
     # strategies
-    "one process of several ranks": (
+    "no strategy of one rank": ("strategy", "single", {"engine": "ddp"}, "no strategy is for one rank"),
+    "groups of nothing": ("strategy", "hsdp", {"shards": frozenset()}, "hold all shards, and shards is empty"),
+    "shards of one process": (
         "strategy",
-        "single",
-        {"one_rank": False},
-        "strategy `single` is for several ranks, and engine `none` runs one",
-    ),
-    "several processes of one rank": (
-        "strategy",
-        "ddp",
-        {"one_rank": True},
-        "strategy `ddp` is for one rank, and engine `ddp` runs several",
-    ),
-    "no strategy of one rank": ("strategy", "single", {"one_rank": False}, "no strategy is for one rank"),
-    "no word of accelerate's": (
-        "strategy",
-        "ddp",
-        {"distributed_type": "DDP"},
-        "strategy `ddp`: distributed_type is `DDP`, and engine `ddp` is `MULTI_GPU`",
-    ),
-    "word of another engine": (
-        "strategy",
-        "hsdp",
-        {"distributed_type": "DEEPSPEED"},
-        "strategy `hsdp`: distributed_type is `DEEPSPEED`, and engine `fsdp` is `FSDP`",
+        "zero1",
+        {"engine": "none"},
+        "strategy `zero1` shards the optimizer, and engine `none` is one process",
     ),
     "weights alone": (
         "strategy",
@@ -357,6 +529,9 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "implicit of nothing": ("format", "preference", {"implicit": "system"}, "`preference`: implicit names `system`"),
     "learned part of nothing": ("format", "chat", {"loss_on": "user"}, "format `chat`: loss_on names `user`"),
     "fewer than no answers": ("format", "chat", {"answers": -1}, "format `chat`: answers is -1"),
+    "one answer unrolled": ("format", "preference", {"answers": 1}, "unrolled is `unpaired`, and answers is 1"),
+    "answers of nothing": ("format", "text", {"answers": 2}, "format `text`: unrolled is ``, and answers is 2"),
+    "messages without turns": ("format", "prompt-completion", {"turns": False}, "turns says that no chat template"),
     "unrolled to itself": ("format", "preference", {"unrolled": "pairs"}, "unrolled is `pairs`, which is its kind"),
     "hidden by the same roles": (
         "format",
@@ -369,6 +544,45 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "unpaired-preference",
         {"roles": (*COMPLETION.roles[:1],)},
         "format `prompt-completion`: all of its rows are of format `unpaired-preference` too",
+    ),
+    "column that no role fills": (
+        "kind",
+        "completion",
+        {"columns": ("prompt", "completion", "system")},
+        "kind `completion`: format `instruction` becomes it, and no role of that becomes its column `system`",
+    ),
+    "forbidden column of nobody": (
+        "format",
+        "prompt-completion",
+        {"forbidden": ("vote",)},
+        "it forbids the column `vote`, which no other format reads",
+    ),
+    "forbidden column of its own": (
+        "format",
+        "prompt-completion",
+        {"forbidden": ("response",)},
+        "it forbids the column `response`, which is one of its roles",
+    ),
+    "role twice": ("format", "text", {"roles": ROW_FORMATS["text"].roles * 2}, "roles names `text` 2 times"),
+    "role of no column's name": (
+        "format",
+        "text",
+        {"roles": (replace(ROW_FORMATS["text"].roles[0], aliases=()),)},
+        "role `text` has no aliases",
+    ),
+    # what nobody asks for
+    "teacher of nobody": (
+        "method",
+        "distill",
+        {"passes": SFT.passes},
+        "model `teacher` is in its table, and no method needs it",
+    ),
+    "format of nobody": ("method", "kto", {"formats": ("preference",)}, "format `unpaired-preference` is in its table"),
+    "base of nobody": (
+        "adaptation",
+        "qlora",
+        {"base": "none"},
+        "base `nf4` is in its table, and no adaptation needs it",
     ),
     # names that no table has
     "unknown reference": ("adaptation", "lora", {"reference": "ghost"}, "adaptation `lora`: reference names `ghost`"),
@@ -431,7 +645,7 @@ def test_a_forbidden_column_tells_two_formats_apart(monkeypatch: pytest.MonkeyPa
 
 
 def test_methods_may_share_a_hyperparameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "ipo", replace(DPO, name="ipo", alignment="ipo"))
+    monkeypatch.setitem(METHODS, "ipo", replace(DPO, name="ipo", alignment="ipo", elsewhere=()))
     assert list(disagreements()) == []
 
 
@@ -440,7 +654,7 @@ def test_runs_on_several_ranks_have_a_strategy() -> None:
     try:
         for name in [name for name, row in known.items() if row.distributed]:
             del STRATEGIES[name]
-        assert list(disagreements()) == ["no strategy is for several ranks (one_rank of single)"]
+        assert list(disagreements()) == ["no strategy is for several ranks (engine of single)"]
     finally:  # the order of the rows is their rank
         STRATEGIES.clear()
         STRATEGIES.update(known)
@@ -460,7 +674,7 @@ def test_every_kind_and_every_format_has_its_templates() -> None:
 def test_every_formula_reads_what_its_row_says() -> None:
     given = {"true_share"}  # by the data
     reads = {name: set(signature(code).parameters) - given for name, code in preference.FORMULAS.items()}
-    assert reads == {name: set(needed) for name, needed in FORMULAS.items()}
+    assert reads == {name: set(needed) for name, needed in READ_BY_FORMULAS.items()}
 
 
 def test_every_method_has_a_recipe_in_the_tests() -> None:
@@ -486,6 +700,62 @@ def test_a_value_of_its_own_may_not_make_a_contradiction(monkeypatch: pytest.Mon
     loss = replace(kto.own[1], changes={"apo_zero_unpaired": {"passes": ()}})
     monkeypatch.setitem(METHODS, "kto", replace(kto, own=(kto.own[0], loss, *kto.own[2:])))
     assert any("method `kto` learns from the passes of []" in sentence for sentence in disagreements())
+
+
+@pytest.mark.parametrize(("loss", "refused"), [("kto", True), ("apo_zero_unpaired", False)])
+def test_a_value_of_its_own_changes_the_row_for_the_planner(
+    loss: str, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BAD-032 is about recomputation that a pass switches off and on again; a loss may do without that pass."""
+    kept = KTO.own[1].changes["apo_zero_unpaired"] | {"keeps_recomputation": True}
+    own = replace(KTO.own[1], changes={"apo_zero_unpaired": kept})
+    monkeypatch.setitem(METHODS, "kto", replace(KTO, own=(KTO.own[0], own, *KTO.own[2:])))
+    recipe = with_key(with_key(BASES["kto"], "alignment.loss", loss), "train.recompute_every", 2)
+    found = compiled(tmp_path, recipe, only_plan=True)
+    assert ("BAD-032" in str(found.diagnostics)) is refused
+    assert (found.plan is None) is refused
+
+
+# What is changed before anything but the rows is imported, and the row that the refusal names.
+BROKEN = {
+    "unknown formula": (
+        'METHODS["dpo"] = replace(METHODS["dpo"], own=(replace(METHODS["dpo"].own[0], formula="share"),))',
+        "method `dpo`: DPO-001 formula names `share`",
+    ),
+    "unknown field": (
+        'own = METHODS["kto"].own\n'
+        'METHODS["kto"] = replace(METHODS["kto"], own=(own[0], replace(own[1], changes={"kto": {"pases": ()}})))',
+        "method `kto`: KTO-002 changes, of `kto`, names `pases`, which is not in CHANGEABLE",
+    ),
+    "method without a file": (
+        'METHODS["orpo"] = replace(METHODS["dpo"], name="orpo", alignment="orpo", elsewhere=())',
+        "method `orpo` has no file behind it: recipec/backends/methods/orpo.py",
+    ),
+    "engine without a file": (
+        'ENGINES["megatron"] = replace(ENGINES["fsdp"], name="megatron")',
+        "engine `megatron` has no file behind it: recipec/backends/engines/megatron.py",
+    ),
+    "what is made from the rows cannot be": (
+        'ADAPTATIONS["qlora"] = replace(ADAPTATIONS["qlora"], base="none")',
+        "adaptation `lora`: family `lora` and base `none` mean all of lora, qlora",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_row_that_breaks_what_is_imported_is_told(case: str, tmp_path: Path) -> None:
+    """The command line says which row it is, and not that recipec has a bug."""
+    change, expected = BROKEN[case]
+    write_data(tmp_path)
+    (tmp_path / "recipe.toml").write_text(toml(BASES["lora-single"]), encoding="utf-8")
+    code = (
+        "import sys\nfrom dataclasses import replace\nfrom recipec.axes import ADAPTATIONS, METHODS\n"
+        f"from recipec.axes.strategies import ENGINES\n{change}\nfrom recipec.cli import main\n"
+        "sys.argv = ['recipec', 'check', 'recipe.toml']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and expected in " ".join(done.stderr.split()), done.stderr
+    assert "E0801" in done.stderr and "bug" not in done.stderr
 
 
 def test_nothing_is_compiled_with_rows_that_contradict_each_other(

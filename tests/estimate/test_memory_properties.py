@@ -9,6 +9,7 @@ from estimate_shapes import LLAMA_8B, QWEN_HALF_B, layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recipec.axes import STRATEGIES
 from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import largest_that_fits, step_memory
 from recipec.estimate.optimizers import STATES as OPTIMIZERS
@@ -47,7 +48,7 @@ def runs(draw):
         recompute_every=draw(st.integers(1, 5)),
         activation_offload=draw(st.booleans()),
         accumulation=draw(st.sampled_from([1, 4])),
-        offload=draw(st.sampled_from(["none", "cpu"])) if sharded else "none",
+        offload=draw(st.sampled_from(["none", *STRATEGIES[strategy].offloads])),
         optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
         precision=draw(st.sampled_from(["bf16", "fp16", "fp32"])),
         attention=draw(st.sampled_from(["sdpa", "eager", "flash_attention_2"])),

@@ -111,9 +111,15 @@ def parameters(rule) -> tuple[str, ...]:
 def answers(rule):
     """Yield the rule's answer for every combination of values that a stage can have."""
     names = parameters(rule)
-    for values in itertools.product(*(VALUES[name] for name in names)):
+    for values in itertools.product(*(taken(rule, name) for name in names)):
         if can_run(rule, dict(zip(names, values, strict=True))):
             yield values, rule(*values)
+
+
+def taken(rule, name) -> list:
+    """The values that the rule takes for a parameter: None only where its signature has it."""
+    optional = rule.function.__annotations__.get(name) != "int"
+    return [value for value in VALUES[name] if value is not None or optional]
 
 
 def can_run(rule, given) -> bool:

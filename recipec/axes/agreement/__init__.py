@@ -6,27 +6,24 @@ The compiler's first pass refuses to go on with any, so that no rule answers for
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Any
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES
-from recipec.axes.agreement.adaptations import of_adaptation
-from recipec.axes.agreement.formats import of_format, of_kind
-from recipec.axes.agreement.hyperparameters import of_all_own
-from recipec.axes.agreement.methods import of_method
-from recipec.axes.agreement.strategies import of_all_strategies, of_strategy
-from recipec.axes.method import Method
+from recipec.axes.agreement.methods import of_methods
+from recipec.axes.agreement.names import of_names
+from recipec.axes.agreement.tables import of_tables
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
 from recipec.axes.row_formats import KINDS, ROW_FORMATS
 from recipec.axes.sections import SECTIONS
-from recipec.axes.strategies import STRATEGIES
+from recipec.axes.strategies import ENGINES, STRATEGIES
 
 _TABLES: dict[str, Mapping[str, Any]] = {
     "method": METHODS,
     "adaptation": ADAPTATIONS,
     "base": BASES,
     "strategy": STRATEGIES,
+    "engine": ENGINES,
     "format": ROW_FORMATS,
     "kind": KINDS,
     "section": SECTIONS,
@@ -36,27 +33,7 @@ _TABLES: dict[str, Mapping[str, Any]] = {
 
 def disagreements() -> Iterator[str]:
     """Sentences, each with the names of what contradicts each other; none where all agree."""
-    yield from _keys()
-    for method in METHODS.values():
-        yield from dict.fromkeys(chain.from_iterable(map(of_method, (method, *_changed(method)))))
-    yield from of_all_own()
-    yield from chain.from_iterable(map(of_adaptation, ADAPTATIONS.values()))
-    yield from chain.from_iterable(map(of_strategy, STRATEGIES.values()))
-    yield from of_all_strategies()
-    yield from chain.from_iterable(map(of_kind, KINDS.values()))
-    yield from chain.from_iterable(map(of_format, ROW_FORMATS.values()))
-
-
-def _keys() -> Iterator[str]:
-    """Every table has its rows under their names."""
     for axis, table in _TABLES.items():
-        for key, row in table.items():
-            if key != row.name:
-                yield f"{axis} `{row.name}` is in its table as `{key}`"
-
-
-def _changed(method: Method) -> Iterator[Method]:
-    """The row as each value of its own hyperparameters changes it."""
-    for own in method.own:
-        for value in own.changes:
-            yield method.under({own.name: value})
+        yield from of_names(axis, table)
+    yield from of_methods()
+    yield from of_tables()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import combinations, product
 from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS
-from recipec.axes.agreement.names import repeated, unknown
-from recipec.axes.method import FORMULAS, LOSSES, SIZES, Default, Method, Own
+from recipec.axes.agreement.names import unknown
+from recipec.axes.method import CHANGEABLE, LOSSES, READ_BY_FORMULAS, SIZES, Default, Method, Own
 from recipec.axes.methods import METHODS
-from recipec.axes.models import NAMED_MODELS
+from recipec.axes.models import NAMED_MODELS, POLICY, REFERENCE
 
 # Tables of defaults -> the conditions that the rule behind each looks at; True: only adapters have it.
 _TABLES: dict[str, tuple[tuple[str, ...], bool]] = {
@@ -30,10 +30,12 @@ def of_hyperparameters(row: str, method: Method) -> Iterator[str]:
     """The contradictions of a method's hyperparameters."""
     for table in _TABLES:
         yield from _of_table(row, method, table)
-    yield from repeated(row, "own", [own.id for own in method.own])
-    yield from repeated(row, "own", [own.key for own in method.own])
+    yield from _of_adapters(row, method)
+    yield from _of_same(row, method)
     for own in method.own:
         yield from _of_own(row, own)
+        yield from not_changeable(own, row)
+        yield from _of_changes(row, method, own)
         yield from _of_formula(row, method, own)
     yield from _of_arguments(row, method)
 
@@ -65,11 +67,62 @@ def _of_default(row: str, table: str, default: Default, conditions: tuple[str, .
         yield f"{row}: {table} {default.value:g} is outside what it accepts, {default.accepts}"
 
 
+def _of_adapters(row: str, method: Method) -> Iterator[str]:
+    """A method has limits of adapters where it runs with some, and no others; each of its ranks is within them."""
+    adapters = [name for name in method.adaptations if name in ADAPTATIONS and ADAPTATIONS[name].table]
+    if not adapters:
+        for field in ("lora_rank", "lora_alpha_most", "lora_dropout"):
+            if getattr(method, field):
+                yield f"{row}: it has {field}, and runs with no adaptation that reads it"
+        return
+    named = ", ".join(f"`{name}`" for name in adapters)
+    for default in method.lora_rank:
+        low, high = default.accepts or (default.value, default.value)
+        if default.accepts is None:
+            yield f"{row}: lora_rank {default.value:g} does not say what it accepts, which the rank of {named} asks"
+        if low < 1 or any(value % 1 for value in (low, default.value, high)):
+            yield f"{row}: lora_rank {default.value:g} accepts {low:g} to {high:g}: ranks of {named} begin with 1"
+        if 2 * default.value > method.lora_alpha_most:
+            alpha = f"{2 * default.value:g}, twice its lora_rank"
+            yield f"{row}: its lora_alpha_most is {method.lora_alpha_most}, and {named} begins with {alpha}"
+    for default in method.lora_dropout:
+        if not 0 <= default.value < 1:
+            yield f"{row}: lora_dropout {default.value:g} is no share that adaptation {named} can drop"
+
+
+def _of_same(row: str, method: Method) -> Iterator[str]:
+    """Two hyperparameters share neither id, name, key nor argument."""
+    for one, other in combinations(method.own, 2):
+        for field in ("id", "name", "key", "argument"):
+            if getattr(one, field) == getattr(other, field):
+                yield f"{row}: own has {one.id} and {other.id} with the same {field}, `{getattr(one, field)}`"
+
+
+def not_changeable(own: Own, row: str = "") -> Iterator[str]:
+    """The fields that a value of it changes, and that are asked for without the value."""
+    for value, changes in own.changes.items():
+        yield from unknown(row, f"{own.id} changes, of `{value}`,", changes, CHANGEABLE, "CHANGEABLE")
+
+
+def _of_changes(row: str, method: Method, own: Own) -> Iterator[str]:
+    """No value brings a model that the recipe would have to name: it is asked for before the value is known."""
+    for value, changes in own.changes.items():
+        models = {part.model for part in changes.get("passes", ())} - {POLICY, REFERENCE, *method.named_models}
+        for model in sorted(models):
+            yield f"{row}: {own.id} changes passes, of `{value}`, to those of a `{model}`, which the row does not have"
+
+
 def _of_own(row: str, own: Own) -> Iterator[str]:
+    bounds = (own.above, own.most)
+    if bounds.count(None) != (0 if own.values is None else 2):
+        yield f"{row}: {own.id} is a number with the bounds above and most, or a name with values, and it is neither"
+        return
     if not own.formula and not own.allows(own.value):
         yield f"{row}: {own.id} has the value {own.value}, which the recipe language would refuse for `{own.key}`"
     if own.accepts and not all(map(own.allows, own.accepts)):
         yield f"{row}: {own.id} accepts {own.accepts}, part of which the recipe language would refuse for `{own.key}`"
+    if not own.formula and not own.because.strip():
+        yield f"{row}: {own.id} has a value of its own, and because is empty"
     if own.values is not None:
         yield from unknown(row, f"{own.id} changes", map(str, own.changes), own.values, "its values")
     if own.key in NAMED_MODELS:
@@ -79,9 +132,9 @@ def _of_own(row: str, own: Own) -> Iterator[str]:
 def _of_formula(row: str, method: Method, own: Own) -> Iterator[str]:
     """What decides a hyperparameter is there, and what it reads is decided before."""
     if own.formula:
-        yield from unknown(row, f"{own.id} formula", [own.formula], FORMULAS, "the formulas")
+        yield from unknown(row, f"{own.id} formula", [own.formula], READ_BY_FORMULAS, "the formulas")
     before = [other.name for other in method.own[: method.own.index(own)]]
-    for name in FORMULAS.get(own.formula, ()):
+    for name in READ_BY_FORMULAS.get(own.formula, ()):
         if name not in before:
             yield f"{row}: the formula `{own.formula}` of {own.id} reads `{name}`, which own does not have before it"
 
@@ -95,10 +148,15 @@ def _of_arguments(row: str, method: Method) -> Iterator[str]:
 
 
 def of_all_own() -> Iterator[str]:
-    """One id is one hyperparameter, in whichever methods: its rule and its page are found by it."""
+    """One id is one hyperparameter, in whichever methods, and one key of [alignment] is a number or a name for all."""
     first: dict[str, tuple[Method, Own]] = {}
+    keys: dict[str, tuple[Method, Own]] = {}
     for method in METHODS.values():
         for own in method.own:
+            holder, known = keys.setdefault(own.key, (method, own))
+            if (known.values is None) != (own.values is None):
+                pair = f"methods `{holder.name}` and `{method.name}` share the key `{own.key}`"
+                yield f"{pair}, which is a number for one of {known.id} and {own.id} and a name for the other"
             holder, known = first.setdefault(own.id, (method, own))
             if known is not own:
                 yield f"methods `{holder.name}` and `{method.name}` have different hyperparameters with the id {own.id}"

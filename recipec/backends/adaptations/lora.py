@@ -26,7 +26,7 @@ def part(stage: StageJob) -> Part:
 
 def _head_in_fp32(stage: StageJob) -> tuple[Raw, ...]:
     """Where no engine keeps an fp32 master of the head, the head is one itself."""
-    if not stage.method.new_head or stage.engine.keeps_master or stage.value("precision") == "fp32":
+    if not stage.method.new_head or stage.strategy.keeps_master or stage.value("precision") == "fp32":
         return ()
     text = _FP32_HEAD.format(head=stage.method.new_head)
     return lines(stage.ids("adaptation", "precision", "strategy"), *text.splitlines())

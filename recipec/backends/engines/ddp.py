@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, mixed_precision, seeded
+from recipec.backends.engines.engine import (
+    EngineBackend,
+    Files,
+    Placement,
+    accelerate_head,
+    leaves,
+    mixed_precision,
+    seeded,
+)
 from recipec.render.call import Arg
 
 _CONFIG = "configs/accelerate.yaml"
@@ -12,14 +20,13 @@ def _files(run: Placement) -> Files:
     return {_CONFIG: accelerate_head(run) | {"mixed_precision": mixed_precision(run)}}
 
 
-ENGINE = Engine(
+BACKEND = EngineBackend(
     config=_CONFIG,
     deepspeed="",
     packages=(),
     files=_files,
     arguments=lambda run: [Arg("ddp_find_unused_parameters", False, run.ids("strategy"))],
     part=leaves,
-    keeps_master=False,
     gathers_on_save=False,
     counts_passes=False,
     recomputing="",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.axes import Strategy
-from recipec.backends.engines.engine import Engine, Files, Placement, accelerate_head, leaves, no_arguments, seeded
+from recipec.backends.engines.engine import (
+    EngineBackend,
+    Files,
+    Placement,
+    accelerate_head,
+    leaves,
+    no_arguments,
+    seeded,
+)
 from recipec.render.mapping import Leaf
 
 _NAME = "deepspeed.json"
@@ -70,14 +78,13 @@ def _equal_start(strategy: Strategy) -> str:
     return "`config` has switched ZeRO-3 on: rank 0 makes each layer, and every rank keeps its shard."
 
 
-ENGINE = Engine(
+BACKEND = EngineBackend(
     config=_ACCELERATE,
     deepspeed=_DEEPSPEED,
     packages=("deepspeed",),
     files=_files,
     arguments=no_arguments,
     part=leaves,
-    keeps_master=True,
     gathers_on_save=False,
     counts_passes=True,
     recomputing="",

@@ -31,7 +31,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class EngineBackend:
     """The footprint of the strategies that an engine runs; which one it is, their row in `run.layout.spreads` says."""
 
     config: str  # the accelerate configuration that the launch script passes; "" where one process starts by itself
@@ -40,7 +40,6 @@ class Engine:
     files: Callable[[Placement], Files]
     arguments: Callable[[Placement], list[Arg]]  # of the trainer's configuration
     part: Callable[[Placement], Part]  # of train.py
-    keeps_master: bool  # keeps fp32 masters itself, so the weights are loaded in the compute dtype
     gathers_on_save: bool  # a save must be told to write one whole model
     counts_passes: bool  # takes every backward pass for a step of the training
     recomputing: str  # where layers are recomputed, if that has to be said

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipec.backends.engines.engine import (
-    Engine,
+    EngineBackend,
     Files,
     Placement,
     accelerate_head,
@@ -84,14 +84,13 @@ def _unrounded(run: Placement) -> Part:
     )
 
 
-ENGINE = Engine(
+BACKEND = EngineBackend(
     config=_CONFIG,
     deepspeed="",
     packages=(),
     files=_files,
     arguments=_arguments,
     part=_part,
-    keeps_master=False,
     gathers_on_save=True,
     counts_passes=False,
     recomputing="inside FSDP2's hooks: recomputing gathers no weights again",

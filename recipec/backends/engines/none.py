@@ -1,16 +1,15 @@
 """One process, nothing to distribute."""
 
-from recipec.backends.engines.engine import Engine, no_arguments, no_files, seeded
+from recipec.backends.engines.engine import EngineBackend, no_arguments, no_files, seeded
 from recipec.backends.parts import Part
 
-ENGINE = Engine(
+BACKEND = EngineBackend(
     config="",
     deepspeed="",
     packages=(),
     files=no_files,
     arguments=no_arguments,
     part=lambda run: Part(),
-    keeps_master=False,
     gathers_on_save=False,
     counts_passes=False,
     recomputing="",

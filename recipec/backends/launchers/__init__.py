@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from recipec.backends.job import Job
 from recipec.backends.launchers import local, nodes
 from recipec.backends.launchers.launcher import Launcher, script_artifact, usage
+from recipec.recipe.schema import LOCAL, NO_SCRIPT
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, fragment
 
 LAUNCHERS = (local.LAUNCHER, nodes.LAUNCHER)
-USUAL, NO_SCRIPT = "local", "none"  # values of launch.with: where it is not set; a team with its own launcher
 
 
 def launcher_of(job: Job) -> Launcher | None:
     """The launcher that the recipe asks for; None when the team has its own."""
-    asked = job.loaded.recipe.launch.with_ or USUAL
-    return None if asked == NO_SCRIPT else launcher_for(asked, job.nodes > 1)
+    asked = job.loaded.recipe.launch.with_ or LOCAL
+    return None if asked == NO_SCRIPT else launchers_for(asked, job.nodes > 1)[0]
 
 
-def launcher_for(asked: str, several_nodes: bool) -> Launcher:
-    """The launcher of a value of launch.with; raises StopIteration where none is for it."""
+def launchers_for(asked: str, several_nodes: bool) -> list[Launcher]:
+    """The launchers of a value of launch.with; each value but NO_SCRIPT has one (recipec.backends.missing)."""
     fitting = (row for row in LAUNCHERS if (row.several_nodes if several_nodes else row.one_node))
-    return next(row for row in fitting if row.asked_by == asked)
+    return [row for row in fitting if row.asked_by == asked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,11 @@ def launch_artifacts(job: Job) -> list[Artifact]:
 
 __all__ = [
     "LAUNCHERS",
-    "NO_SCRIPT",
     "Launcher",
     "Start",
     "launch_artifacts",
-    "launcher_for",
     "launcher_of",
+    "launchers_for",
     "start_of",
     "starts",
     "usage",

@@ -1,9 +1,10 @@
 """Everything in order, on the node that the script is started on."""
 
 from recipec.backends.launchers.launcher import Launcher
+from recipec.recipe.schema import LOCAL
 
 LAUNCHER = Launcher(
-    asked_by="local",
+    asked_by=LOCAL,
     one_node=True,
     several_nodes=False,
     command="bash",

@@ -40,7 +40,6 @@ class OwnTrainer:
 class MethodBackend:
     """One training method in emitted code."""
 
-    skeleton: str  # the template of its train.py
     trainer: OwnTrainer | None  # in place of the library's; None: the library's
     arguments: Callable[[StageJob], Iterator[Arg]]  # of its configuration class, which no other method has
     takes_template: bool  # its configuration class reads a chat template from a file

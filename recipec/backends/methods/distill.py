@@ -67,7 +67,6 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
 
 
 BACKEND = MethodBackend(
-    skeleton="trl/train.py.j2",
     trainer=OwnTrainer(
         module="distillation",
         template="trl/distillation.py.j2",

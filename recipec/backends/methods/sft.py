@@ -30,7 +30,6 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
 
 
 BACKEND = MethodBackend(
-    skeleton="trl/train.py.j2",
     trainer=None,
     arguments=_arguments,
     takes_template=True,

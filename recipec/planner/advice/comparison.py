@@ -72,11 +72,11 @@ def _place(candidate: Candidate) -> int:
 
 def _offload(chosen: Candidate, alike: Sequence[Candidate], facts: Facts) -> str:
     """The best with the other answer to whether states leave the GPUs."""
-    others = [other for other in alike if (other.layout.offload == "none") != (chosen.layout.offload == "none")]
+    others = [other for other in alike if other.layout.offloads != chosen.layout.offloads]
     if not others:
         return ""
     nearest = _nearest(others)
-    how = "without offload" if nearest.layout.offload == "none" else "with offload"
+    how = "with offload" if nearest.layout.offloads else "without offload"
     return f"{how} {nearest.layout.strategy} {_verdict(nearest, chosen, facts)}"
 
 

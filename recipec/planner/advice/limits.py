@@ -129,7 +129,7 @@ def _not_built(loaded: LoadedRecipe, stage: StagePlan) -> Diagnostic:
 def _instead(stage: StagePlan) -> list[str]:
     """The fastest alternative that can be built, states on the device if possible; the plan can still be read."""
     usable = [other for other in stage.rejected if other.seconds is not None and other.layout.can_be_built]
-    best = min(usable, key=lambda other: (other.layout.offload != "none", other.seconds), default=None)
+    best = min(usable, key=lambda other: (other.layout.offloads, other.seconds), default=None)
     found = []
     if best is not None:
         found.append(f"set {_quoted(pins(best.layout))}: {best.family} fits and can be built")
@@ -146,6 +146,6 @@ def pins(layout: Layout) -> list[str]:
     keys = [f'train.adaptation = "{row.family}"']
     keys += [] if row.trains_all else [f'train.quantization = "{row.base}"']
     keys += [f'train.strategy = "{layout.strategy}"']
-    keys += [f'train.offload = "{layout.offload}"'] if layout.offload != "none" else []
+    keys += [f'train.offload = "{layout.offload}"'] if layout.offloads else []
     keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]
     return keys + (["train.activation_offload = true"] if layout.activation_offload else [])

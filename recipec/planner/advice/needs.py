@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from recipec.axes import METHODS, Method
+from recipec.axes import Method
 from recipec.catalog.models import Model
 from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
 from recipec.facts import Facts
@@ -22,7 +22,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger, facts)
-    downloaded = sum(model.architecture.params for model in _downloaded(facts, METHODS[work.objective]))
+    downloaded = sum(model.architecture.params for model in _downloaded(facts, work.method))
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node

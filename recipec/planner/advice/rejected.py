@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from recipec.axes import STRATEGIES
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
@@ -24,6 +25,7 @@ from recipec.planner.search.context import Context, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
 
@@ -152,7 +154,7 @@ def known_to_fail(loaded: LoadedRecipe, context: Context, bad: Sequence[Refusal]
     label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
     if not bad:
         return _nothing_left(loaded, label)
-    refusals = [refusal for refusal in bad if refusal.combination.offload == "none"] or bad
+    refusals = [refusal for refusal in bad if not refusal.layout.offloads] or bad
     rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
     places = culprits(loaded, context.stage.name, refusals)
     labels = tuple(Label(place, "part of the combination") for place in places) or (label,)
@@ -190,6 +192,11 @@ _DECIDES = {  # recipe key -> what it decides of a combination
 }
 
 
+def _offloading() -> str:
+    """What can hold states in host memory."""
+    return f"offload needs {either([row.name for row in STRATEGIES.values() if row.offloads], '')}"
+
+
 def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
     """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
     keys = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
@@ -198,6 +205,6 @@ def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
     labels = tuple(Label(loaded.place("train", key), "set in the recipe") for key in fixed) or (label,)
     names = " or ".join(f"`train.{key}`" for key in fixed or ("strategy",))
     alone = loaded.is_set("train", "offload") and (loaded.recipe.hardware.gpus_per_node or 1) == 1
-    cause = "CPU offload needs ZeRO and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
+    cause = f"{_offloading()}, and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
     help = (f"remove {names}; {cause}",)
     return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help)

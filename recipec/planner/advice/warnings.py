@@ -10,7 +10,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.context import method_of
+from recipec.planner.search.context import settled_method
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
@@ -99,7 +99,7 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         label = Label(loaded.place("hardware", "gpus_per_node"), f"stage {stage.stage.name} uses {counted(used, noun)}")
         decisions, layout = stage.decisions, stage.layout
         fixed = decisions["micro_batch_size"].origin == "recipe"
-        least = layout.micro_batch if fixed else method_of(decisions).least_micro_batch
+        least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
         starved = decisions["global_batch_size"].value // least < gpus
         lower = ", lower `train.micro_batch_size`" * (fixed and least > 1)
         raised = f"raise `train.global_batch_size`{lower}, or use fewer {noun}s"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from recipec.axes import METHODS, STRATEGIES
+from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, device_overhead_bytes, reserved_factor
@@ -53,7 +54,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         host_bytes=None if host is None else int(host * GIB),
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
-        link=_link(facts, hardware.gpu_link or "auto"),
+        link=_link(facts, hardware.gpu_link or AUTO),
         typical=_typical(work_of(ledger, facts), value),
     )
 
@@ -99,13 +100,13 @@ class Candidate:
     @property
     def title(self) -> str:
         """The family, and whether its activations wait on the host."""
-        joined = "and" if self.layout.offload != "none" else "with"
+        joined = "and" if self.layout.offloads else "with"
         return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
 
 
 def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    offload = f" with {layout.offload.upper()} offload" if layout.offload != "none" else ""
+    offload = f" with {layout.offload.upper()} offload" if layout.offloads else ""
     return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
 
 
@@ -146,9 +147,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
-    must_hold = (
-        not layout.on_device or METHODS[work.objective].random_weights
-    )  # random weights are not read from a shared file
+    must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
     host_needed, stated = 0, bounds.host_bytes if gpu.kind != "cpu" else None
     if must_hold or stated is not None:
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
@@ -239,6 +238,6 @@ _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of str
 def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
     layout = candidate.layout
-    measures = layout.offload != "none", layout.mesh.ranks_per_layer > 1, layout.activation_offload
+    measures = layout.offloads, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
     return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

@@ -70,7 +70,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _lora(ledger)
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
-    if METHODS[context.stage.name].has_reference:
+    if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     return ledger
 
@@ -221,7 +221,7 @@ def settle_steps(ledger: Ledger, total_steps: int, rows: float) -> None:
     ledger.decide(tracking.logging_steps, steps)
 
 
-def method_of(decisions: Mapping[str, Decision]) -> Method:
+def settled_method(decisions: Mapping[str, Decision]) -> Method:
     """The row of a settled stage, as its own hyperparameters have it."""
     return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
 
@@ -229,16 +229,16 @@ def method_of(decisions: Mapping[str, Decision]) -> Method:
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    lora_shape, adaptation = None, ADAPTATIONS[value["adaptation"]]
+    lora_shape, adaptation, method = None, ADAPTATIONS[value["adaptation"]], settled_method(ledger.decisions)
     if not adaptation.trains_all:
         targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
         lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
     return Workload(
         objective=value["stage"],
-        own=tuple((own.name, value[own.name]) for own in METHODS[value["stage"]].own if own.changes),
+        own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
         seq_len_tokens=value["max_length"],
         lora=lora_shape,
-        teacher=facts.others[TEACHER].model.architecture if METHODS[value["stage"]].has_teacher else None,
+        teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

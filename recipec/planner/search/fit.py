@@ -84,7 +84,7 @@ def _best_with(effort: int, group: list[Candidate]) -> Candidate | None:
 def _effort(layout: Layout) -> int:
     """Another adaptation comes before spreading layers over ranks or holding activations in host memory, one of these
     before both, and all that before holding states in host memory."""
-    if layout.offload != "none":
+    if layout.offloads:
         return STATES_ON_HOST
     return (layout.mesh.ranks_per_layer > 1) + layout.activation_offload
 

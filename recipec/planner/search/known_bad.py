@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
+from recipec.axes import ADAPTATIONS, STRATEGIES
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
+from recipec.planner.search.context import settled_method
 from recipec.rules.combination import PLAIN, BadCombination, Combination
 from recipec.rules.combinations import known_bad
 from recipec.rules.core import Decision
@@ -51,7 +52,7 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
-    targets, method = value.get("lora_targets", PLAIN["lora_targets"]), METHODS[value["stage"]]
+    targets, method = value.get("lora_targets", PLAIN["lora_targets"]), settled_method(decisions)
     return Combination(
         method=method,
         adaptation=layout.adapts,

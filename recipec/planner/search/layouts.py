@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from recipec.axes import METHODS, STRATEGIES, Strategy
+from recipec.axes import STRATEGIES, Method, Strategy
+from recipec.axes.strategies import ON_DEVICE
 from recipec.layout import Layout, Machines, Mesh
+from recipec.planner.search.context import settled_method
 from recipec.rules.core import Ledger
 
 SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the recomputation is left to save
@@ -22,11 +24,11 @@ def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
     """
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
-    least = METHODS[value["stage"]].under(value).least_micro_batch
-    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", least)
+    method = settled_method(ledger.decisions)
+    sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", method.least_micro_batch)
     found = meshes(Machines(value["nodes"], value["gpus_per_node"]), sequences, wishes)
     for (strategy, mesh), offload in product(found, _offloads(wishes)):
-        if offload not in ("none", *strategy.offloads):
+        if offload not in (ON_DEVICE, *strategy.offloads):
             continue
         plain = Layout(
             adaptation=value["adaptation"],
@@ -41,16 +43,18 @@ def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
             packing=value["packing"],
             optimizer=value["optimizer"],
         )
-        yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, value, wishes)
+        yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
 
 
 def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:
     asked = wishes.get("train.offload")
     known = dict.fromkeys(name for row in STRATEGIES.values() for name in row.offloads)
-    return ("none", *known) if asked is None else (asked,)
+    return (ON_DEVICE, *known) if asked is None else (asked,)
 
 
-def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:
+def _recomputing(
+    plain: Layout, method: Method, value: Mapping[str, Any], wishes: Mapping[str, Any]
+) -> Iterator[Layout]:
     """The layout with activations kept, and with layers recomputed, as far as the recipe leaves it open.
 
     A recipe that puts speed first, and has its states on the device, also gets layouts that recompute only some layers.
@@ -60,8 +64,8 @@ def _recomputing(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, A
         yield plain
     if asked is False:
         return
-    keeps = METHODS[value["stage"]].keeps_recomputation  # page BAD-032
-    partly = value["priority"] == "speed" and keeps and plain.offload == "none"
+    keeps = method.keeps_recomputation  # page BAD-032
+    partly = value["priority"] == "speed" and keeps and not plain.offloads
     for interval in (every,) if every else SOME_LAYERS if partly else (1,):
         yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
 
