@@ -247,6 +247,15 @@ def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: 
         module.main()
 
 
+def test_labels_of_one_and_zero_are_true_and_false(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "own.jsonl", [answered(f"Why {n}?", f"For {n}.", n % 2) for n in range(40)])
+    emitted(tmp_path, with_key(BASES["kto"], "data.preferences", "own.jsonl"), monkeypatch).main()
+    rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"kto/{part}")]
+    assert {(row["completion"][0]["content"], row["label"] is True) for row in rows} == {
+        (f"For {n}.", n % 2 == 1) for n in range(40)
+    }
+
+
 def test_a_pair_becomes_two_answers_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "chat.jsonl", chats(60))
     write(tmp_path / "pairs.jsonl", pairs(100))
@@ -283,7 +292,7 @@ LISTED = turns(("user", [{"type": "text", "text": "Why?"}]), ("assistant", "So."
     ("base", "rows", "bad", "said"),
     [
         ("kto", ANSWERS, answered("Why?", "So.", None), "a label is neither true nor false: None"),
-        ("kto", ANSWERS, answered("Why?", "So.", 1), "a label is neither true nor false: 1"),
+        ("kto", ANSWERS, answered("Why?", "So.", 2), "a label is neither true nor false: 2"),
         ("kto", ANSWERS, answered(None, "So.", True), "`prompt` holds None, which is no text"),
         (
             "dpo-full",
