@@ -141,6 +141,36 @@ def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diag
                 yield _another_format(loaded, section, held, role, name)
 
 
+def _columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A renamed column that no rows of the recipe have would say nothing."""
+    for role, name in (loaded.recipe.data.columns or {}).items():
+        formats = {section: ROW_FORMATS[facts.shape.format] for section, facts in data.items()}
+        having = [section for section, row in formats.items() if role in {part.name for part in row.roles}]
+        if any(role in row.forbidden for row in formats.values()) or not data:
+            continue  # another finding, or none can be made
+        if not having:
+            yield _no_such_role(loaded, role, formats)
+        elif not any(role in data[section].shape.columns for section in having):
+            labels = (
+                Label(loaded.place("data", "columns", role), f"no sampled row has `{name}`"),
+                Label(loaded.place("data", having[0]), f"{formats[having[0]].name} rows may leave `{role}` out"),
+            )
+            title = f"`data.columns.{role}` names the column `{name}`, which the rows do not have"
+            yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
+
+
+def _no_such_role(loaded: LoadedRecipe, role: str, formats: Mapping[str, RowFormat]) -> Diagnostic:
+    section, row = next(iter(formats.items()))
+    listed = ", ".join(f"`{part.name}`" for part in row.roles)
+    labels = (
+        Label(loaded.place("data", "columns", role), f"not a column of {row.name} rows"),
+        Label(loaded.place("data", section), f"holds {row.name} rows, whose columns are {listed}"),
+    )
+    held = either(dict.fromkeys(other.name for other in formats.values()), "")
+    title = f"`data.columns.{role}` is for other rows than the {held} rows of the recipe"
+    return Diagnostic("E0401", title, labels, (f"remove `{role}` from `data.columns`",))
+
+
 def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: str, name: str) -> Diagnostic:
     """Rows of one format with a column that makes them rows of another."""
     other = next(row for row in ROW_FORMATS.values() if any(part.name == role for part in row.roles))
@@ -278,6 +308,7 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _keys_of_method,
     _columns_not_handed_on,
     _columns_of_other_formats,
+    _columns_of_no_rows,
     _nothing_to_align,
     _tables_of_idle_stages,
     _text_to_split,
