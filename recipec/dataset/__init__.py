@@ -1,6 +1,6 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
-from recipec.dataset.files import files_of
+from recipec.dataset.files import endings_in, files_of
 from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
 from recipec.dataset.sample import Sample, read_sample
@@ -11,6 +11,7 @@ __all__ = [
     "Sample",
     "UnknownFormat",
     "Unreadable",
+    "endings_in",
     "files_of",
     "flag_columns",
     "read_sample",
