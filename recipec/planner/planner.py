@@ -25,7 +25,7 @@ from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle_steps, work_of
+from recipec.planner.search.context import Context, settle_steps, training_sequences, work_of
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
@@ -186,7 +186,4 @@ def _total_steps(ledger: Ledger, chosen: Candidate) -> int:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     if "train.max_steps" in ledger.wishes:
         return ledger.wishes["train.max_steps"].value
-    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
-    if value["packing"]:
-        rows = rows * value["tokens_per_example"] / value["max_length"]
-    return max(1, ceil(rows * value["epochs"] / chosen.layout.global_batch))
+    return max(1, ceil(training_sequences(value) * value["epochs"] / chosen.layout.global_batch))

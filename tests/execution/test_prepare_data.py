@@ -12,6 +12,8 @@ import pytest
 from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 
+from recipec.rules.evaluation import training_rows
+
 pytestmark = pytest.mark.executes
 
 TOKENIZER = SimpleNamespace(
@@ -436,3 +438,18 @@ def test_a_csv_file_is_read_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
     assert {row["completion"][0]["content"] for row in rows} == {"007", "None", "1.0"}
     assert sum(row["prompt"][0]["content"].endswith("\n\nNA") for row in rows) == 30
+
+
+@pytest.mark.parametrize(
+    ("base", "section", "make"), [("lora-single", "train", chats), ("dpo-full", "preferences", pairs)]
+)
+@pytest.mark.parametrize("rows", [6, 10, 13, 25])
+def test_as_many_rows_are_left_to_train_on_as_the_plan_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, section: str, make: Any, rows: int
+) -> None:
+    write(tmp_path / "own.jsonl", make(rows))
+    recipe = with_key(with_key(BASES[base], f"data.{section}", "own.jsonl"), "data.examples", rows)
+    stage = good(tmp_path, recipe).plan.stages[0]
+    emitted(tmp_path, recipe, monkeypatch).main()
+    counted = training_rows({id: decision.value for id, decision in stage.decisions.items()})
+    assert counted == len(prepared(tmp_path, f"{stage.stage.name}/train"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.models import TEACHER
@@ -214,6 +215,12 @@ def settle_steps(ledger: Ledger, total_steps: int) -> None:
 def method_of(decisions: Mapping[str, Decision]) -> Method:
     """The row of a settled stage, as its own hyperparameters have it."""
     return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
+
+
+def training_sequences(value: Mapping[str, Any]) -> float:
+    """What the steps of an epoch go through: training rows, or the blocks that packing makes of them."""
+    rows = evaluation.training_rows(value)
+    return rows * value["tokens_per_example"] / value["max_length"] if value["packing"] else rows
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
