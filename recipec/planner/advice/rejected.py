@@ -26,9 +26,9 @@ from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
+from recipec.units import times
 
 CLOSEST = 3  # layouts that an error names
-from recipec.units import times
 
 
 def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> list[Rejected]:
