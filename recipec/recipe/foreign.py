@@ -77,6 +77,7 @@ KEYS: dict[str, str] = {
     **dict.fromkeys(("rl", "trainer", "method", "stage"), "set `goal.task`, or `alignment.method`"),
     **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
     **dict.fromkeys((*TABLES, "lora_config", "peft_config"), f"write [train.{TABLES[0]}]"),
+    **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
     "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
 }
 

@@ -136,7 +136,7 @@ class BaseModelChoice(Section):
         "qwen",
         ["llama-3.1", "llama-3.2"],
     )
-    licences: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
+    licenses: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
         "Licenses",
         "For `auto`: the licenses that the model may have; when absent Apache-2.0 and MIT, or those of the families.",
         ["Apache-2.0", "Llama 3.1 Community License"],
@@ -224,7 +224,7 @@ class Policy(Section):
     """Limits in a shared recipe that the recipes extending it may narrow but not break."""
 
     models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"])
-    licences: _Names | None = key("Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"])
+    licenses: _Names | None = key("Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"])
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key("GPUs", "The most GPUs of one run.", 4)
     max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500)
 
@@ -250,7 +250,7 @@ class Recipe(Section):
 
 
 # Keys that say the same thing in two ways, of which a recipe writes one.
-STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
+STEERING = (("model", "family"), ("model", "licenses"), ("model", "max_params_billion"))  # what only `auto` reads
 NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),
