@@ -20,6 +20,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def times(ratio: float) -> str:
+    """A time against another: "1.4x the time"; "the same time" where the numbers would be equal."""
+    return "the same time" if f"{ratio:.1f}" == "1.0" else f"{ratio:.1f}x the time"
+
+
 def value_text(value: Any) -> str:
     """A decision's value: 3e-4, yes, all-linear, q_proj + v_proj, -."""
     if value is None:

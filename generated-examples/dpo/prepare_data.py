@@ -169,7 +169,7 @@ def read_files(pattern: str, root: Path) -> Dataset:
     """The rows of every file that a path or glob names; paths are relative to the data root."""
     files = named_files(pattern, root)
     if not files:
-        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
+        raise SystemExit(f"No file matches {pattern} in {root.resolve()}. Set DATA_ROOT to the folder of the recipe.")
     readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
     reader = readers[files[0].suffix]
     literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob

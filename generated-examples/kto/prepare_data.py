@@ -19,7 +19,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from datasets import Dataset, concatenate_datasets, load_dataset
+from datasets import Dataset, Value, concatenate_datasets, load_dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -145,7 +145,7 @@ def without_contradictions(rows: Dataset, report: dict) -> Dataset:
         labels.setdefault(unlabeled(row), set()).add(row["label"])
     kept = [index for index, row in enumerate(rows) if len(labels[unlabeled(row)]) == 1]
     report["contradictory"] = len(rows) - len(kept)
-    return rows.select(kept)
+    return rows.select(kept).cast_column("label", Value("bool"))  # 1 and 0 stay numbers otherwise
 
 
 def unlabeled(row: dict) -> bytes:
@@ -189,7 +189,7 @@ def read_files(pattern: str, root: Path) -> Dataset:
     """The rows of every file that a path or glob names; paths are relative to the data root."""
     files = named_files(pattern, root)
     if not files:
-        raise SystemExit(f"no file is {pattern} in {root.resolve()}: set DATA_ROOT to the folder that paths start from")
+        raise SystemExit(f"No file matches {pattern} in {root.resolve()}. Set DATA_ROOT to the folder of the recipe.")
     readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
     reader = readers[files[0].suffix]
     literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
@@ -214,12 +214,12 @@ def text_of(row: dict, column: str) -> str:
 def from_unpaired_preference(row: dict) -> dict:
     """A prompt, an answer, and whether the answer is desirable."""
     label = row.get("label")
-    if not isinstance(label, bool):
+    if label not in (True, False):  # 1 and 0 are such, too
         raise ValueError(f"a label is neither true nor false: {label!r}")
     return {
         "prompt": [{"role": "user", "content": text_of(row, "prompt")}],
         "completion": [{"role": "assistant", "content": text_of(row, "completion")}],
-        "label": label,
+        "label": bool(label),
     }
 
 

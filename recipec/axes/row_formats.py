@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOSS_ON = "all", "assistant", "completion"  # the tokens of a row that are learned
-FLAGS = ("flags",)  # what a role holds that is true or false
+FLAGS = ("flags",)  # what a role holds that is true or false, or 1 or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ UNPAIRED_PREFERENCE = RowFormat(
     turns=True,
     wraps=True,
     implicit="",
-    recognized="`prompt`, `completion` and a `label` that is true or false",
+    recognized="`prompt`, `completion` and a `label` that is true or false, or 1 or 0",
     usual="kto",
 )
 CHAT = RowFormat(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
+from recipec.axes import SECTIONS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
@@ -101,6 +103,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "description": recipe.recipe.description,
         "recipe_file": job.loaded.path.name,
         "version": __version__,
+        "reads_files": job.because(_reads_files(job), "data_format", "model"),
         "usage": usage(launcher, job) if launcher else None,
         "selection": _selection(job),
         "needs": needs(job),
@@ -123,6 +126,16 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _reads_files(job: Job) -> bool:
+    """Whether the run reads data or models below DATA_ROOT; absolute paths need no root."""
+    data = job.loaded.recipe.data
+    parts = (*(getattr(data, name) for name in SECTIONS), data.eval, data.test)
+    sources = [source for part in parts for source in part or ()]
+    models = [job.facts.model.name, *(other.model.name for other in job.facts.others.values())]
+    named = [source.path for source in sources if source.path] + [name for name in models if is_path(name)]
+    return not all(Path(name).is_absolute() for name in named)
 
 
 def _unpinned(job: Job) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from recipec.axes.strategies import ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
+from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device, waiting
 from recipec.simulate.view import exact_text
 from recipec.units import counted, duration, gib, usd, value_text
@@ -165,9 +166,8 @@ def _learning(values: Document) -> str:
 
 def _examples(values: Document) -> str:
     """How many are learned of how many there are."""
-    held_out = values["eval_fraction"] + values["test_fraction"]
-    learned = round(values["examples"] * (1 - held_out))
-    return f"{learned:,} of {values['examples']:,}" if held_out else f"{values['examples']:,}"
+    learned = training_rows(values)
+    return f"{learned:,} of {values['examples']:,}" if learned < values["examples"] else f"{learned:,}"
 
 
 def _kernels(choice: Document) -> str:

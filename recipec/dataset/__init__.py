@@ -1,8 +1,19 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
-from recipec.dataset.files import files_of
-from recipec.dataset.formats import DataShape, UnknownFormat, recognise
+from recipec.dataset.files import endings_in, files_of
+from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
 from recipec.dataset.sample import Sample, read_sample
 
-__all__ = ["DataShape", "Sample", "UnknownFormat", "Unreadable", "files_of", "read_sample", "recognise"]
+__all__ = [
+    "BadFlags",
+    "DataShape",
+    "Sample",
+    "UnknownFormat",
+    "Unreadable",
+    "endings_in",
+    "files_of",
+    "flag_columns",
+    "read_sample",
+    "recognise",
+]

@@ -23,17 +23,18 @@ class BadContent(Exception):
 def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     """Return what the text of a row is: "strings", "messages" or "from-value". Raises BadContent.
 
-    `columns` are those of the format, by role; what a row may leave out may also be null.
+    `columns` are those of the format, by role; what a row may leave out may also be null. Flags are no text.
     """
     used = {role: name for role, name in columns.items() if not format.may_lack(role) or row.get(name) is not None}
     kinds: dict[str, str] = {}
     for role, name in used.items():
         held = format.role(role).holds
-        kind = _flag(row[name], name) if held == FLAGS else _kind(row[name], name)
+        if held == FLAGS:
+            continue
+        kind = _kind(row[name], name)
         if kind not in held:
             raise BadContent(f"`{name}` holds {kind}, but {format.name} rows hold {' or '.join(held)} there")
-        if held != FLAGS:
-            kinds[name] = kind
+        kinds[name] = kind
     first, kind = next(iter(kinds.items()))
     for name, other in kinds.items():
         if other != kind:
@@ -43,10 +44,9 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     return kind
 
 
-def _flag(value: Any, name: str) -> str:
-    if not isinstance(value, bool):
-        raise BadContent(f"`{name}` holds {value!r:.40}, neither true nor false")
-    return FLAGS[0]
+def is_flag(value: Any) -> bool:
+    """Whether a value says yes or no: true, false, 1 or 0."""
+    return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
 
 
 def _kind(value: Any, name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")  # of files that can be read as rows
+
 
 def files_of(pattern: str, folder: Path) -> list[Path]:
     """Return the files that a path or glob names, relative to `folder`, in a stable order; none for what is neither.
@@ -21,3 +23,12 @@ def _matching(pattern: Path, folder: Path) -> list[Path]:
     """Match from the folder downwards, so that the signs of a glob in the folder's own path mean nothing."""
     base = Path(pattern.anchor) if pattern.anchor else folder
     return sorted(found for found in base.glob(str(pattern.relative_to(pattern.anchor))) if found.is_file())
+
+
+def endings_in(pattern: str, folder: Path) -> list[str] | None:
+    """The endings of the data files in a folder that a path names; None where it names no folder."""
+    try:
+        found = list((folder / pattern).iterdir())
+    except (OSError, ValueError):
+        return None
+    return sorted({file.suffix for file in found if file.suffix in ENDINGS and file.is_file()})

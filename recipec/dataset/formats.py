@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
-from recipec.dataset.contents import FLAGS, BadContent, Row, content_of
+from recipec.dataset.contents import FLAGS, BadContent, Row, content_of, is_flag
 
 MOST_NAMES = 12  # columns that a message lists
 
 
 class UnknownFormat(Exception):
     """No format, or more than one, fits the rows: the message says what was seen."""
+
+    def __init__(self, seen: str, help: tuple[str, ...] = ()) -> None:
+        super().__init__(seen)
+        self.help = help
+
+
+class BadFlags(UnknownFormat):
+    """A column whose values must be true or false holds something else."""
+
+    def __init__(self, seen: str, column: str) -> None:
+        super().__init__(seen)
+        self.column = column
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ def recognise(
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     format = _common_format(rows, tried, renamed, where)
     columns = _common_columns(rows, format, renamed, where)
+    _check_flags(rows, format, columns, where)
     content = _common_content(rows, format, columns, where)
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
     return DataShape(format.name, columns, content, f"{len(rows)} of {len(rows)} sampled rows have {shown}")
@@ -59,8 +73,8 @@ def _common_format(
     found = [next((format for format in formats if _fits(row, format, renamed)), None) for row in rows]
     for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
-            seen = _no_flag(row, formats, renamed) or f"has the columns {_names(row)}: {_wanted(formats, renamed)}"
-            raise UnknownFormat(f"{place} {seen}")
+            seen = f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}"
+            raise UnknownFormat(seen, tuple(_close(rows, formats, renamed)))
         if format != found[0]:
             names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
             raise UnknownFormat(f"{names}: one source must have one format")
@@ -68,24 +82,39 @@ def _common_format(
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
-    """Whether the row has every column that the format needs; a flag is one by what it holds."""
+    """Whether the row has every column that the format needs."""
     columns = _columns(row, format, renamed)
-    return all(
-        role.name in columns and (role.holds != FLAGS or isinstance(row[columns[role.name]], bool))
-        for role in format.required
-    )
+    return all(role.name in columns for role in format.required)
 
 
-def _no_flag(row: Row, formats: list[RowFormat], renamed: Mapping[str, str]) -> str:
-    """What a row holds in place of true or false, where it has every column that a format needs; "" otherwise."""
+def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
+    """What to write where one flag is all that the rows lack, and a column of theirs holds flags or is the only one."""
     for format in formats:
-        columns = _columns(row, format, renamed)
-        if all(role.name in columns for role in format.required):
-            names = (columns[role.name] for role in format.required if role.holds == FLAGS)
-            wrong = next((name for name in names if not isinstance(row[name], bool)), None)
-            if wrong is not None:
-                return f"holds {row[wrong]!r:.40} in `{wrong}`, where {format.name} rows hold true or false"
-    return ""
+        flag = next((role for role in format.required if role.holds == FLAGS), None)
+        found = _columns(rows[0], format, renamed)
+        if flag and not {role.name for role in format.required} - found.keys() - {flag.name}:
+            others = [name for name in rows[0] if name not in found.values()]
+            for name in flag_columns(rows, others) or others[: len(others) == 1]:
+                yield f'name the column that is true or false: `columns = {{ {flag.name} = "{name}" }}`'
+
+
+def flag_columns(rows: Iterable[Row], names: Iterable[str]) -> list[str]:
+    """Those of the columns that hold a flag in every row."""
+    return [name for name in names if all(is_flag(row.get(name)) for row in rows)]
+
+
+def _check_flags(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> None:
+    """Every flag of a source is true or false, or every one is 1 or 0: a reader takes a column for one type."""
+    for name in (columns[role.name] for role in format.required if role.holds == FLAGS):
+        first = rows[0][name]
+        for row, place in zip(rows, where, strict=True):
+            value = row[name]
+            if not is_flag(value):
+                wanted = f"where {format.name} rows hold true or false, or 1 or 0"
+                raise BadFlags(f"{place} holds {json.dumps(value):.40} in `{name}`, {wanted}", name)
+            if isinstance(value, bool) != isinstance(first, bool):
+                held = f"{where[0]} holds {json.dumps(first)} in `{name}`, but {place} holds {json.dumps(value)}"
+                raise BadFlags(held, name)
 
 
 def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:

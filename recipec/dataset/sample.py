@@ -6,11 +6,11 @@ import codecs
 from dataclasses import dataclass
 from pathlib import Path
 
+from recipec.dataset.files import ENDINGS
 from recipec.dataset.rows import READERS, Row, Unreadable
 
 SAMPLE_ROWS = 200
 SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
-_ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def _kind(files: list[Path], shown: str) -> str:
     endings = sorted({file.suffix for file in files})
     if len(endings) > 1:
         raise Unreadable(shown, f"its files have several endings ({', '.join(endings)}): one source must have one")
-    if endings[0] not in _ENDINGS:
-        raise Unreadable(shown, f"its ending `{endings[0]}` is not one of {', '.join(_ENDINGS)}")
+    if endings[0] not in ENDINGS:
+        raise Unreadable(shown, f"its ending `{endings[0]}` is not one of {', '.join(ENDINGS)}")
     return endings[0]
 
 

@@ -56,6 +56,8 @@ CODES: dict[str, str] = {
     "W0510": "global batch not met",
     "W0511": "one label in the sample",
     "W0512": "name that several share",
+    "W0513": "hardware key without effect",
+    "W0514": "smaller model to learn from",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

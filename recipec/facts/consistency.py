@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
+from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
@@ -61,15 +62,16 @@ def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         of_method = formats_of(readers(section, data, task, named))
         needed = formats_of(row for row in last if row.rows_in(data) == section)
         if facts.shape.format not in of_task:
-            yield _other_rows(loaded, TASK, section, facts.shape.format, of_task)
+            yield _other_rows(loaded, TASK, section, facts, of_task)
         elif (of_method or last) and facts.shape.format not in (needed or of_method):
-            yield _other_rows(loaded, METHOD, section, facts.shape.format, needed or of_method)
+            yield _other_rows(loaded, METHOD, section, facts, needed or of_method)
 
 
 def _other_rows(
-    loaded: LoadedRecipe, key: tuple[str, str], section: str, held: str, taken: tuple[str, ...]
+    loaded: LoadedRecipe, key: tuple[str, str], section: str, facts: DataFacts, taken: tuple[str, ...]
 ) -> Diagnostic:
     """The task, or the method that is named, takes rows of other formats than a section holds."""
+    held = facts.shape.format
     of_row = "task" if key == TASK else "alignment"
     fitting = dict.fromkeys(getattr(row, of_row) for row in METHODS.values() if held in row.formats)
     choices = [name for name in fitting if name not in ("", loaded.value(*key))]
@@ -77,7 +79,16 @@ def _other_rows(
     ways = [f"use {key[1]} = {either(choices)}"] if choices else []
     ways += ["remove the method"] if key == METHOD and not choices else []
     ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
-    return _clash(loaded, *key, why, section, held, ", or ".join(ways))
+    return _clash(loaded, *key, why, section, held, *_flag_to_name(facts, taken), ", or ".join(ways))
+
+
+def _flag_to_name(facts: DataFacts, formats: tuple[str, ...]) -> Iterator[str]:
+    """The keys that make the rows those of a format that needs one flag more, where a column holds flags."""
+    for format in map(ROW_FORMATS.__getitem__, formats):
+        flag = next((role.name for role in format.required if role.holds == FLAGS), None)
+        if flag and {role.name for role in format.required} - {flag} <= facts.shape.columns.keys():
+            for name in facts.flags:
+                yield f'name the column that is true or false: `columns = {{ {flag} = "{name}" }}`'
 
 
 def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
@@ -130,6 +141,36 @@ def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diag
                 yield _another_format(loaded, section, held, role, name)
 
 
+def _columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A renamed column that no rows of the recipe have would say nothing."""
+    for role, name in (loaded.recipe.data.columns or {}).items():
+        formats = {section: ROW_FORMATS[facts.shape.format] for section, facts in data.items()}
+        having = [section for section, row in formats.items() if role in {part.name for part in row.roles}]
+        if any(role in row.forbidden for row in formats.values()) or not data:
+            continue  # another finding, or none can be made
+        if not having:
+            yield _no_such_role(loaded, role, formats)
+        elif not any(role in data[section].shape.columns for section in having):
+            labels = (
+                Label(loaded.place("data", "columns", role), f"no sampled row has `{name}`"),
+                Label(loaded.place("data", having[0]), f"{formats[having[0]].name} rows may leave `{role}` out"),
+            )
+            title = f"`data.columns.{role}` names the column `{name}`, which the rows do not have"
+            yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
+
+
+def _no_such_role(loaded: LoadedRecipe, role: str, formats: Mapping[str, RowFormat]) -> Diagnostic:
+    section, row = next(iter(formats.items()))
+    listed = ", ".join(f"`{part.name}`" for part in row.roles)
+    labels = (
+        Label(loaded.place("data", "columns", role), f"not a column of {row.name} rows"),
+        Label(loaded.place("data", section), f"holds {row.name} rows, whose columns are {listed}"),
+    )
+    held = either(dict.fromkeys(other.name for other in formats.values()), "")
+    title = f"`data.columns.{role}` is for other rows than the {held} rows of the recipe"
+    return Diagnostic("E0401", title, labels, (f"remove `{role}` from `data.columns`",))
+
+
 def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: str, name: str) -> Diagnostic:
     """Rows of one format with a column that makes them rows of another."""
     other = next(row for row in ROW_FORMATS.values() if any(part.name == role for part in row.roles))
@@ -138,10 +179,13 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
         Label(loaded.place("data", section), f"rows have `{name}` beside the columns of {held.name} rows"),
         Label(loaded.place(*TASK), f"{held.name} rows have no `{role}`, so training would leave it out"),
     )
+    task = "" if loaded.recipe.goal.task == method.task else f'set `goal.task = "{method.task}"` and '
+    remove = f"remove `{name}` from the rows, or rename it"
+    if loaded.is_set("data", "columns", role):
+        remove = f"remove `{role}` from `data.columns`: training then leaves `{name}` out"
     help = (
-        f"remove `{name}` from the rows, or rename it",
-        f'set `goal.task = "{method.task}"` and name the rows in `data.{method.section}`: {method.name} reads '
-        f"{other.name} rows ({other.recognized})",
+        f"{task}name the rows in `data.{method.section}`: {method.name} reads {other.name} rows ({other.recognized})",
+        remove,
     )
     title = f"data.{section} has a column `{name}` that {held.name} rows do not have"
     return Diagnostic("E0401", title, labels, help)
@@ -203,11 +247,11 @@ def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
             return
 
 
-def _clash(loaded: LoadedRecipe, table: str, key: str, why: str, section: str, format: str, help: str) -> Diagnostic:
+def _clash(loaded: LoadedRecipe, table: str, key: str, why: str, section: str, format: str, *help: str) -> Diagnostic:
     value = getattr(getattr(loaded.recipe, table), key)
     labels = (Label(loaded.place(table, key), why), Label(loaded.place("data", section), f"holds {format} rows"))
     title = f"`{table}.{key} = {value}` and the {format} rows of `data.{section}` contradict each other"
-    return Diagnostic("E0401", title, labels, (help,))
+    return Diagnostic("E0401", title, labels, help)
 
 
 def _column_to_split_by(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
@@ -264,6 +308,7 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _keys_of_method,
     _columns_not_handed_on,
     _columns_of_other_formats,
+    _columns_of_no_rows,
     _nothing_to_align,
     _tables_of_idle_stages,
     _text_to_split,

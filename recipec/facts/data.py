@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from recipec.axes import COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
-from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
+from recipec.dataset import BadFlags, DataShape, Sample, UnknownFormat, flag_columns, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
@@ -24,6 +24,7 @@ class DataFacts:
     shape: DataShape
     columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
     some_columns: tuple[str, ...]  # those of any sampled row
+    flags: tuple[str, ...]  # those that hold true or false, or 1 or 0, in every sampled row
     decisions: Mapping[str, Decision]
 
 
@@ -35,7 +36,9 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
         return None
     facts = [*sizes(loaded, section, samples), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, shape, samples, report)
-    return DataFacts(shape, _columns(samples), _some_columns(samples), {fact.id: fact for fact in facts})
+    columns, rows = _columns(samples), [row for sample in samples for row in sample.rows]
+    flags = tuple(flag_columns(rows, columns))
+    return DataFacts(shape, columns, _some_columns(samples), flags, {fact.id: fact for fact in facts})
 
 
 def read_by(facts: DataFacts, method: Method) -> DataFacts:
@@ -90,9 +93,18 @@ def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Re
     try:
         return recognise(rows, formats, data.columns or {}, places_of(samples))
     except UnknownFormat as error:
-        label = Label(loaded.place("data", section), str(error))
-        report.add(Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,)))
+        report.add(_unlike_any_format(loaded, section, samples, error))
         return None
+
+
+def _unlike_any_format(loaded: LoadedRecipe, section: str, samples: list[Sample], error: UnknownFormat) -> Diagnostic:
+    label = Label(loaded.place("data", section), str(error))
+    if not isinstance(error, BadFlags):
+        return Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,), error.help)
+    help = [f"write true or false in `{error.column}` of every row, or 1 or 0 in every row, without quotes"]
+    if any(sample.file.endswith(".csv") for sample in samples):
+        help = [f"write the rows as JSON lines (.jsonl), with `{error.column}` true or false: CSV files hold only text"]
+    return Diagnostic("E0305", f"the labels of data.{section} are not all true or false", (label,), tuple(help))
 
 
 def _taken(loaded: LoadedRecipe, section: str) -> tuple[str, ...]:

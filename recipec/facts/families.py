@@ -1,4 +1,4 @@
-"""The families and licences that a recipe lets `auto` choose from, against those of the catalog."""
+"""The families and licenses that a recipe lets `auto` choose from, against those of the catalog."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def is_of(model: Model, families: tuple[str, ...]) -> bool:
 
 
 def unknown_wishes(loaded: LoadedRecipe) -> Iterator[Diagnostic]:
-    """Yield every entry of model.family and model.licences that no model of the catalog has (E0307)."""
+    """Yield every entry of model.family and model.licenses that no model of the catalog has (E0307)."""
     families = {name for model in models() for name in (model.family, model.line)}
-    licences = {model.licence for model in models() if model.licence}
-    for key, known in (("family", families), ("licences", licences)):
+    licenses = {model.licence for model in models() if model.licence}
+    for key, known in (("family", families), ("licenses", licenses)):
         plain = {name.casefold() for name in known}
         for index, name in enumerate(getattr(loaded.recipe.model, key) or []):
             if name.casefold() not in plain:

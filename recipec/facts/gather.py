@@ -13,7 +13,7 @@ from recipec.facts.consistency import against_data, against_model
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
-from recipec.facts.hardware import hardware_facts, look_up_gpu
+from recipec.facts.hardware import hardware_facts, look_up_gpu, without_effect
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.others import OtherModel, against_others, look_up_others
@@ -61,6 +61,8 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     gpu = look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
     prices = own_prices(loaded, report)
+    for finding in without_effect(loaded):
+        report.add(finding)
     if gpu is None or report.has_errors:
         return None
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
@@ -52,6 +53,23 @@ def _cpu(memory_gib: float) -> Gpu:
         flash_attention=False,
         source="assumption: 2 to 4 cores with AVX, 0.1 TFLOP/s in fp32 (the estimates take an eighth of the fp16 rate)",
     )
+
+
+def without_effect(loaded: LoadedRecipe) -> Iterator[Diagnostic]:
+    """Yield the keys about what connects GPUs, or nodes, where there is one (W0513)."""
+    hardware = loaded.recipe.hardware
+    nodes, gpus = hardware.nodes or 1, hardware.gpus_per_node or 1
+    for key, count, counter, noun in (
+        ("network_gbps", nodes, "nodes", "node"),
+        ("gpu_link", gpus, "gpus_per_node", "GPU"),
+    ):
+        if loaded.is_set("hardware", key) and count == 1:
+            stated_one = loaded.is_set("hardware", counter)
+            counted_at = loaded.place("hardware", counter) if stated_one else loaded.place("hardware", part="key")
+            one = Label(counted_at, f"one {noun}" + " (default)" * (not stated_one))
+            label = Label(loaded.place("hardware", key, part="key"), f"used with two {noun}s or more")
+            help = (f"remove `{key}`, or set `{counter} = N`",)
+            yield Diagnostic("W0513", f"`hardware.{key}` has no effect with one {noun}", (label, one), help)
 
 
 def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:

@@ -48,13 +48,15 @@ def _facts(loaded: LoadedRecipe, role: str, model: Model) -> Iterator[Decision]:
 
 
 def against_others(loaded: LoadedRecipe, model: Model, others: Mapping[str, OtherModel]) -> Iterator[Diagnostic]:
-    """Yield the models that say nothing about the tokens of the one that is trained, or nothing new (E0401)."""
+    """Yield what says nothing about the tokens of the model that is trained, or nothing new (E0401, W0514)."""
     needed = {role for row in methods_of(loaded.recipe.goal.task) for role in row.needs_vocabulary_of}
     for role, other in others.items():
         if role in needed and not _shares_vocabulary(model, other.model):
             yield _other_vocabulary(loaded, role, model, other.model)
         elif role in needed and other.model.name == model.name and not other.decisions[f"{role}_revision"].value:
             yield _the_same(loaded, role)
+        elif role in needed and other.model.architecture.params < model.architecture.params:
+            yield _smaller(loaded, role, model, other.model)
 
 
 def _shares_vocabulary(model: Model, other: Model) -> bool:
@@ -83,3 +85,12 @@ def _other_vocabulary(loaded: LoadedRecipe, role: str, model: Model, other: Mode
 def _the_same(loaded: LoadedRecipe, role: str) -> Diagnostic:
     labels = (Label(loaded.place("alignment", role), "the same model"), Label(loaded.place("model", "name"), "learns"))
     return Diagnostic("E0401", f"the {role} is the model that learns", labels, (f"name a larger model as {role}",))
+
+
+def _smaller(loaded: LoadedRecipe, role: str, model: Model, other: Model) -> Diagnostic:
+    sizes = [f"{of.architecture.params / 1e9:.2f}B parameters" for of in (other, model)]
+    places = (loaded.place("alignment", role), loaded.place("model", "name"))
+    labels = tuple(Label(place, size) for place, size in zip(places, sizes, strict=True))
+    title = f"the {role} `{other.name}` is smaller than `{model.name}`, which learns from it"
+    help = f"name a larger model as `alignment.{role}`, or a smaller one as `model.name`"
+    return Diagnostic("W0514", title, labels, (help,))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recipec.dataset import Sample, Unreadable, files_of, read_sample
-from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.dataset import Sample, Unreadable, endings_in, files_of, read_sample
+from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 
 
@@ -30,11 +30,21 @@ def _look(loaded: LoadedRecipe, part: str, index: int, report: Report) -> Sample
     files = files_of(source.path, loaded.folder)
     place = loaded.place("data", part, index)
     if not files:
-        label = Label(place, f"no such file in {loaded.folder}")
-        report.add(Diagnostic("E0303", f"data file `{source.path}` does not exist", (label,)))
+        report.add(_no_files(loaded, source.path, place))
         return None
     try:
         return read_sample(files, source.path)
     except Unreadable as error:
         report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
         return None
+
+
+def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
+    endings = endings_in(path, loaded.folder)
+    if endings is None:
+        label = Label(place, f"no such file in {loaded.folder}")
+        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,))
+    globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
+    help = [f"name its files: {' or '.join(globs)}"] if globs else []
+    held = f"holds {' and '.join(endings)} files" if endings else "holds no data files"
+    return Diagnostic("E0303", f"`{path}` is a folder, not a data file", (Label(place, held),), tuple(help))

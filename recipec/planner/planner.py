@@ -25,7 +25,7 @@ from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle_steps, work_of
+from recipec.planner.search.context import Context, settle_steps, training_sequences, work_of
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
@@ -119,9 +119,9 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     _explain_adaptation(ledger, found, facts)
     bounds = bounds_of(context, ledger, loaded)
     record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
-    rows = _training_rows(ledger)
-    steps = _total_steps(ledger, chosen, rows)
-    settle_steps(ledger, steps, rows)
+    sequences = training_sequences({id: decision.value for id, decision in ledger.decisions.items()})
+    steps = _total_steps(ledger, chosen, sequences)
+    settle_steps(ledger, steps, sequences)
     assert chosen.time is not None
     seconds = steps * chosen.time.seconds_per_step
     others = [
@@ -182,15 +182,8 @@ def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
     return run_cost(seconds, gpus, price.value, basis, noun)
 
 
-def _training_rows(ledger: Ledger) -> float:
-    """The sequences that one epoch trains on: rows, or what they are packed into."""
-    value = {id: decision.value for id, decision in ledger.decisions.items()}
-    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
-    return rows * value["tokens_per_example"] / value["max_length"] if value["packing"] else rows
-
-
-def _total_steps(ledger: Ledger, chosen: Candidate, rows: float) -> int:
+def _total_steps(ledger: Ledger, chosen: Candidate, sequences: float) -> int:
     """Optimizer steps of the stage."""
     if "train.max_steps" in ledger.wishes:
         return ledger.wishes["train.max_steps"].value
-    return max(1, ceil(rows * ledger.decisions["epochs"].value / chosen.layout.global_batch))
+    return max(1, ceil(sequences * ledger.decisions["epochs"].value / chosen.layout.global_batch))

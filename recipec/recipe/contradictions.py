@@ -149,7 +149,7 @@ def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
 
 
 def broken_policy(written: Written) -> Iterator[Diagnostic]:
-    """The limits that the recipe's own keys show to be broken; licences and cost are known only later."""
+    """The limits that the recipe's own keys show to be broken; licenses and cost are known only later."""
     yield from _model_not_allowed(written)
     yield from _too_many_gpus(written)
     most, cost = written.get("policy", "max_usd"), written.get("budget", "max_cost_usd")

@@ -12,6 +12,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
 from recipec.recipe.locate import KeyPath, dotted, locate
 from recipec.recipe.source import Source, forbidden_in_string, why_forbidden
 
+OLD_KEYS = {("model", "licences"): "licenses", ("policy", "licences"): "licenses"}  # still read
 MAX_DEPTH = 32  # the language needs 6
 MAX_INTEGER = 2**63 - 1  # TOML 1.0: 64-bit signed
 
@@ -52,7 +53,18 @@ def parse(source: Source, report: Report) -> Document | None:
     faults = [fault for path, value in _walk(data) if (fault := _fault(path, value, places))]
     for fault in faults:
         report.add(fault)
-    return None if faults else Document(source, data, places)
+    return None if faults else _with_new_names(Document(source, data, places))
+
+
+def _with_new_names(document: Document) -> Document:
+    """The document with keys under their present names; their places stay those of the old ones."""
+    data, places = document.data, document.places
+    for (table, old), new in OLD_KEYS.items():
+        keys = data.get(table)
+        if isinstance(keys, dict) and old in keys and new not in keys:
+            data = data | {table: {new if key == old else key: value for key, value in keys.items()}}
+            places = {(table, new, *path[2:]) if path[:2] == (table, old) else path: at for path, at in places.items()}
+    return Document(document.source, data, places)
 
 
 def _load(source: Source, report: Report) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import DECIDED_ARGUMENTS
 
@@ -32,7 +32,9 @@ _QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row
 _EVALUATION = "set `data.eval`, or `data.eval_fraction`"
 
 # Key or table that people type -> what to write.
-KEYS: dict[str, str] = {name: f"set `{key}`" for name, key in DECIDED_ARGUMENTS.items() if key} | {
+KEYS: dict[str, str] = {
+    name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()
+} | {
     **dict.fromkeys(("lr", "learningrate", "peak_lr", "max_lr"), "set `train.learning_rate`"),
     **dict.fromkeys(("num_epochs", "n_epochs", "num_train_epochs"), "set `train.epochs`"),
     **dict.fromkeys(("steps", "num_steps", "train_steps"), "set `train.max_steps`"),
@@ -45,10 +47,16 @@ KEYS: dict[str, str] = {name: f"set `{key}`" for name, key in DECIDED_ARGUMENTS.
     **dict.fromkeys(("lr_scheduler", "scheduler"), "set `train.schedule`"),
     **dict.fromkeys(("bf16", "fp16", "dtype", "torch_dtype", "mixed_precision"), 'set `train.precision = "bf16"`'),
     **dict.fromkeys(("max_seq_length", "max_seq_len", "sequence_len", "seq_length", "model_max_length"), _LENGTH),
+    "cutoff_len": _LENGTH,
+    **dict.fromkeys(("save_steps", "save_interval"), "set `train.save_every`, a share of the steps"),
+    **dict.fromkeys(("eval_steps", "eval_interval"), "set `train.eval_every`, a share of the steps"),
+    "lmbda": "remove it: the student learns on the answers of `data.train`, as with `lmbda = 0`",
     **dict.fromkeys(("sample_packing", "pack"), "set `train.packing`"),
     **dict.fromkeys(("gpus", "num_gpus", "n_gpus", "ngpus", "gpu_count", "nproc_per_node", "num_processes"), _GPUS),
     **dict.fromkeys(("num_nodes", "nnodes", "num_machines"), _NODES),
     **dict.fromkeys(("gpu_type", "gpu_name", "accelerator"), "set `hardware.gpu`"),
+    **dict.fromkeys(("device", "device_type"), 'set `hardware.gpu` to the name of a GPU, or to "cpu"'),
+    **dict.fromkeys(("ram", "ram_gb", "ram_gib", "memory_gib", "cpu_memory"), "set `hardware.host_memory_gib`"),
     **dict.fromkeys(("vram", "vram_gb", "gpu_memory"), "set `hardware.vram_gib`"),
     **dict.fromkeys(("base_model", "model_name", "model_name_or_path", "model_id"), _MODEL),
     **dict.fromkeys(("dataset", "datasets", "dataset_name", "train_file", "train_data", "data_path"), _TRAIN_FILE),
@@ -69,6 +77,7 @@ KEYS: dict[str, str] = {name: f"set `{key}`" for name, key in DECIDED_ARGUMENTS.
     **dict.fromkeys(("rl", "trainer", "method", "stage"), "set `goal.task`, or `alignment.method`"),
     **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
     **dict.fromkeys((*TABLES, "lora_config", "peft_config"), f"write [train.{TABLES[0]}]"),
+    **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
     "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
 }
 
@@ -77,9 +86,16 @@ def _rows(rows: Mapping[str, Row]) -> dict[str, str]:
     return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
 
 
+def _tasks() -> dict[str, tuple[str, ...]]:
+    """Every word of the methods' rows, and its tasks: a word may be two tasks' in two tools."""
+    words = dict.fromkeys(word for row in METHODS.values() for word in row.elsewhere)
+    return {word: tuple(dict.fromkeys(row.task for row in METHODS.values() if word in row.elsewhere)) for word in words}
+
+
+_TASKS = _tasks()
 # Value that people type -> what to write, by the key that it was typed for. The rows of the axes bring their own.
-VALUES: dict[str, dict[str, str]] = {
-    "goal.task": {word: f'"{row.task}"' for row in METHODS.values() for word in row.elsewhere},
+_VALUES: dict[str, dict[str, str]] = {
+    "goal.task": {word: f'"{found[0]}"' for word, found in _TASKS.items() if len(found) == 1},
     "data.format": _rows(ROW_FORMATS),
     "train.strategy": _rows(STRATEGIES),
     "train.adaptation": _rows(ADAPTATIONS),
@@ -93,3 +109,12 @@ VALUES: dict[str, dict[str, str]] = {
     "train.schedule": dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
     "train.attention": dict.fromkeys(("flash", "flash-attention", "fa2", "flash_attn"), '"flash_attention_2"'),
 }
+
+
+def instead_of(key: str, value: str) -> tuple[str, ...]:
+    """What to write for a value of another tool, one line for each of its meanings."""
+    meanings = _TASKS.get(value, ()) if key == "goal.task" else ()
+    if len(meanings) > 1:
+        return tuple(f'set `{key} = "{task}"`: {tasks()[task]}' for task in meanings)
+    instead = _VALUES.get(key, {}).get(value)
+    return (f"set `{key} = {instead}`",) if instead else ()

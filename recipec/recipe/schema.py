@@ -154,7 +154,7 @@ class BaseModelChoice(Section):
         ["llama-3.1", "llama-3.2"],
         absent="every family of the catalog",
     )
-    licences: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
+    licenses: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
         "Licenses",
         "For `auto`: the licenses that the model may have.",
         ["Apache-2.0", "Llama 3.1 Community License"],
@@ -270,7 +270,7 @@ class Policy(Section):
     """Limits in a shared recipe that the recipes extending it may narrow but not break."""
 
     models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"], absent="any model")
-    licences: _Names | None = key(
+    licenses: _Names | None = key(
         "Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"], absent="any license"
     )
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key(
@@ -300,7 +300,7 @@ class Recipe(Section):
 
 
 # Keys that say the same thing in two ways, of which a recipe writes one.
-STEERING = (("model", "family"), ("model", "licences"), ("model", "max_params_billion"))  # what only `auto` reads
+STEERING = (("model", "family"), ("model", "licenses"), ("model", "max_params_billion"))  # what only `auto` reads
 NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),

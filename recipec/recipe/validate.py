@@ -14,7 +14,7 @@ from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
-from recipec.recipe.foreign import KEYS, VALUES
+from recipec.recipe.foreign import KEYS, instead_of
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
 
@@ -203,11 +203,10 @@ def _one_of(problem: Problem, faults: dict[str, Context], place: Place) -> Diagn
     allowed = allowed_values(problem.path)
     if not isinstance(problem.value, str):
         return _wrong_type(problem, faults, place)
-    instead, near = VALUES.get(dotted(problem.path), {}).get(problem.value.lower(), ""), _near(problem.value, allowed)
+    instead, near = instead_of(dotted(problem.path), problem.value.lower()), _near(problem.value, allowed)
     help = f"did you mean `{near}`?" if near else f"the values are {_listed(allowed)}"
-    help = f"set `{dotted(problem.path)} = {instead}`" if instead else help
     title = f"`{_short(problem.value)}` is not a value of {problem.name}"
-    return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", help)
+    return _plain("E0204", title, place, f"expected {_listed(allowed, 'or')}" if near else "", *(instead or (help,)))
 
 
 def _wrong_type(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:

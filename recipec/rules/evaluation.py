@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
+from typing import Any
 
-from recipec.axes import ADAPTATIONS
+from recipec.axes import ADAPTATIONS, KINDS
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.units import counted
@@ -62,6 +64,20 @@ def _held_out(stage: str, examples: int) -> tuple[float, str]:
     return share, f"{round(share * examples):,} of {examples:,} documents are enough: an evaluation reads at most 1,000"
 
 
+def training_rows(value: Mapping[str, Any]) -> int:
+    """The rows of a stage that are left to train on, rounded as prepare_data.py rounds what it holds out."""
+    shares_prompts = any(KINDS[kind].shares_prompts for kind in method_of(value["stage"]).kinds)
+    left = value["examples"] - _drawn(value["examples"], value["test_fraction"], shares_prompts)
+    return left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]), shares_prompts)
+
+
+def _drawn(rows: int, share: float, shares_prompts: bool) -> int:
+    """Whole rows, one at least; a share of prompts is rounded to the nearest, one of rows upwards."""
+    if not share:
+        return 0
+    return max(1, round(rows * share)) if shares_prompts else ceil(rows * share)
+
+
 @rule(
     "EVAL-003",
     decides="eval_samples",
@@ -106,7 +122,10 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     shares = (0.05, 0.1, 0.2) if ADAPTATIONS[adaptation].trains_all else (0.01, 0.02, 0.05, 0.1, 0.2)
     share = next((s for s in shares if s * total_steps >= 50), 0.2)
     steps = ceil(share * total_steps)  # as transformers rounds a share
-    often = f"every {counted(steps, 'step')}, {counted(total_steps // steps, 'time')}"
+    if steps == 1:
+        often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
+        return Choice(share, f"after {often}", accepts=(0.01, 0.25))
+    often = f"every {steps:,} steps, {counted(total_steps // steps, 'time')}"
     return Choice(share, f"{often} in {counted(total_steps, 'step')}", accepts=(0.01, 0.25))
 
 

@@ -54,13 +54,13 @@ def _block(task: str) -> int | None:
 
 @rule(
     "MODEL-002",
-    decides="model_licences",
-    key="model.licences",
+    decides="model_licenses",
+    key="model.licenses",
     watch="eval_loss: unrelated to the license; read the license before you use the result",
     source="docs/rule-books/000.md, Open-weight baselines; docs/rule-books/001.md, Protocol; recipec's choice (only "
     "these two unasked)",
 )
-def model_licences(families: tuple[str, ...] | None, policy_licences: tuple[str, ...] | None) -> Choice:
+def model_licenses(families: tuple[str, ...] | None, policy_licenses: tuple[str, ...] | None) -> Choice:
     """Accepted licenses: Apache-2.0 and MIT, unless the recipe or a policy names others.
 
     Both allow any use without asking anybody. Licenses that makers wrote themselves (Llama, Gemma, Qwen, Falcon) have
@@ -70,8 +70,8 @@ def model_licences(families: tuple[str, ...] | None, policy_licences: tuple[str,
 
     Rule book 000 wants open weights, and rule book 001 clarifies the base model first. Neither names licenses.
     """
-    if policy_licences is not None:
-        return Choice(policy_licences, "the policy lists the licenses that it allows")
+    if policy_licenses is not None:
+        return Choice(policy_licenses, "the policy lists the licenses that it allows")
     if families:
         return Choice("any", "naming `model.family` accepts the licenses of those families")
     return Choice(OPEN_LICENCES, "Apache-2.0 and MIT allow any use without asking anybody")

@@ -24,13 +24,13 @@ _LONGEST, _SHORTEST = 131_072, 1_024  # tokens
 _ASKED = {  # term -> what is wrong with a model by it; in the order in which a change of it is proposed
     "model_context": "a context shorter than the rows need",
     "model_max_params_billion": "larger than model.max_params_billion",
-    "model_licences": "a license that is not among the acceptable ones (MODEL-002)",
+    "model_licenses": "a license that is not among the acceptable ones (MODEL-002)",
     "model_family": "not of model.family",
     "model_kinds": "a chat model where a base model is needed, or the other way (MODEL-001)",
     "model_purposes": "made for one purpose, or a mixture of experts (MODEL-003)",
     "lora_targets": "without a module of train.lora.targets",
     "policy_models": "not among the policy's models",
-    "policy_licences": "not among the policy's licenses",
+    "policy_licenses": "not among the policy's licenses",
 }
 _OPEN = tuple(term for term in _ASKED if not term.startswith("policy"))  # a recipe cannot change a policy
 

@@ -16,7 +16,7 @@ from recipec.selection.shortlist import Miss, Shortlist
 from recipec.selection.trial import Room, tried, tried_by_planning
 
 _BEFORE, _AFTER, _LEFT_OUT = 2, 1, 2
-_TOLD = ("model_licences", "model_purposes", "model_context", "model_max_params_billion")
+_TOLD = ("model_licenses", "model_purposes", "model_context", "model_max_params_billion")
 _FAR = log(2)  # models of less than half or more than twice the size are no alternatives
 
 

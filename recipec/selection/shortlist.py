@@ -87,9 +87,9 @@ def _kind(model: Model, terms: Terms) -> Iterator[Miss]:
 
 
 def _licence(model: Model, terms: Terms) -> Iterator[Miss]:
-    allowed, gated = terms.value("model_licences"), ", gated" * bool(model.gated)
+    allowed, gated = terms.value("model_licenses"), ", gated" * bool(model.gated)
     if allowed != "any" and not _among(model.licence, allowed):
-        yield Miss("model_licences", f"{model.licence}{gated}", f'licences = ["{model.licence}"]')
+        yield Miss("model_licenses", f"{model.licence}{gated}", f'licenses = ["{model.licence}"]')
 
 
 def _purpose(model: Model, terms: Terms) -> Iterator[Miss]:
@@ -112,11 +112,11 @@ def _size(model: Model, terms: Terms) -> Iterator[Miss]:
 
 
 def _policy(model: Model, terms: Terms) -> Iterator[Miss]:
-    patterns, licences = terms.value("policy_models"), terms.value("policy_licences")
+    patterns, licenses = terms.value("policy_models"), terms.value("policy_licenses")
     if patterns is not None and not any(fnmatchcase(model.name, pattern) for pattern in patterns):
         yield Miss("policy_models", "not in the policy's models", f'the policy\'s models with "{model.name}"')
-    if licences is not None and not _among(model.licence, licences):
-        yield Miss("policy_licences", f"{model.licence}", f'the policy\'s licenses with "{model.licence}"')
+    if licenses is not None and not _among(model.licence, licenses):
+        yield Miss("policy_licenses", f"{model.licence}", f'the policy\'s licenses with "{model.licence}"')
 
 
 def _among(licence: str | None, allowed: tuple[str, ...]) -> bool:

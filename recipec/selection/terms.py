@@ -34,7 +34,7 @@ def terms_of(loaded: LoadedRecipe, given: Given) -> Terms:
         ledger.record(wish)
     own = ledger.decisions
     ledger.decide(rules.model_kinds, known["task"], train_format(given.data), known["examples"])
-    ledger.decide(rules.model_licences, own["model_family"], own["policy_licences"])
+    ledger.decide(rules.model_licenses, own["model_family"], own["policy_licenses"])
     ledger.decide(rules.model_purposes, own["model_family"])
     lengths = (known[name] for name in ("tokens_p99", "tokens_per_example"))
     ledger.decide(rules.model_context, known["task"], own["stated_max_length"], *lengths)
@@ -53,7 +53,7 @@ def _wishes(loaded: LoadedRecipe) -> list[Decision]:
         stated(loaded, "model_family", _tuple(section.family), "model", "family", absent="any family"),
         stated(loaded, "model_max_params_billion", most, "model", "max_params_billion", absent="any size that fits"),
         stated(loaded, "policy_models", _tuple(policy.models), "policy", "models", absent="no policy"),
-        stated(loaded, "policy_licences", _tuple(policy.licences), "policy", "licences", absent="no policy"),
+        stated(loaded, "policy_licenses", _tuple(policy.licenses), "policy", "licenses", absent="no policy"),
         stated(loaded, "stated_max_length", loaded.recipe.data.max_length, "data", "max_length"),
     ]
 

@@ -265,7 +265,7 @@ TABLE = (
     Row("steps", "where the training ends up", _steps),
     Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
     Row("rows", "that more than those of one batch are learned", _rows),
-    Row("world size", "behaviour at the planned size", _world_size),
+    Row("world size", "behavior at the planned size", _world_size),
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
     Row("sharding", "NCCL and overlap of communication", _fsdp),

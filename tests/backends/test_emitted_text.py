@@ -250,3 +250,14 @@ def test_the_trial_save_is_one_whole_model(tmp_path: Path, name: str, gathers: b
     saves = texts(good(tmp_path, BASES[name]))["preflight.py"].partition("def try_save")[2]
     assert ('set_state_dict_type("FULL_STATE_DICT")' in saves) is gathers
     assert ('set_state_dict_type("SHARDED_STATE_DICT")' in saves) is gathers
+
+
+@pytest.mark.parametrize(
+    ("train", "told"), [("chat.jsonl", True), ({"hub": "org/chats"}, False), ([{"hub": "org/a"}, "chat.jsonl"], True)]
+)
+def test_the_readme_says_where_the_paths_start(tmp_path: Path, train: object, told: bool) -> None:
+    recipe = with_key(BASES["lora-single"], "data.train", train)
+    recipe = with_key(recipe, "data.format", "chat") if train != "chat.jsonl" else recipe
+    readme = texts(good(tmp_path, recipe))["README.md"]
+    assert ("\nexport DATA_ROOT=..   # the folder of recipe.toml" in readme) == told
+    assert "\nbash launch/local.sh " in readme

@@ -217,3 +217,12 @@ def test_the_command_is_the_same_wherever_it_is_named(tmp_path: Path) -> None:
     for path in ("launch/nodes.sh", "README.md", "stages/1-sft/train.py"):
         assert start in bundle[path]
     assert [path for path, text in bundle.items() if "launch/local.sh" in text] == []
+
+
+def test_another_number_of_nodes_than_the_plan_uses_is_refused_by_what_the_recipe_says(tmp_path: Path) -> None:
+    one = launched(tmp_path / "one", with_key(BASES["full-fsdp"], "hardware.gpus_per_node", 8), NNODES="2")
+    assert one.returncode == 2 and "Unset it, or set hardware.nodes." in one.stderr
+    cluster = with_key(BASES["full-fsdp"], "hardware", CLUSTER | {"network_gbps": 1})
+    idle = launched(tmp_path / "idle", cluster, NNODES="2")
+    assert idle.returncode == 2
+    assert "NNODES is 2, and the plan uses one of 2 nodes (hardware.nodes). Unset NNODES." in idle.stderr

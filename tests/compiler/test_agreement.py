@@ -443,8 +443,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "task meant twice": (
         "method",
         "kto",
-        {"elsewhere": ("rlhf",)},
-        "method `kto`: elsewhere has `rlhf`, which means method `dpo`",
+        {"elsewhere": ("dpo",)},
+        "method `kto`: elsewhere has `dpo`, which means method `dpo`",
     ),
     "another's name": (
         "strategy",

@@ -44,7 +44,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "hardware.gpu": ("h200", "rtx-4090"),
     "hardware.gpus_per_node": (2, 4),
     "hardware.nodes": (2, 4),
-    "model.licences": (["Qwen licence"],),
+    "model.licenses": (["Qwen licence"],),
     "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
     "alignment.teacher": ("Qwen/Qwen2.5-3B-Instruct",),
     "alignment.temperature": (2.0,),

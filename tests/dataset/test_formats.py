@@ -39,6 +39,15 @@ RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
         {"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"},
         "strings",
     ),
+    *(
+        (
+            {"prompt": "a", "completion": "b", "label": label},
+            "unpaired-preference",
+            {"prompt": "prompt", "completion": "completion", "label": "label"},
+            "strings",
+        )
+        for label in (True, 1, 0)
+    ),
     (
         {"chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]},
         "preference",
@@ -49,6 +58,11 @@ RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
 # Rows, and what of the message names the trouble.
 REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{}], "none"),
+    *(([{"prompt": "a", "completion": "b", "label": label}], "`label`") for label in ("good", "1", 2, 1.0, None)),
+    (
+        [{"prompt": "a", "completion": "b", "label": label} for label in (True, False, 1)],
+        "f:1 holds true in `label`, but f:3 holds 1",
+    ),
     ([{"foo": 1}], "`foo`"),
     ([{"text": "a"}, {"messages": [ASK]}], "f:1 is text, but f:2 is chat"),
     ([{"text": "a"}, {"foo": "b"}], "f:2 has the columns `foo`"),
@@ -133,3 +147,19 @@ def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
     row = {"prompt": "a", "completion": "b", "text": "c"}
     assert recognise((row,), None, {}, ["f:1"]).format == "prompt-completion"
     assert recognise((row,), ("text",), {}, ["f:1"]).format == "text"
+
+
+@pytest.mark.parametrize(
+    ("others", "renamed"),
+    [
+        ({"thumbs": True}, {}),
+        ({"thumbs": 0, "day": "Monday"}, {}),
+        ({"thumbs": "up"}, {}),
+        ({"thumbs": True}, {"completion": "said"}),
+    ],
+)
+def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed: dict[str, str]) -> None:
+    row = {"prompt": "a", renamed.get("completion", "completion"): "b"} | others
+    with pytest.raises(UnknownFormat) as error:
+        recognise((row, row), ("preference", "unpaired-preference"), renamed, ["f:1", "f:2"])
+    assert error.value.help == ('name the column that is true or false: `columns = { label = "thumbs" }`',)

@@ -150,3 +150,53 @@ def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(module, "summed_loss", lambda *_: (0.0, 0))
     with pytest.raises(SystemExit, match=r"no row of .* has a learned token"):
         module.measure(None, None, [{"label": True}])
+
+
+class Words:
+    """A tokenizer that counts characters, and a model that finds a token the harder the larger it is."""
+
+    device, eos_token = "cpu", "."
+
+    def __call__(self, text: str = "", input_ids: torch.Tensor | None = None) -> dict[str, list[int]] | SimpleNamespace:
+        if input_ids is None:
+            return {"input_ids": list(range(len(text)))}
+        self.seen.append(input_ids[0].tolist())
+        return SimpleNamespace(logits=torch.zeros(1, input_ids.shape[1], 5000))
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+
+@pytest.fixture
+def of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    bundle = texts(good(tmp_path / "recipe", BASES["text"]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "MAX_LENGTH", 100)
+    return module
+
+
+@pytest.mark.parametrize("characters", [1, 2, 98, 99, 100, 197, 198, 1000])
+def test_every_token_of_a_long_text_is_scored_once(of_texts: ModuleType, characters: int, capsys) -> None:
+    words = Words()
+    metrics = of_texts.measure(words, words, [{"text": "a" * characters}])
+    assert [token for part in words.seen for token in part[1:]] == list(range(1, characters + 1))
+    assert max(map(len, words.seen)) <= 100
+    assert metrics["eval_loss"] == pytest.approx(8.517, abs=1e-3)  # ln 5000
+    assert capsys.readouterr().out == f"scored {characters:,} of {characters:,} tokens of the texts\n"
+
+
+def test_of_many_long_texts_windows_spread_over_each_are_scored(
+    of_texts: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(of_texts, "MAX_ROWS", 4)
+    words = Words()
+    of_texts.measure(words, words, [{"text": "a" * 990}, {"text": "a" * 990}])
+    assert [part[0] for part in words.seen] == [0, 495, 0, 495]
+    assert "scored 396 of 1,980 tokens of the texts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("characters", "prompted"), [(1, 1), (10, 5), (511, 256), (100_000, 256)])
+def test_a_text_is_prompted_with_a_bounded_beginning(of_texts: ModuleType, characters: int, prompted: int) -> None:
+    assert of_texts.opening({"text": "a" * characters}, Words()) == list(range(prompted))

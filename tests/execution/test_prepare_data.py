@@ -12,6 +12,8 @@ import pytest
 from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
 
+from recipec.rules.evaluation import training_rows
+
 pytestmark = pytest.mark.executes
 
 TOKENIZER = SimpleNamespace(
@@ -247,6 +249,15 @@ def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: 
         module.main()
 
 
+def test_labels_of_one_and_zero_are_true_and_false(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "own.jsonl", [answered(f"Why {n}?", f"For {n}.", n % 2) for n in range(40)])
+    emitted(tmp_path, with_key(BASES["kto"], "data.preferences", "own.jsonl"), monkeypatch).main()
+    rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"kto/{part}")]
+    assert {(row["completion"][0]["content"], row["label"] is True) for row in rows} == {
+        (f"For {n}.", n % 2 == 1) for n in range(40)
+    }
+
+
 def test_a_pair_becomes_two_answers_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "chat.jsonl", chats(60))
     write(tmp_path / "pairs.jsonl", pairs(100))
@@ -283,7 +294,7 @@ LISTED = turns(("user", [{"type": "text", "text": "Why?"}]), ("assistant", "So."
     ("base", "rows", "bad", "said"),
     [
         ("kto", ANSWERS, answered("Why?", "So.", None), "a label is neither true nor false: None"),
-        ("kto", ANSWERS, answered("Why?", "So.", 1), "a label is neither true nor false: 1"),
+        ("kto", ANSWERS, answered("Why?", "So.", 2), "a label is neither true nor false: 2"),
         ("kto", ANSWERS, answered(None, "So.", True), "`prompt` holds None, which is no text"),
         (
             "dpo-full",
@@ -427,3 +438,18 @@ def test_a_csv_file_is_read_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
     assert {row["completion"][0]["content"] for row in rows} == {"007", "None", "1.0"}
     assert sum(row["prompt"][0]["content"].endswith("\n\nNA") for row in rows) == 30
+
+
+@pytest.mark.parametrize(
+    ("base", "section", "make"), [("lora-single", "train", chats), ("dpo-full", "preferences", pairs)]
+)
+@pytest.mark.parametrize("rows", [6, 10, 13, 25])
+def test_as_many_rows_are_left_to_train_on_as_the_plan_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, section: str, make: Any, rows: int
+) -> None:
+    write(tmp_path / "own.jsonl", make(rows))
+    recipe = with_key(with_key(BASES[base], f"data.{section}", "own.jsonl"), "data.examples", rows)
+    stage = good(tmp_path, recipe).plan.stages[0]
+    emitted(tmp_path, recipe, monkeypatch).main()
+    counted = training_rows({id: decision.value for id, decision in stage.decisions.items()})
+    assert counted == len(prepared(tmp_path, f"{stage.stage.name}/train"))

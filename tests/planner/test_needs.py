@@ -59,14 +59,14 @@ def test_cores_are_those_of_the_loader(tmp_path: Path) -> None:
 
 def test_on_the_cpu_the_training_itself_is_in_cpu_memory(tmp_path: Path) -> None:
     stage = stages(tmp_path, "cpu")[0]
-    assert stage["host"]["needed_bytes"] == PROCESS_BYTES + stage["memory"]["peak_reserved_bytes"]
+    assert stage["host"]["needed_bytes"] == stage["memory"]["peak_device_bytes"], "one number for one memory"
 
 
 def test_processes_on_the_cpu_add_up(tmp_path: Path) -> None:
     stage = good(tmp_path, with_key(BASES["cpu"], "hardware.gpus_per_node", 2)).plan.stages[0]
     assert stage.layout.mesh.world_size == 2
     assert stage.needs.host.needed_bytes == 2 * stage.needs.host.per_gpu_bytes
-    assert stage.needs.host.per_gpu_bytes == PROCESS_BYTES + stage.memory.peak_reserved_bytes
+    assert stage.needs.host.per_gpu_bytes == stage.memory.peak_device_bytes
 
 
 def test_a_step_waits_for_the_exposed_part_of_communication(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_idle_devices_are_counted(tmp_path: Path, base: Keys, gpus: int, batch: 
 
 @pytest.mark.parametrize(
     ("policy", "code"),
-    [({"licences": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licences": ["apache-2.0"]}, "")],
+    [({"licenses": ["mit"]}, "E0404"), ({"max_usd": 0.01}, "E0404"), ({"licenses": ["apache-2.0"]}, "")],
 )
 def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
     (tmp_path / "team.toml").write_text(

@@ -87,8 +87,8 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"),
     "general before reasoning": ({"model.family": "phi-4"}, "microsoft/phi-4"),
     "a line without its mixtures": ({"model.family": "qwen"}, "Qwen/Qwen3-14B"),
-    "a licence": ({"model.licences": ["mit"]}, "microsoft/phi-4"),
-    "two licences": ({"model.licences": ["MIT", "Gemma Terms of Use"]}, "microsoft/phi-4"),
+    "a license": ({"model.licenses": ["mit"]}, "microsoft/phi-4"),
+    "two licenses": ({"model.licenses": ["MIT", "Gemma Terms of Use"]}, "microsoft/phi-4"),
     "a limit of size": ({"model.max_params_billion": 8.5}, "Qwen/Qwen3-8B"),
     "an older generation below the limit": ({"model.max_params_billion": 8.1}, "Qwen/Qwen2.5-7B-Instruct"),
     "a long context": ({"data.max_length": 20_000}, "Qwen/Qwen3-8B"),
@@ -100,7 +100,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "four bits": ({"train.quantization": "nf4"}, "Qwen/Qwen3-32B"),
     "qlora": ({"train.adaptation": "qlora"}, "Qwen/Qwen3-32B"),
     "the smallest where none fits in 16 bits": (
-        {"model.family": "qwen2.5", "model.licences": ["Qwen licence"], "hardware": {"vram_gib": 7}},
+        {"model.family": "qwen2.5", "model.licenses": ["Qwen licence"], "hardware": {"vram_gib": 7}},
         "Qwen/Qwen2.5-3B-Instruct",
     ),
 }
@@ -123,9 +123,9 @@ def test_a_budget_takes_a_smaller_model_and_the_next_larger_is_over_it(tmp_path:
 @pytest.mark.parametrize(
     ("policy", "name"),
     [
-        ({"licences": ["mit"]}, "microsoft/phi-4"),
+        ({"licenses": ["mit"]}, "microsoft/phi-4"),
         ({"models": ["HuggingFaceTB/*"]}, "HuggingFaceTB/SmolLM3-3B"),
-        ({"licences": ["Gemma Terms of Use"]}, "google/gemma-2-9b-it"),
+        ({"licenses": ["Gemma Terms of Use"]}, "google/gemma-2-9b-it"),
     ],
 )
 def test_a_policy_holds(tmp_path: Path, policy: Tables, name: str) -> None:
@@ -181,7 +181,7 @@ def test_the_decision_has_its_reason_and_its_runners_up(tmp_path: Path) -> None:
     found = compilation.plan.stages[0].decisions["model"]
     assert (found.origin, found.rule, found.key) == ("planner", "MODEL-007", "model.name")
     assert "8.19B parameters, LoRA 20." in found.because
-    assert {"model_kinds", "model_licences", "model_context", "gpu"} <= set(found.inputs)
+    assert {"model_kinds", "model_licenses", "model_context", "gpu"} <= set(found.inputs)
     reasons = {other.model: other.reason for other in _selection(compilation).runners_up}
     assert 3 <= len(reasons) <= 5
     assert reasons["Qwen/Qwen3-14B"].startswith("LoRA 29.4 GiB allocated, 8.8 over; ")
@@ -214,10 +214,10 @@ DEAD_ENDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "size": ({"model.max_params_billion": 0.1}, {"model.max_params_billion": 0.2}),
     "memory": ({"model.family": "llama-3.3"}, {"model.family": "qwen3"}),
     "kind": ({"model.family": "olmo-3"}, {"model": {"name": "allenai/Olmo-3-1025-7B"}}),
-    "context": ({"model.licences": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 131_072}),
+    "context": ({"model.licenses": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 131_072}),
     "purpose": (
-        {"model.licences": ["Llama 2 Community License"], "model.max_params_billion": 6.8, "data.max_length": 9_000},
-        {"model.family": "codellama", "model.licences": ["Llama 2 Community License"]},
+        {"model.licenses": ["Llama 2 Community License"], "model.max_params_billion": 6.8, "data.max_length": 9_000},
+        {"model.family": "codellama", "model.licenses": ["Llama 2 Community License"]},
     ),
     "hardware": ({"model.family": "mixtral"}, {"hardware": {"gpu": "h200"}}),
 }
@@ -239,7 +239,7 @@ def _leaves(change: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in change.items():
         if isinstance(value, dict):
             yield from _leaves(value)
-        elif key != "model.licences":
+        elif key != "model.licenses":
             yield key.split(".")[-1], value
 
 

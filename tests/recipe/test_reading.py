@@ -71,3 +71,26 @@ def test_an_unreadable_file_is_an_error_without_a_traceback(tmp_path: Path) -> N
     report = Report()
     assert load_recipe(tmp_path / "recipe.toml", report) is None
     assert [diagnostic.code for diagnostic in report.diagnostics] == ["E0002"]
+
+
+OLD_AUTO = BASE.replace('"Qwen/Qwen3-8B"', '"auto"\nlicences = ["MIT"]')
+EXTENDING = BASE.replace("[recipe]\n", '[recipe]\nextends = "./team.toml"\n')
+
+
+@pytest.mark.parametrize(
+    ("files", "path"),
+    [
+        ({"recipe": OLD_AUTO}, ("model", "licenses")),
+        ({"recipe": EXTENDING, "team": '[policy]\nlicences = ["MIT"]\n'}, ("policy", "licenses")),
+    ],
+)
+def test_the_old_name_of_a_key_is_read(tmp_path: Path, files: dict[str, str], path: tuple[str, str]) -> None:
+    loaded = load(tmp_path, **files)
+    place = loaded.place(*path, part="key")
+    assert loaded.value(*path) == ["MIT"]
+    assert place.text.split("\n")[place.span.line - 1] == 'licences = ["MIT"]'
+
+
+def test_a_key_under_both_its_names_is_refused(tmp_path: Path) -> None:
+    both = BASE.replace('"Qwen/Qwen3-8B"', '"auto"\nlicences = ["MIT"]\nlicenses = ["MIT"]')
+    assert codes(tmp_path, recipe=both) == ["E0203"]

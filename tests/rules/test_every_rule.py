@@ -62,7 +62,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "true_share": (None, 0.01, 0.3, 0.45, 0.5, 0.571, 0.572, 0.9),
     "undesirable_weight": (0.5, 1.0, 7.7),
     "families": (None, ("qwen",)),
-    "policy_licences": (None, ("apache-2.0",)),
+    "policy_licenses": (None, ("apache-2.0",)),
     "stated_max_length": (None, 4_096),
     "fastest": tuple(STRATEGIES),
     "compared": ("", "fsdp across nodes takes 1.4x the time"),

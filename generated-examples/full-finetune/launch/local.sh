@@ -7,7 +7,7 @@ BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
 export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 if [[ -z "${HF_TOKEN:-}" && ! -f "${HF_HOME:-$HOME/.cache/huggingface}/token" && -z "${HF_HUB_OFFLINE:-}" ]]; then
-  echo 'meta-llama/Llama-3.1-8B is gated: accept its licence on the hub and set HF_TOKEN' >&2
+  echo 'meta-llama/Llama-3.1-8B is gated: accept its license on the Hub and set HF_TOKEN' >&2
   exit 1
 fi
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths

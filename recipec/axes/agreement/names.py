@@ -67,12 +67,12 @@ def _called(part: Any) -> str:
 
 
 def _elsewhere(axis: str, rows: Iterable[Any]) -> Iterator[str]:
-    """A word of another tool means one row, and none that has it as its name."""
+    """A word of another tool means one row, and none that has it as its name; only of methods are several offered."""
     listed = [row for row in rows if hasattr(row, "elsewhere")]
     owners: dict[str, str] = {row.name: row.name for row in listed}
     for row in listed:
         yield from repeated(f"{axis} `{row.name}`", "elsewhere", row.elsewhere)
         for word in row.elsewhere:
             owner = owners.setdefault(word, row.name)
-            if owner != row.name:
+            if owner != row.name and (owner == word or axis != "method"):
                 yield f"{axis} `{row.name}`: elsewhere has `{word}`, which means {axis} `{owner}`"

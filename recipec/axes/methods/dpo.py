@@ -146,7 +146,8 @@ DPO = Method(
                 "robust": "expects that some labels are wrong",
             },
             changes={},
-            watch="loss, rewards/accuracies: the loss starts at ln 2 = 0.693 and falls; accuracies rise from 0.5",
+            watch="loss, rewards/accuracies: the loss starts at ln 2 = 0.693 (hinge: 1, ipo: 1/(2 beta)^2) and falls; "
+            "accuracies rise from 0.5",
             page="DPO loss: the form of the preference loss.\n\n"
             "It is sigmoid, the form of the DPO paper. Rule book 001 names DPO without a variant. The DPOTrainer "
             "of the pinned TRL has fifteen. The curve of the original starts at ln 2, so a wrong start is easy to see.",

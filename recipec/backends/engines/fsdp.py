@@ -47,7 +47,7 @@ def _groups(run: Placement) -> dict[str, Leaf]:
     mesh, ids = run.layout.mesh, run.ids("shards")
     return {
         "parallelism_config_dp_replicate_size": Leaf(mesh.replicate, ids, "copies of the model"),
-        "parallelism_config_dp_shard_size": Leaf(mesh.shard, ids, "neighbouring ranks that share one"),
+        "parallelism_config_dp_shard_size": Leaf(mesh.shard, ids, "neighboring ranks that share one"),
     }
 
 

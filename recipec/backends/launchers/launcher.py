@@ -47,7 +47,7 @@ def _start(launcher: Launcher) -> dict[str, Any]:
 
 def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
-    gate = "; ".join(f"{name} is gated: accept its licence on the hub and set HF_TOKEN" for name in gated(job))
+    gate = "; ".join(f"{name} is gated: accept its license on the Hub and set HF_TOKEN" for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",

@@ -12,6 +12,8 @@ LAUNCHER = Launcher(
     template="launch/local.sh.j2",
     usage="launch/local.md.j2",
     names=lambda job: {
+        "idle_nodes": job.because(job.facts.machines.nodes > 1, "nodes", "world_size"),
+        "stated_nodes": job.because(job.facts.machines.nodes, "nodes"),
         "distributed": job.because(any(stage.strategy.distributed for stage in job.stages), "strategy"),
     },
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, nothing
 from recipec.backends.models import has_template_file
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
@@ -29,6 +30,11 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
         yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
 
 
+def _measured(stage: StageJob) -> dict[str, Any]:
+    """A text may be longer than a block, and is then scored in several windows."""
+    return {"in_windows": stage.because(stage.format.splits, "data_format")}
+
+
 BACKEND = MethodBackend(
     trainer=None,
     arguments=_arguments,
@@ -37,7 +43,7 @@ BACKEND = MethodBackend(
     taught="rows/taught/labels.py.j2",
     measure=Measure(
         template="measures/loss.py.j2",
-        names=no_names,
+        names=_measured,
         by_row=False,
         metrics=("eval_loss", "perplexity"),
         imports=(Import("math"),),

@@ -21,7 +21,7 @@ from recipec.planner.search.candidates import (
 )
 from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
-from recipec.units import GIB
+from recipec.units import GIB, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
     ratio = _ratio(other, chosen)
     equal = f", which counts as equal (within {TIE:.0%})" if 1 / (1 + TIE) <= ratio <= 1 + TIE else ""
     simpler = f", and {chosen.layout.strategy} is simpler" if equal and _place(other) > _place(chosen) else ""
-    return f"takes {ratio:.1f}x the time{equal}{simpler}"
+    return f"takes {times(ratio)}{equal}{simpler}"
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
@@ -128,7 +128,7 @@ def _instead(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, la
     if allocated_bytes > usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size):
         return _needs(layout, allocated_bytes, facts)
     time = step_time(shape, layout, bounds.typical, facts.gpu, bounds.link)
-    return f"takes {_ratio(replace(chosen, layout=layout, time=time), chosen):.1f}x the time"
+    return f"takes {times(_ratio(replace(chosen, layout=layout, time=time), chosen))}"
 
 
 def _more_ranks(chosen: Candidate, alike: Sequence[Candidate]) -> str:
@@ -136,7 +136,7 @@ def _more_ranks(chosen: Candidate, alike: Sequence[Candidate]) -> str:
     found = best([other for other in alike if other.layout.mesh.world_size > chosen.layout.mesh.world_size])
     if found is None:
         return ""
-    return f"{found.layout.strategy} on {found.layout.mesh.world_size} takes {_ratio(found, chosen):.1f}x the time"
+    return f"{found.layout.strategy} on {found.layout.mesh.world_size} takes {times(_ratio(found, chosen))}"
 
 
 def _ratio(one: Candidate, other: Candidate) -> float:

@@ -58,10 +58,10 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    for path, its, known in ((("model", "name"), "its license", licence), *_licences_beside(plan)):
-        if policy.licences is not None and (known or "").casefold() not in map(str.casefold, policy.licences):
+    for path, its, known in ((("model", "name"), "its license", licence), *_licenses_beside(plan)):
+        if policy.licenses is not None and (known or "").casefold() not in map(str.casefold, policy.licenses):
             found = f"{its} is {known}" if known else f"the catalog does not know {its}"
-            _broken(loaded, path, found, "licences", report)
+            _broken(loaded, path, found, "licenses", report)
     if policy.max_usd is not None and plan.cost_usd is None:
         _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
@@ -69,8 +69,8 @@ def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Repor
         _broken(loaded, ("hardware",), costs, "max_usd", report)
 
 
-def _licences_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | None]]:
-    """Where the recipe names the models that run beside the trained one, and their licences."""
+def _licenses_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | None]]:
+    """Where the recipe names the models that run beside the trained one, and their licenses."""
     for stage in plan.stages:
         for role in METHODS[stage.stage.name].named_models:
             yield ("alignment", role), f"the licence of the {role}", stage.decisions[f"{role}_licence"].value

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from recipec.axes import Method
 from recipec.catalog.models import Model
-from recipec.estimate.storage import PROCESS_BYTES, HostMemory, Storage, host_memory, run_storage
+from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.advice.waiting import waiting_share
@@ -49,7 +49,6 @@ def _with_merged(storage: Storage, merged: int) -> Storage:
 
 def _on_cpu(chosen: Candidate, per_node: int) -> HostMemory:
     """The CPU is the device: its memory holds the training itself."""
-    peak, ranks = chosen.memory.peak_reserved_bytes, min(chosen.layout.mesh.world_size, per_node)
+    peak, ranks = chosen.memory.peak_device_bytes, min(chosen.layout.mesh.world_size, per_node)
     processes = f"{ranks} process{'es' * (ranks != 1)}"
-    because = f"{processes} with {PROCESS_BYTES / GIB:.0f} GiB each, and {peak / GIB:.1f} GiB each for training"
-    return HostMemory(ranks * (PROCESS_BYTES + peak), PROCESS_BYTES + peak, because)
+    return HostMemory(ranks * peak, peak, f"{processes} with {peak / GIB:.1f} GiB each")

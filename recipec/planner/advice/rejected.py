@@ -28,6 +28,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
+from recipec.units import times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -67,9 +68,9 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if candidate.adaptation != chosen.adaptation:
         why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
-        reason = f"fits, {ratio:.1f}x the time per example; {why}"
+        reason = f"fits, {times(ratio)} per example; {why}"
     elif ratio > 1.05:
-        reason = f"fits, {ratio:.1f}x the time"
+        reason = f"fits, {times(ratio)}"
     elif ratio < 1 / (1 + TIE):
         why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
@@ -117,8 +118,8 @@ def activations_kept(
     (found,) = candidates([kept], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
     if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
         return []
-    faster = f"fits, {1 / ratio:.1f}x faster, but gradient checkpointing is required (PREC-004)"
-    reason = f"{faster}; set `train.activation_checkpointing = false` to use it"
+    faster = f"fits, {times(ratio)}, but gradient checkpointing is required: {required.because} ({required.rule})"
+    reason = f"{faster}; set `train.activation_checkpointing = false` to do without"
     peak = found.memory.peak_device_bytes
     return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import ceil, log
 
 from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
@@ -10,10 +10,11 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.context import settled_method
+from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
+from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -39,12 +40,22 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     if stage.steps >= FEW_STEPS or stage.decisions["max_steps"].origin == "recipe" or learns_nothing(stage):
         return
     section = section_of(loaded, stage)
-    rows, batch = stage.decisions["examples"].value, stage.decisions["global_batch_size"].value
-    found = f"{counted(rows, 'row')} and a global batch of {batch} give {counted(stage.steps, 'step')}"
+    batch = stage.decisions["global_batch_size"].value
+    found = f"{_trained(stage)} and a global batch of {batch} give {counted(stage.steps, 'step')}"
     label = Label(loaded.place("data", section), f"{found} in stage {stage.stage.name}")
-    help = (_for_stage("use more rows, raise `train.epochs` or lower `train.global_batch_size`", stage),)
+    more = "text" if METHODS[stage.stage.name].of_text else "rows"
+    help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
+
+
+def _trained(stage: StagePlan) -> str:
+    """What the steps go through: rows without those held out, or the blocks that packing makes of them."""
+    value = {id: decision.value for id, decision in stage.decisions.items()}
+    if not value["packing"]:
+        return counted(training_rows(value), "training row")
+    blocks, tokens = ceil(training_sequences(value)), training_rows(value) * value["tokens_per_example"]
+    return f"{_count(tokens)} training tokens in {counted(blocks, 'block')} of {value['max_length']:,}"
 
 
 def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -96,7 +107,9 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     gpus, used = stage.decisions["gpus"].value, stage.layout.mesh.world_size
     if used < gpus:
         noun, idle = device(stage.decisions["gpu_is_cpu"].value), gpus - used
-        label = Label(loaded.place("hardware", "gpus_per_node"), f"stage {stage.stage.name} uses {counted(used, noun)}")
+        per_node, nodes = stage.decisions["gpus_per_node"].value, stage.decisions["nodes"].value
+        key = "nodes" if nodes > 1 and used % per_node == 0 else "gpus_per_node"
+        label = Label(loaded.place("hardware", key), f"stage {stage.stage.name} uses {counted(used, noun)}")
         decisions, layout = stage.decisions, stage.layout
         fixed = decisions["micro_batch_size"].origin == "recipe"
         least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
@@ -105,7 +118,12 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         raised = f"raise `train.global_batch_size`{lower}, or use fewer {noun}s"
         fewer = f"use fewer {noun}s; no layout that fits on more of them is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        report.add(Diagnostic("W0503", title, (label,), (_for_stage(raised, stage) if starved else fewer,)))
+        help = [_for_stage(raised, stage) if starved else fewer]
+        network = decisions.get("network_gbps")
+        if network and network.origin == "default" and not starved:
+            assumed = f"recipec assumes {network.value:g} Gbit/s between nodes"
+            help.append(f"set `hardware.network_gbps` to what your network has: {assumed}")
+        report.add(Diagnostic("W0503", title, (label,), tuple(help)))
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -153,8 +171,7 @@ def _tokens_seen(stage: StagePlan) -> int:
     """The tokens of every row in every epoch, or of as many full batches as steps are set."""
     value = {id: decision.value for id, decision in stage.decisions.items()}
     full = stage.steps * stage.layout.global_batch * value["max_length"]
-    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"])
-    seen = round(rows * value["tokens_per_example"] * value["epochs"])
+    seen = round(training_rows(value) * value["tokens_per_example"] * value["epochs"])
     return full if value["max_steps"] > 0 else min(full, seen)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.models import TEACHER
@@ -185,8 +186,8 @@ STEP_INPUTS = (
 )
 
 
-def settle_steps(ledger: Ledger, total_steps: int, rows: float) -> None:
-    """Decide what depends on how many optimizer steps there are; `rows` are the sequences that one epoch trains on."""
+def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
+    """Decide what depends on how many optimizer steps there are; one epoch trains on so many sequences."""
     given = ledger.decisions
     wish = ledger.wishes.get("train.max_steps")
     ledger.record(
@@ -207,7 +208,7 @@ def settle_steps(ledger: Ledger, total_steps: int, rows: float) -> None:
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
-    seen = round(total_steps * given["global_batch_size"].value / rows, 2)
+    seen = round(total_steps * given["global_batch_size"].value / sequences, 2)
     passes = ledger.record(
         Decision(
             "passes",
@@ -224,6 +225,12 @@ def settle_steps(ledger: Ledger, total_steps: int, rows: float) -> None:
 def settled_method(decisions: Mapping[str, Decision]) -> Method:
     """The row of a settled stage, as its own hyperparameters have it."""
     return METHODS[decisions["stage"].value].under({id: decision.value for id, decision in decisions.items()})
+
+
+def training_sequences(value: Mapping[str, Any]) -> float:
+    """What the steps of an epoch go through: training rows, or the blocks that packing makes of them."""
+    rows = evaluation.training_rows(value)
+    return rows * value["tokens_per_example"] / value["max_length"] if value["packing"] else rows
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:

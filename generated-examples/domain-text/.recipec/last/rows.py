@@ -11,9 +11,9 @@ def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], li
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The first half of the text, for the model to go on from."""
+    """The beginning of the text, for the model to go on from: half of it, and 256 tokens at most."""
     tokens = tokenizer(row["text"])["input_ids"]
-    return tokens[: (len(tokens) + 1) // 2]
+    return tokens[: min((len(tokens) + 1) // 2, 256)]
 
 
 def trained_tokens(rows: Dataset) -> int:

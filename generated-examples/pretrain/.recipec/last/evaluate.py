@@ -109,14 +109,26 @@ def random_model() -> PreTrainedModel:
 
 @torch.no_grad()
 def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
-    """Loss and perplexity over all learned tokens."""
-    loss, tokens = 0.0, 0
+    """Loss and perplexity over the texts, in windows as long as the blocks of training."""
+    loss, tokens, all_tokens = 0.0, 0, 0
+    most = -(-MAX_ROWS // len(rows))  # windows of each text
     for row in rows:
-        row_loss, row_tokens = summed_loss(model, *encode(row, tokenizer))
-        loss, tokens = loss + row_loss, tokens + row_tokens
+        text, learned = encode(row, tokenizer)
+        all_tokens += len(text) - 1  # the first token follows nothing
+        for start in window_starts(len(text), most):
+            end = start + MAX_LENGTH
+            part_loss, part_tokens = summed_loss(model, text[start:end], learned[start:end])
+            loss, tokens = loss + part_loss, tokens + part_tokens
     if not tokens:
-        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+        raise SystemExit(f"no row of {ROWS} has a learned token")
+    print(f"scored {tokens:,} of {all_tokens:,} tokens of the texts")
     return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
+
+
+def window_starts(tokens: int, most: int) -> range:
+    """Where windows of a text start, spread over all of it; each begins with the last token of the one before."""
+    starts = range(0, max(1, tokens - 1), MAX_LENGTH - 1)
+    return starts[:: -(-len(starts) // most)]
 
 
 def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[float, int]:
