@@ -81,11 +81,6 @@ def rows_digests() -> dict[str, str]:
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
 
 
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     return AutoTokenizer.from_pretrained("mistralai/Mistral-7B-Instruct-v0.3")
@@ -107,6 +102,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         require(rows, 1, stage, name, report)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -223,6 +219,11 @@ def answers(messages: list[dict]) -> str:
 
 def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def question(row: dict) -> bytes:

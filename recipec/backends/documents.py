@@ -102,6 +102,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "version": __version__,
         "usage": usage(launcher, job) if launcher else None,
+        "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
         "needs": needs(job),
         "unpinned": list(_unpinned(job)),

@@ -31,7 +31,7 @@ from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume")
+_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "this_run")
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -84,6 +84,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "stage": stage.traced("stage"),
         "plan_digest": f"{job.plan_digest}-{stage.name}",
         "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "prediction"),
+        "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "config_class": Raw(stage.method.config),
@@ -185,6 +186,19 @@ def _drops(stage: StageJob) -> Traced:
     return stage.because(stage.value("overflow") == "drop", "overflow")
 
 
+def _starts_from(stage: StageJob) -> Traced:
+    """Whether the stage begins with the result of another."""
+    return stage.because(stage.plan.stage.starts_from is not None, "stage")
+
+
+def _scripts_before(stage: StageJob) -> Raw:
+    """What makes the result that the stage starts from; empty for the first stage."""
+    if stage.plan.stage.starts_from is None:
+        return Raw("")
+    previous = stage.job.stages[stage.index - 1]
+    return Raw("train.py" + " and merge_adapter.py" * previous.merges + f" of stage {previous.name}")
+
+
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
     tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
     planned = {
@@ -197,6 +211,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     }
     return {
         "planned": planned,
+        "starts_from": _starts_from(stage),
+        "scripts_before": _scripts_before(stage),
         "drops": _drops(stage),
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
