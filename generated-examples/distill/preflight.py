@@ -109,7 +109,7 @@ class RunGuard(TrainerCallback):
     def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
         self.trainer, self.run, self.anew = trainer, run, anew
         self.train_loss = 0.0
-        self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
+        self.seen = (0.0, 0.0)  # when, and after how many tokens, the last log came
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         facts = run_facts(self.trainer)
@@ -120,6 +120,7 @@ class RunGuard(TrainerCallback):
         try_save(self.trainer)
         if args.should_save:
             forget_result(Path(args.output_dir), self.anew)
+        self.seen = (time.monotonic(), 0.0)
 
     def on_log(self, args, state, control, logs, **kwargs) -> None:
         bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
@@ -136,11 +137,13 @@ class RunGuard(TrainerCallback):
         if "loss" in logs:
             self.train_loss = logs["loss"]
             now, tokens = time.monotonic(), logs["num_tokens"]
-            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
+            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])  # of all ranks, no padding
             self.seen = (now, tokens)
             measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
-        if "eval_loss" in logs and self.train_loss > 0:
-            measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
+        if "eval_loss" in logs:
+            self.seen = (self.seen[0] + logs["eval_runtime"], self.seen[1])  # no token is trained on meanwhile
+            if self.train_loss > 0:
+                measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
         return measured
 
     def on_save(self, args, state, control, **kwargs) -> None:

@@ -149,6 +149,19 @@ def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, 
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
 
 
+def test_speed_is_tokens_over_the_time_of_training_alone(
+    preflight: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
+    guard.seen = (100.0, 0.0)
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: 160.0)
+    guard.measure({"eval_loss": 2.0, "eval_runtime": 50.0})
+
+    assert guard.measure({"loss": 2.0, "num_tokens": 3000.0})["tokens_per_second"] == 300
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: 170.0)
+    assert guard.measure({"loss": 2.0, "num_tokens": 4000.0})["tokens_per_second"] == 100
+
+
 def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPROC_PER_NODE", "4")  # as a cluster exports it
     facts = dict(preflight.PLANNED)
