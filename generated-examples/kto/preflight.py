@@ -204,6 +204,9 @@ def try_longest(trainer: Trainer) -> None:
     trainer.model_wrapped.train()  # as in training: activations are recomputed only in this mode
     rows = trainer.train_dataset
     longest = sorted(range(len(rows)), key=rows["length"].__getitem__)[-trainer.args.per_device_train_batch_size :]
+    prompts, others = rows["prompt_ids"], rows["KL_completion_ids"]  # with the answer of another row, for the KL
+    mismatched = [len(prompt) + len(other) for prompt, other in zip(prompts, others, strict=True)]
+    longest[0] = mismatched.index(max(mismatched))
     batch = trainer._prepare_inputs(trainer.data_collator([rows[index] for index in longest]))
     with trainer.compute_loss_context_manager():
         loss = trainer.compute_loss(trainer.model_wrapped, batch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipec import __version__
+from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
@@ -219,10 +220,19 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "tries_longest": stage.because(tries_longest, "sampling"),
+        "mismatches": stage.because(
+            _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"
+        ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def _mismatches(stage: StageJob) -> bool:
+    """Whether the policy also scores prompts with the answers of other rows."""
+    row = stage.method.under({id: decision.value for id, decision in stage.plan.decisions.items()})
+    return any(part.model == POLICY and not part.gradient for part in row.passes)
 
 
 def _merge_artifact(stage: StageJob) -> Artifact:

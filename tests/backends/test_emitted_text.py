@@ -242,6 +242,7 @@ def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strat
     tried = preflight.partition("def try_longest")[2].partition("\ndef ")[0]
     assert "trainer.compute_loss(trainer.model_wrapped, batch)" in tried
     assert ("trainer.accelerator.backward(loss)" in tried) is learns
+    assert ("What backward needs is not tried" in tried) is not learns
 
 
 @pytest.mark.parametrize(("name", "gathers"), [("full-fsdp", True), ("lora-ddp", False), ("zero3-offload", False)])

@@ -6,11 +6,12 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from compiling import texts
+from compiling import BASES, good, texts, with_key
 from datasets import Dataset
 from emitted_modules import load
 
@@ -180,6 +181,38 @@ def trainer(labels: list[list[int]]) -> SimpleNamespace:
     rows = Dataset.from_dict({"input_ids": [[abs(label) for label in row] for row in labels], "labels": labels})
     tokenizer = SimpleNamespace(decode=str, eos_token_id=0, added_tokens_decoder={})
     return SimpleNamespace(train_dataset=rows, processing_class=tokenizer, is_world_process_zero=lambda: True)
+
+
+@pytest.mark.parametrize(("loss", "tried"), [("kto", {1, 3}), ("apo_zero_unpaired", {2, 3})])
+def test_the_longest_batch_holds_the_longest_of_what_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, tried: set[int]
+) -> None:
+    """KTO scores prompts with the answers of other rows, too, which may be longer than every row."""
+    recipe = with_key(BASES["kto"], "alignment", {"method": "kto", "loss": loss})
+    bundle = texts(good(tmp_path / "recipe", with_key(recipe, "data.max_length", 512)))
+    for name in ("preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "preflight.py", monkeypatch)
+    lengths = [(1, 1, 1), (8, 1, 8), (6, 5, 1), (4, 8, 5)]  # of prompt, answer, and the answer of another row
+    columns = {"prompt_ids": 0, "completion_ids": 1, "KL_completion_ids": 2}
+    rows = [{name: [0] * row[place] for name, place in columns.items()} for row in lengths]
+    rows = [row | {"length": len(row["prompt_ids"] + row["completion_ids"]), "at": at} for at, row in enumerate(rows)]
+    seen: list[int] = []
+    model = SimpleNamespace(train=lambda: None, zero_grad=lambda: None)
+    module.try_longest(
+        SimpleNamespace(
+            model_wrapped=model,
+            train_dataset=Dataset.from_list(rows),
+            args=SimpleNamespace(per_device_train_batch_size=2),
+            data_collator=lambda batch: seen.extend(row["at"] for row in batch),
+            _prepare_inputs=lambda batch: batch,
+            compute_loss_context_manager=nullcontext,
+            compute_loss=lambda *_: None,
+            accelerator=SimpleNamespace(backward=lambda loss: None),
+            _metrics={},
+        )
+    )
+    assert set(seen) == tried
 
 
 def report(folder: Path, lost: float) -> Path:
