@@ -28,7 +28,7 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw, Traced
+from recipec.render.traced import Raw, Traced, mark
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
@@ -49,7 +49,7 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
     ]
     if own := BACKENDS[stage.name].trainer:
-        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template))
+        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -197,7 +197,8 @@ def _scripts_before(stage: StageJob) -> Raw:
     if stage.plan.stage.starts_from is None:
         return Raw("")
     previous = stage.job.stages[stage.index - 1]
-    return Raw("train.py" + " and merge_adapter.py" * previous.merges + f" of stage {previous.name}")
+    text = "train.py" + " and merge_adapter.py" * previous.merges + f" of stage {previous.name}"
+    return mark(",".join(previous.ids("stage", "adaptation")), text)
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:

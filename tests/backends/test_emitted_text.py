@@ -234,6 +234,29 @@ def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -
     assert named and named <= decided
 
 
+@pytest.mark.parametrize(
+    ("adaptation", "strategy", "sides"),
+    [
+        ("full", "single", ()),
+        ("lora", "single", ("get_base_model",)),
+        ("full", "ddp", ()),
+        ("full", "fsdp", ("DTensor",)),
+        ("lora", "fsdp", ("get_base_model", "DTensor")),
+        ("full", "zero2", ()),
+        ("full", "zero3", ("prepare_deepspeed",)),
+    ],
+)
+def test_the_trainer_of_distillation_knows_the_sides_of_its_plan_alone(
+    tmp_path: Path, adaptation: str, strategy: str, sides: tuple[str, ...]
+) -> None:
+    recipe = with_key(BASES["distill"], "hardware.gpus_per_node", 1 if strategy == "single" else 2)
+    recipe = with_key(with_key(recipe, "train.strategy", strategy), "train.adaptation", adaptation)
+    trainer = texts(good(tmp_path, recipe))["distillation.py"]
+    found = [name for name in ("get_base_model", "DTensor", "prepare_deepspeed") if name in trainer]
+    assert found == list(sides)
+    assert "is_peft_model" not in trainer and "zero_stage" not in trainer
+
+
 @pytest.mark.parametrize(("strategy", "learns"), [("ddp", True), ("fsdp", True), ("zero2", False)])
 def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strategy: str, learns: bool) -> None:
     """DeepSpeed's engine would count it as a step of the training."""

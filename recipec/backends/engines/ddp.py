@@ -22,6 +22,8 @@ ENGINE = Engine(
     keeps_master=False,
     gathers_on_save=False,
     counts_passes=False,
+    dtensors=False,
+    shards_what_it_loads=False,
     recomputing="",
     equal_start=seeded,
 )

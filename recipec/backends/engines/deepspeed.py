@@ -80,6 +80,8 @@ ENGINE = Engine(
     keeps_master=True,
     gathers_on_save=False,
     counts_passes=True,
+    dtensors=False,
+    shards_what_it_loads=True,
     recomputing="",
     equal_start=_equal_start,
 )

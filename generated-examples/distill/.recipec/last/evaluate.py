@@ -115,7 +115,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         tokens += len(labels)
     if not tokens:
         raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
-    return {"divergence": divergence / tokens, "eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
+    return {"divergence": divergence / tokens, "answer_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 
 def learned_logits(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
