@@ -156,6 +156,21 @@ def count_labels(rows: Dataset, stage: Stage, name: str, report: dict) -> None:
     if name == "train" and wanted in (0, len(rows)):
         label = "true" if wanted else "false"
         raise SystemExit(f"{stage.name}: all {len(rows)} rows to train on are labeled {label}. Both labels are needed")
+    elif name == "train":
+        check_balance(stage, wanted, len(rows) - wanted)
+
+
+def check_balance(stage: Stage, wanted: int, unwanted: int) -> None:
+    """Say where the weights of training, decided from a sample of the rows, do not balance the labels of all."""
+    desirable_weight, undesirable_weight = 1.0, 2.1
+    ratio = wanted / unwanted
+    balance = ratio * desirable_weight / undesirable_weight
+    if 1 <= balance <= 4 / 3:  # the range of the KTO paper, arXiv 2402.01306; 7 / 6 is its middle
+        return
+    print(f"CHECK THE WEIGHTS of {stage.name}: {wanted} desirable and {unwanted} undesirable answers, weighted as in")
+    print(f"  train.py, are as {balance:.2f} to 1, and the KTO paper wants 1 to 4/3. Set in the recipe, and build again:")
+    print(f"  alignment.desirable_weight = {max(1, 7 / 6 / ratio):.2g}")
+    print(f"  alignment.undesirable_weight = {max(1, ratio * 6 / 7):.2g}")
 
 
 def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:

@@ -240,6 +240,35 @@ def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
     assert "You." in kept and "Me." not in kept
 
 
+@pytest.mark.parametrize(
+    ("desirable", "said"),  # of 160 rows; the weights are 1, from a sample with as many of either
+    [
+        (100, "train.py, are as 1.67 to 1"),
+        (100, "alignment.undesirable_weight = 1.4\n"),
+        (40, "alignment.desirable_weight = 3.5\n"),
+        (85, None),
+    ],
+)
+def test_weights_that_do_not_balance_all_rows_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, desirable: int, said: str | None
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    module.check_balance(module.STAGES[0], desirable, 160 - desirable)
+    text = capsys.readouterr().out
+    assert said in text if said else not text
+
+
+def test_the_weights_are_held_against_the_rows_to_train_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    write(tmp_path / "answers.jsonl", [answered(f"Why {n}?", f"For {n}.", n % 5 == 0) for n in range(200)])
+    module.main()
+    report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
+    counted = f"{report['labeled_true']} desirable and {report['labeled_false']} undesirable"
+    assert f"CHECK THE WEIGHTS of kto: {counted}" in capsys.readouterr().out
+
+
 def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = emitted(tmp_path, BASES["kto"], monkeypatch)
     write(tmp_path / "answers.jsonl", [answered(f"Why {n}?", "So.", True) for n in range(40)])
