@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -221,6 +222,26 @@ def test_all_answers_to_a_prompt_are_on_one_side_and_are_shuffled(
     assert sum(alone) > 140, "answers to one prompt do not stand together"
     report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
     assert (report["labeled_true"], report["labeled_false"], report["leaks"]) == (80, 80, 0)
+
+
+@pytest.mark.parametrize("base", ["lora-single", "lora-ddp"])
+def test_rows_of_one_prompt_are_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    """Chats, and instructions that become prompts and completions: no row is lost as a leak of another."""
+    module = emitted(tmp_path, BASES[base], monkeypatch)
+    asked = [(f"Why {n}?", f"Answer {k} to {n}.") for k in range(4) for n in range(50)]
+    write(tmp_path / "chat.jsonl", [{"messages": turns(("user", q), ("assistant", a))} for q, a in asked])
+    write(tmp_path / "instructions.jsonl", [{"instruction": q, "input": "", "output": a} for q, a in asked])
+    module.main()
+
+    found = {part: prepared(tmp_path, f"sft/{part}") for part in ("train", "eval", "test")}
+    prompts = {part: {module.question(row) for row in rows} for part, rows in found.items()}
+    assert {part: len(each) for part, each in prompts.items()} == {"train": 40, "eval": 5, "test": 5}
+    assert len(set.union(*prompts.values())) == 50
+    assert {part: len(rows) for part, rows in found.items()} == {"train": 160, "eval": 20, "test": 20}
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
+    assert report["leaks"] == 0
+    numbers = [int(re.search(r"to (\d+)", str(row))[1]) for row in found["test"]]
+    assert numbers != sorted(numbers), "evaluation reads the first rows, and the file may be sorted"
 
 
 def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(

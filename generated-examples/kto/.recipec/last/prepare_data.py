@@ -168,7 +168,7 @@ def check_balance(stage: Stage, wanted: int, unwanted: int) -> None:
     if 1 <= balance <= 4 / 3:  # the range of the KTO paper, arXiv 2402.01306; 7 / 6 is its middle
         return
     print(f"CHECK THE WEIGHTS of {stage.name}: {wanted} desirable and {unwanted} undesirable answers, weighted as in")
-    print(f"  train.py, are as {balance:.2f} to 1, and the KTO paper wants 1 to 4/3. Set in the recipe, and build again:")
+    print(f"  train.py, are as {balance:.2f} to 1; the KTO paper wants 1 to 4/3. Set in the recipe, and build again:")
     print(f"  alignment.desirable_weight = {max(1, 7 / 6 / ratio):.2g}")
     print(f"  alignment.undesirable_weight = {max(1, ratio * 6 / 7):.2g}")
 
@@ -271,12 +271,13 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers."""
-    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
-    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
-    sides = [question(row) in held_out for row in rows]
-    indices = range(len(rows))
-    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+    """A random share of the prompts is held out, each with all its answers, shuffled: evaluation reads the first."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

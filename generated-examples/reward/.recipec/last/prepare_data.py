@@ -249,12 +249,13 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers."""
-    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
-    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
-    sides = [question(row) in held_out for row in rows]
-    indices = range(len(rows))
-    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+    """A random share of the prompts is held out, each with all its answers, shuffled: evaluation reads the first."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
