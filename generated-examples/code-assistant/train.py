@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-14B-Instruct for code-assistant: a LoRA adapter, 40,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-14B-Instruct for code-assistant: a LoRA adapter, 32,000 of 40,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

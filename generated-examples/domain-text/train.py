@@ -1,4 +1,4 @@
-"""Continued pretraining of Qwen/Qwen2.5-3B for domain-text: full fine-tuning, 3,000 rows.
+"""Continued pretraining of Qwen/Qwen2.5-3B for domain-text: full fine-tuning, 2,400 of 3,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

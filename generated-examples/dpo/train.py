@@ -1,4 +1,4 @@
-"""Direct preference optimization of meta-llama/Llama-3.1-8B-Instruct for dpo: a LoRA adapter, 15,000 rows.
+"""Direct preference optimization of meta-llama/Llama-3.1-8B-Instruct for dpo: a LoRA adapter, 12,000 of 15,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

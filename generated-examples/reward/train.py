@@ -1,4 +1,4 @@
-"""Reward modeling of Qwen/Qwen3-8B for reward: a LoRA adapter, 60,000 rows.
+"""Reward modeling of Qwen/Qwen3-8B for reward: a LoRA adapter, 48,000 of 60,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 12,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 9,600 of 12,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -61,11 +61,16 @@ def summary(stage: StageJob) -> Traced:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
-    count = stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
-    sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
-    ids = ("adaptation", "quantization", "examples", "model", "stage")
+    sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
+    ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
     return stage.because(sentence, *ids, *row.named_models)
+
+
+def _rows(stage: StageJob) -> str:
+    """How many rows are trained on: not those that are held out of them."""
+    given, held_out = stage.value("examples"), stage.value("eval_fraction") + stage.value("test_fraction")
+    return f"{round(given * (1 - held_out)):,} of {given:,} rows" if held_out else f"{given:,} rows"
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:

@@ -109,6 +109,12 @@ def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
 
 
+def test_rows_that_are_held_out_are_not_said_to_be_trained(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "data.eval_fraction", 0.1), "data.test_fraction", 0.05)
+    bundle = texts(good(tmp_path, recipe))
+    assert "4,250 of 5,000 rows" in bundle["README.md"] and "4,250 of 5,000 rows" in bundle["train.py"]
+
+
 @pytest.mark.parametrize("name", ["lora-single", "cpu"])
 def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name: str) -> None:
     """The trainers log the other metrics themselves."""

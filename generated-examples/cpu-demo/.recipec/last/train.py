@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of ./demo-model for cpu-demo: full fine-tuning, 4,000 rows.
+"""Supervised fine-tuning of ./demo-model for cpu-demo: full fine-tuning, 3,600 of 4,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,5 @@
-"""Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 50,000 rows, teacher Qwen/Qwen3-14B.
+"""Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 40,000 of 50,000 rows, teacher
+Qwen/Qwen3-14B.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 250,000 rows.
+"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 200,000 of 250,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

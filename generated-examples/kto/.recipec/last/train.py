@@ -1,4 +1,4 @@
-"""Kahneman-Tversky optimization of Qwen/Qwen3-4B-Instruct-2507 for kto: a LoRA adapter, 20,000 rows.
+"""Kahneman-Tversky optimization of Qwen/Qwen3-4B-Instruct-2507 for kto: a LoRA adapter, 16,000 of 20,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,5 @@
-"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,500,000 rows.
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,451,000 of 24,500,000
+rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

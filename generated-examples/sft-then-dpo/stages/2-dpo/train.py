@@ -1,4 +1,4 @@
-"""Direct preference optimization of the result of sft for sft-then-dpo: a LoRA adapter, 8,000 rows.
+"""Direct preference optimization of the result of sft for sft-then-dpo: a LoRA adapter, 6,400 of 8,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

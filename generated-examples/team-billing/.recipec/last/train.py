@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of mistralai/Mistral-7B-Instruct-v0.3 for team-billing: a LoRA adapter, 900 rows.
+"""Supervised fine-tuning of mistralai/Mistral-7B-Instruct-v0.3 for team-billing: a LoRA adapter, 720 of 900 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen3-8B for team-sales: a LoRA adapter, 6,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen3-8B for team-sales: a LoRA adapter, 4,800 of 6,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 20,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 16,000 of 20,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-7B for sft-then-dpo: a LoRA adapter, 8,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-7B for sft-then-dpo: a LoRA adapter, 6,400 of 8,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
