@@ -6,6 +6,7 @@ The merge is done in bfloat16.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -15,12 +16,27 @@ from peft import AutoPeftModelForCausalLM
 from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parent / "outputs" / "dpo"
+MERGED = OUTPUT / "merged"
 
-model = AutoPeftModelForCausalLM.from_pretrained(
-    OUTPUT,
-    dtype=torch.bfloat16,
-)
-tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
-model.merge_and_unload().save_pretrained(OUTPUT / "merged")
-tokenizer.save_pretrained(OUTPUT / "merged")
-print(f"merged into {OUTPUT / 'merged'}")
+
+def main() -> None:
+    result, marker = OUTPUT / "finished.json", MERGED / "finished.json"  # of the result, and of what was merged
+    if not result.is_file():
+        raise SystemExit(f"{OUTPUT} holds no finished result: run train.py first")
+    if marker.is_file() and marker.read_text() == result.read_text():
+        print(f"{MERGED} is up to date: not merged again")
+        return
+    marker.unlink(missing_ok=True)
+    model = AutoPeftModelForCausalLM.from_pretrained(
+        OUTPUT,
+        dtype=torch.bfloat16,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
+    model.merge_and_unload().save_pretrained(MERGED)
+    tokenizer.save_pretrained(MERGED)
+    shutil.copy(result, marker)  # last
+    print(f"merged into {MERGED}")
+
+
+if __name__ == "__main__":
+    main()

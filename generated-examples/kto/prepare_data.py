@@ -84,11 +84,6 @@ def rows_digests() -> dict[str, str]:
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
 
 
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     return AutoTokenizer.from_pretrained("Qwen/Qwen3-4B-Instruct-2507")
@@ -112,6 +107,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         count_labels(rows, stage, name, report[name])
         rows = rows.shuffle(seed=SEED)  # the trainer takes them in the order of the file
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -160,6 +156,21 @@ def count_labels(rows: Dataset, stage: Stage, name: str, report: dict) -> None:
     if name == "train" and wanted in (0, len(rows)):
         label = "true" if wanted else "false"
         raise SystemExit(f"{stage.name}: all {len(rows)} rows to train on are labeled {label}. Both labels are needed")
+    elif name == "train":
+        check_balance(stage, wanted, len(rows) - wanted)
+
+
+def check_balance(stage: Stage, wanted: int, unwanted: int) -> None:
+    """Say where the weights of training, decided from a sample of the rows, do not balance the labels of all."""
+    desirable_weight, undesirable_weight = 1.0, 2.1
+    ratio = wanted / unwanted
+    balance = ratio * desirable_weight / undesirable_weight
+    if 1 <= balance <= 4 / 3:  # the range of the KTO paper, arXiv 2402.01306; 7 / 6 is its middle
+        return
+    print(f"CHECK THE WEIGHTS of {stage.name}: {wanted} desirable and {unwanted} undesirable answers, weighted as in")
+    print(f"  train.py, are as {balance:.2f} to 1; the KTO paper wants 1 to 4/3. Set in the recipe, and build again:")
+    print(f"  alignment.desirable_weight = {max(1, 7 / 6 / ratio):.2g}")
+    print(f"  alignment.undesirable_weight = {max(1, ratio * 6 / 7):.2g}")
 
 
 def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
@@ -242,6 +253,11 @@ def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
 
 
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
     return digest(row["prompt"])
@@ -255,12 +271,13 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers."""
-    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
-    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
-    sides = [question(row) in held_out for row in rows]
-    indices = range(len(rows))
-    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+    """A random share of the prompts is held out, each with all its answers, shuffled: evaluation reads the first."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

@@ -77,6 +77,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -172,6 +173,11 @@ def taught(row: dict) -> list[str]:
 
 def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def question(row: dict) -> bytes:

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 20,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 16,000 of 20,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
@@ -18,7 +18,7 @@ from datasets import load_dataset
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
@@ -32,7 +32,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "sft")
-    parser.add_argument("--resume", default="auto", help="auto: the newest complete checkpoint; none; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
     return parser.parse_args()
 
 
@@ -86,8 +86,11 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
+    run = this_run(PLAN, args.max_steps, DATA)
+    if is_finished(args.output_dir, args.resume, run):
+        return
     check_disk(args.output_dir)
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
     trainer = SFTTrainer(
@@ -100,11 +103,12 @@ def main() -> None:
         ],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
-    guard = RunGuard(trainer, PLAN, args.max_steps)
+    guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
+    guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
     print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
     trainer.end()  # leave the process group; last, because saving needs it

@@ -33,7 +33,7 @@ class Kind:
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
     masked: bool  # the chat template says which tokens of a row are learned
     flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
-    shares_prompts: bool  # rows often have the same prompt, so that a split keeps those together
+    shares_prompts: bool  # rows may have the same prompt, so that a split keeps those together
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
@@ -57,7 +57,7 @@ KINDS = {
             scored="",
             masked=True,
             flag="",
-            shares_prompts=False,
+            shares_prompts=True,
             template="chat",
         ),
         Kind(
@@ -67,7 +67,7 @@ KINDS = {
             scored="completion",
             masked=False,
             flag="",
-            shares_prompts=False,
+            shares_prompts=True,
             template="completion",
         ),
         Kind(

@@ -25,7 +25,7 @@ from recipec.rules.checklist import Checked, completion
 from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.watching import LOOKS_AT
-from recipec.rules.words import waiting
+from recipec.rules.words import device, waiting
 from recipec.units import GIB, counted, duration, number, value_text
 
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
@@ -105,6 +105,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "version": __version__,
         "reads_files": job.because(_reads_files(job), "data_format", "model"),
         "usage": usage(launcher, job) if launcher else None,
+        "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
         "needs": needs(job),
         "unpinned": list(_unpinned(job)),
@@ -183,6 +184,7 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
+        speed=stage.because(_speed(stage), "prediction", "world_size"),
         time=stage.because(f"{counted(plan.steps, 'step')}, about {duration(plan.seconds)}", "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
@@ -201,6 +203,14 @@ def _terms(plan: StagePlan) -> str:
     """The largest parts of the peak, in GiB."""
     largest = sorted(plan.memory.terms.items(), key=lambda item: -item[1])[:6]
     return ", ".join(f"{name.replace('_', ' ')} {size / GIB:.2f}" for name, size in largest)
+
+
+def _speed(stage: StageJob) -> str:
+    """Tokens per second of all devices, as preflight.py measures them: those of the rows, not their padding."""
+    count, noun = stage.value("world_size"), device(stage.on_cpu)
+    total = float(f"{stage.plan.time.tokens_per_second_per_gpu * count:.2g}")
+    of_all = f" of all {count} {noun}s together" if count > 1 else ""
+    return f"about {total:,.{0 if total >= 10 else 1}f} tokens per second{of_all}, padding and evaluations not counted"
 
 
 def _cost(plan: StagePlan) -> str:

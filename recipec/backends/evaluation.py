@@ -120,7 +120,7 @@ def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
-    return code(stage, f"({', '.join(files)})", "stage", "template")
+    return code(stage, f"({', '.join(files)}, *more)", "stage", "template")
 
 
 def _split(stage: StageJob) -> str:

@@ -232,6 +232,7 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "flag_column": flagged.flag if flagged else "",
         "labeled_columns": [column for column in flagged.columns if column != flagged.flag] if flagged else [],
+        **_weights(stages),
         "only_column": columns.pop() if len(columns) == 1 else "",
         "has_text": any(not stage.format.turns for stage in stages),
         "has_turns": any(stage.format.turns for stage in stages),
@@ -242,6 +243,13 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
         "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
         "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),
     }
+
+
+def _weights(stages: list[StageJob]) -> dict[str, Any]:
+    """The weights of labels that a sample of the rows decided; pairs that are taken apart have as many of either."""
+    weighed = {own.formula: stage.traced(own.name) for stage in stages for own in stage.method.own if not stage.unrolls}
+    wanted, unwanted = weighed.get("weight of wanted"), weighed.get("weight of unwanted")
+    return {"weighs_labels": bool(wanted and unwanted), "wanted_weight": wanted, "unwanted_weight": unwanted}
 
 
 def _selecting(stages: list[StageJob]) -> dict[str, Any]:

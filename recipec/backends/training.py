@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from recipec import __version__
+from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
@@ -27,11 +28,11 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
-from recipec.render.traced import Raw, Traced
+from recipec.render.traced import Raw, Traced, mark
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume")
+_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "this_run")
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -48,7 +49,7 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
     ]
     if own := BACKENDS[stage.name].trainer:
-        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template))
+        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -60,11 +61,16 @@ def summary(stage: StageJob) -> Traced:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
-    count = stage.value("examples")
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
-    sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {count:,} rows{beside}."
-    ids = ("adaptation", "quantization", "examples", "model", "stage")
+    sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
+    ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
     return stage.because(sentence, *ids, *row.named_models)
+
+
+def _rows(stage: StageJob) -> str:
+    """How many rows are trained on: not those that are held out of them."""
+    given, held_out = stage.value("examples"), stage.value("eval_fraction") + stage.value("test_fraction")
+    return f"{round(given * (1 - held_out)):,} of {given:,} rows" if held_out else f"{given:,} rows"
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -84,6 +90,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "stage": stage.traced("stage"),
         "plan_digest": f"{job.plan_digest}-{stage.name}",
         "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "prediction"),
+        "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "config_class": Raw(stage.method.config),
@@ -184,6 +191,20 @@ def _drops(stage: StageJob) -> Traced:
     return stage.because(stage.value("overflow") == "drop", "overflow")
 
 
+def _starts_from(stage: StageJob) -> Traced:
+    """Whether the stage begins with the result of another."""
+    return stage.because(stage.plan.stage.starts_from is not None, "stage")
+
+
+def _scripts_before(stage: StageJob) -> Raw:
+    """What makes the result that the stage starts from; empty for the first stage."""
+    if stage.plan.stage.starts_from is None:
+        return Raw("")
+    previous = stage.job.stages[stage.index - 1]
+    text = "train.py" + " and merge_adapter.py" * previous.merges + f" of stage {previous.name}"
+    return mark(",".join(previous.ids("stage", "adaptation")), text)
+
+
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
     tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
     planned = {
@@ -196,16 +217,27 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     }
     return {
         "planned": planned,
+        "starts_from": _starts_from(stage),
+        "scripts_before": _scripts_before(stage),
         "drops": _drops(stage),
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "tries_longest": stage.because(tries_longest, "sampling"),
+        "mismatches": stage.because(
+            _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"
+        ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def _mismatches(stage: StageJob) -> bool:
+    """Whether the policy also scores prompts with the answers of other rows."""
+    row = stage.method.under({id: decision.value for id, decision in stage.plan.decisions.items()})
+    return any(part.model == POLICY and not part.gradient for part in row.passes)
 
 
 def _merge_artifact(stage: StageJob) -> Artifact:

@@ -37,7 +37,7 @@ class TimeEstimate:
     """One optimizer step on all ranks."""
 
     seconds_per_step: float
-    tokens_per_second_per_gpu: float  # tokens of the batch, padding included
+    tokens_per_second_per_gpu: float  # of the workload's rows; a plan's are of the usual length, unpadded
     terms: Mapping[str, float]  # seconds: compute, a teacher's part of it, communication, offload, optimizer
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak

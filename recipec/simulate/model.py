@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import warnings
 from typing import Any
 
@@ -17,7 +16,8 @@ from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
 from recipec.layout import Layout
-from recipec.render.environment import templates_folder
+from recipec.render.artifact import Artifact
+from recipec.render.environment import render
 from recipec.simulate.config import config_fields
 from recipec.simulate.device import flash_attention
 
@@ -53,7 +53,10 @@ def reference_model(architecture: Architecture, layout: Layout, work: Workload) 
 
 def distiller(student: nn.Module, teacher: Architecture, layout: Layout) -> Any:
     """The trainer that bundles bring, as it is, with a teacher in the compute type; `student` answers with losses."""
-    emitted = runpy.run_path(str(templates_folder() / "trl" / "distillation.py.j2"))
+    sides = ("adapter", "dtensors", "shards_teacher")  # its loss is the same for all of them
+    emitted: dict[str, Any] = {}
+    file = Artifact("distillation.py", template="trl/distillation.py.j2", names=dict.fromkeys(sides, False))
+    exec(render(file).text, emitted)
     trainer = object.__new__(emitted["SupervisedDistillationTrainer"])
     model = _named("AutoModelForCausalLM", teacher, layout, DTYPES[layout.precision], {}).requires_grad_(False).eval()
     trainer.beta, trainer.temperature, trainer.label_weight = 0.0, 1.0, 0.0

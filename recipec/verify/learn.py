@@ -76,7 +76,7 @@ _TRAINING_ONLY = "launch/training-only.sh"
 
 
 def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
-    """Kill the last stage, resume it beside a half-written checkpoint, compare; then offer it another plan's."""
+    """Kill the last stage, resume it beside a half-written checkpoint, compare; start it again; offer another plan."""
     stage = launch.sandbox.bundle.last
     output = launch.sandbox.outputs / "killed"
     write_training_only(launch.sandbox.bundle, stage)
@@ -95,8 +95,9 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
     said = "" if f"skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
     report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
     check_weights(launch, stage, output, report)
-    for marker in output.glob("checkpoint-*/plan.txt"):
-        marker.write_text(f"{_OTHER_PLAN} {LEARN_STEPS}", encoding="utf-8")
+    again = train("again")
+    report.add(f"{stage.name}: a finished training is not repeated", repetition_problems(again))
+    give_another_plan(output)
     refused = train("refused")
     report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
 
@@ -131,7 +132,7 @@ def death_problems(outcome: Outcome, output: Path) -> list[str]:
     """Whether the training died as it should, after a complete checkpoint and before its end."""
     if outcome.ok:
         return ["the training was to die but ended well"]
-    if not (output / f"checkpoint-{CHECKPOINT}" / "plan.txt").is_file():
+    if not (output / f"checkpoint-{CHECKPOINT}" / "run.json").is_file():
         return [f"no complete checkpoint-{CHECKPOINT}: {outcome.tail()}"]
     if (output / f"checkpoint-{LEARN_STEPS}").exists():
         return ["the training had already finished"]
@@ -146,11 +147,25 @@ def half_written(output: Path) -> Path:
     return half
 
 
+def repetition_problems(outcome: Outcome) -> list[str]:
+    """Whether a training whose result is there was done again, or failed."""
+    if not outcome.ok:
+        return [outcome.tail()]
+    return [] if "NOT TRAINED" in outcome.text() else ["it was trained again"]
+
+
+def give_another_plan(output: Path) -> None:
+    """Make what was trained the stopped run of another plan."""
+    (output / "finished.json").unlink()
+    for marker in output.glob("checkpoint-*/run.json"):
+        marker.write_text(json.dumps(read_json(marker) | {"plan": _OTHER_PLAN}), encoding="utf-8")
+
+
 def refusal_problems(outcome: Outcome) -> list[str]:
     """Whether another plan's checkpoint was used, or refused for another reason."""
     if outcome.ok:
         return ["training went on from it"]
-    return [] if "belongs to plan" in outcome.text() else [outcome.tail()]
+    return [] if f"another run (plan {_OTHER_PLAN}," in outcome.text() else [outcome.tail()]
 
 
 def read_weights(folder: Path, stage: BundleStage) -> dict[str, Any]:

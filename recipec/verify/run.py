@@ -232,7 +232,7 @@ def saved_problems(folder: Path, stage: BundleStage) -> list[str]:
     problems = [f"{name} is missing" for name in needed if not (folder / name).is_file()]
     if not saved_weights(folder, stage):
         problems.append(f"no {stage.adapts.weights} in {folder.name}")
-    if not any(folder.glob("checkpoint-*/plan.txt")):
+    if not any(folder.glob("checkpoint-*/run.json")):
         problems.append("no complete checkpoint")
     return problems
 

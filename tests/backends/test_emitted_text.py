@@ -109,6 +109,12 @@ def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:
     assert "adapter" not in json.loads(bundle["registry/entry.json"])["artifacts"]
 
 
+def test_rows_that_are_held_out_are_not_said_to_be_trained(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "data.eval_fraction", 0.1), "data.test_fraction", 0.05)
+    bundle = texts(good(tmp_path, recipe))
+    assert "4,250 of 5,000 rows" in bundle["README.md"] and "4,250 of 5,000 rows" in bundle["train.py"]
+
+
 @pytest.mark.parametrize("name", ["lora-single", "cpu"])
 def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name: str) -> None:
     """The trainers log the other metrics themselves."""
@@ -234,6 +240,29 @@ def test_every_line_comes_from_decisions_that_exist(tmp_path: Path, name: str) -
     assert named and named <= decided
 
 
+@pytest.mark.parametrize(
+    ("adaptation", "strategy", "sides"),
+    [
+        ("full", "single", ()),
+        ("lora", "single", ("get_base_model",)),
+        ("full", "ddp", ()),
+        ("full", "fsdp", ("DTensor",)),
+        ("lora", "fsdp", ("get_base_model", "DTensor")),
+        ("full", "zero2", ()),
+        ("full", "zero3", ("prepare_deepspeed",)),
+    ],
+)
+def test_the_trainer_of_distillation_knows_the_sides_of_its_plan_alone(
+    tmp_path: Path, adaptation: str, strategy: str, sides: tuple[str, ...]
+) -> None:
+    recipe = with_key(BASES["distill"], "hardware.gpus_per_node", 1 if strategy == "single" else 2)
+    recipe = with_key(with_key(recipe, "train.strategy", strategy), "train.adaptation", adaptation)
+    trainer = texts(good(tmp_path, recipe))["distillation.py"]
+    found = [name for name in ("get_base_model", "DTensor", "prepare_deepspeed") if name in trainer]
+    assert found == list(sides)
+    assert "is_peft_model" not in trainer and "zero_stage" not in trainer
+
+
 @pytest.mark.parametrize(("strategy", "learns"), [("ddp", True), ("fsdp", True), ("zero2", False)])
 def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strategy: str, learns: bool) -> None:
     """DeepSpeed's engine would count it as a step of the training."""
@@ -242,6 +271,7 @@ def test_the_longest_batch_is_tried_with_its_backward_pass(tmp_path: Path, strat
     tried = preflight.partition("def try_longest")[2].partition("\ndef ")[0]
     assert "trainer.compute_loss(trainer.model_wrapped, batch)" in tried
     assert ("trainer.accelerator.backward(loss)" in tried) is learns
+    assert ("What backward needs is not tried" in tried) is not learns
 
 
 @pytest.mark.parametrize(("name", "gathers"), [("full-fsdp", True), ("lora-ddp", False), ("zero3-offload", False)])

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from compiling import BASES, good, texts, with_key
 from emitted_modules import load
 from fork_server.start import forking
 
@@ -38,9 +39,12 @@ LOSSES = [(0.0, 1.0, 0.0), (1.0, 1.0, 0.0), (0.3, 1.0, 0.0), (0.0, 2.0, 0.0), (0
 @pytest.fixture
 def trainers(tmp_path, monkeypatch):
     """Makes a trainer of the bundle for random models, in fp32 on this CPU."""
-    emitted = load(BUNDLE / "distillation.py", monkeypatch)
 
     def make(kind="qwen2", peft_config=None, teacher_words=WORDS + PADDING, **options):
+        adaptation = "lora" if peft_config else "full"
+        bundle = texts(good(tmp_path / "recipe", with_key(BASES["distill"], "train.adaptation", adaptation)))
+        (tmp_path / "distillation.py").write_text(bundle["distillation.py"])
+        emitted = load(tmp_path / "distillation.py", monkeypatch)
         folders = [tmp_path / "student", tmp_path / "teacher"]
         _save(folders[0], seed=1, model_type=kind, vocab_size=WORDS, hidden_size=32, **STUDENTS[kind])
         _save(folders[1], seed=2, model_type="qwen2", vocab_size=teacher_words, hidden_size=48)

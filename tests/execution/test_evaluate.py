@@ -10,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 from compiling import BASES, good, texts
+from datasets import Dataset
 from emitted_modules import load
 
 pytestmark = pytest.mark.executes
@@ -33,7 +34,7 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    assert evaluate.baseline(evaluate.digest())["metrics"] == METRICS
+    assert evaluate.earlier("before", evaluate.digest())["metrics"] == METRICS
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "before"])
     evaluate.main()
     assert "not measured again" in capsys.readouterr().out
@@ -43,7 +44,7 @@ def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: 
 def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path: Path, changed: str, capsys) -> None:
     with (tmp_path / changed).open("a") as file:
         file.write("\n")
-    assert evaluate.baseline(evaluate.digest()) == {}
+    assert evaluate.earlier("before", evaluate.digest()) == {}
     assert "before.json is not used" in capsys.readouterr().out
 
 
@@ -95,7 +96,29 @@ def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch:
 
 def test_without_a_baseline_nothing_is_compared(evaluate: ModuleType) -> None:
     (evaluate.RESULTS / "before.json").unlink()
-    assert evaluate.baseline(evaluate.digest()) == {}
+    assert evaluate.earlier("before", evaluate.digest()) == {}
+
+
+def test_a_result_is_measured_once_and_again_when_it_or_its_baseline_is_another(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", "after"])
+    monkeypatch.setattr(evaluate, "load", lambda when: (measured.append(when), None))
+    monkeypatch.setattr(evaluate, "load_dataset", lambda *_, **__: Dataset.from_list([{}]))
+    monkeypatch.setattr(evaluate, "measure", lambda *_: METRICS)
+    monkeypatch.setattr(evaluate, "show", lambda *_: [])
+    with pytest.raises(SystemExit, match="no finished result"):
+        evaluate.main()
+    evaluate.FINISHED.parent.mkdir(parents=True)
+    for result, times in (("one", 1), ("one", 1), ("another", 2)):
+        evaluate.FINISHED.write_text(result)
+        evaluate.main()
+        assert len(measured) == times
+    baseline = json.loads((evaluate.RESULTS / "before.json").read_text())
+    (evaluate.RESULTS / "before.json").write_text(json.dumps(baseline | {"samples": [1]}))
+    evaluate.main()
+    assert len(measured) == 3
 
 
 def test_what_answers_gained_is_told_apart_from_their_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,19 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from compiling import texts
+from compiling import BASES, good, texts, with_key
 from datasets import Dataset
 from emitted_modules import load
 
 from recipec.compiler import compile_recipe
 
 DEMO = Path(__file__).parents[2] / "recipes" / "cpu-demo.toml"
-PLAN = "0123456789abcdef"
+RUN = {"plan": "0123456789abcdef", "max_steps": -1, "rows": "fedcba98"}
 
 pytestmark = pytest.mark.executes
 
@@ -31,48 +32,92 @@ def preflight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         yield load(folder / "preflight.py", monkeypatch)
 
 
-def checkpoint(folder: Path, step: int, plan: str | None, steps: int = -1) -> Path:
+def checkpoint(folder: Path, step: int, run: dict[str, object] | None) -> Path:
     path = folder / f"checkpoint-{step}"
     path.mkdir(parents=True)
-    if plan is not None:
-        (path / "plan.txt").write_text(f"{plan} {steps}")
+    if run is not None:
+        (path / "run.json").write_text(json.dumps(run))
     return path
 
 
+def finished(folder: Path, run: dict[str, object]) -> Path:
+    """An output folder with the result of a run and its last checkpoint."""
+    checkpoint(folder, 5, run)
+    (folder / "finished.json").write_text(json.dumps(run | {"result": "11112222"}))
+    return folder
+
+
 def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_path: Path, capsys) -> None:
-    checkpoint(tmp_path, 5, PLAN)
-    newest = checkpoint(tmp_path, 10, PLAN)
+    checkpoint(tmp_path, 5, RUN)
+    newest = checkpoint(tmp_path, 10, RUN)
     cut_off = checkpoint(tmp_path, 15, None)
 
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) == str(newest)
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(newest)
     assert f"skipping {cut_off}" in capsys.readouterr().out
 
 
 def test_a_checkpoint_of_a_short_run_is_not_continued(preflight: ModuleType, tmp_path: Path, capsys) -> None:
-    checkpoint(tmp_path, 20, PLAN, steps=20)
+    checkpoint(tmp_path, 20, RUN | {"max_steps": 20})
 
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) is None
     assert "its run had --max-steps 20" in capsys.readouterr().out
 
 
 def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_path: Path) -> None:
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", PLAN, -1) is None
-    assert preflight.checkpoint_to_resume(tmp_path, "none", PLAN, -1) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) is None
+    assert preflight.checkpoint_to_resume(tmp_path, "none", RUN) is None
 
 
+@pytest.mark.parametrize("differs", ["plan", "rows"])
 @pytest.mark.parametrize("resume", ["auto", "named"])
-def test_a_checkpoint_of_another_plan_is_refused_by_name(preflight: ModuleType, tmp_path: Path, resume: str) -> None:
-    other = checkpoint(tmp_path, 5, "another plan")
+def test_a_checkpoint_of_another_run_is_refused_by_name(
+    preflight: ModuleType, tmp_path: Path, resume: str, differs: str
+) -> None:
+    other = checkpoint(tmp_path, 5, RUN | {differs: "another"})
 
-    with pytest.raises(SystemExit, match="another plan"):
-        preflight.checkpoint_to_resume(tmp_path, str(other) if resume == "named" else resume, PLAN, -1)
+    with pytest.raises(SystemExit, match=f"{differs} another, here {RUN[differs]}"):
+        preflight.checkpoint_to_resume(tmp_path, str(other) if resume == "named" else resume, RUN)
 
 
 def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
-    checkpoint(tmp_path, 5, PLAN)
+    checkpoint(tmp_path, 5, RUN)
 
     with pytest.raises(SystemExit, match="fresh --output-dir"):
-        preflight.checkpoint_to_resume(tmp_path, "none", PLAN, -1)
+        preflight.checkpoint_to_resume(tmp_path, "none", RUN)
+
+
+def test_a_finished_run_is_not_repeated_unless_asked(preflight: ModuleType, tmp_path: Path, capsys) -> None:
+    output = finished(tmp_path, RUN)
+
+    assert preflight.is_finished(output, "auto", RUN)
+    assert "NOT TRAINED" in capsys.readouterr().out
+    assert not preflight.is_finished(output, "none", RUN)
+    assert preflight.checkpoint_to_resume(output, "none", RUN) is None
+
+
+@pytest.mark.parametrize("differs", ["plan", "max_steps", "rows"])
+def test_the_result_of_another_run_is_not_taken_for_this_one(
+    preflight: ModuleType, tmp_path: Path, differs: str, capsys
+) -> None:
+    assert not preflight.is_finished(finished(tmp_path, RUN | {differs: "another"}), "auto", RUN)
+    assert f"{differs} another, here {RUN[differs]}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_once_training_begins_the_old_result_is_none(preflight: ModuleType, tmp_path: Path, anew: bool) -> None:
+    output = finished(tmp_path, RUN)
+    preflight.forget_result(output, anew)
+
+    assert not preflight.is_finished(output, "auto", RUN)
+    assert (preflight.checkpoint_to_resume(output, "auto", RUN) is None) is anew
+
+
+def test_other_rows_make_another_run(preflight: ModuleType, tmp_path: Path) -> None:
+    runs = []
+    for digest in ("00", "00", "ff"):
+        (tmp_path / "report.json").write_text(json.dumps({"train": {"sha256": digest}}))
+        runs.append(preflight.this_run("0123", -1, tmp_path))
+    assert runs[0] == runs[1] != runs[2]
 
 
 @pytest.mark.parametrize(("free_gib", "written_gib", "fits"), [(5, 0, True), (3, 0, False), (3, 2, True)])
@@ -86,7 +131,7 @@ def test_a_disk_that_the_run_would_fill_is_refused(
 ) -> None:
     monkeypatch.setattr(preflight, "DISK_GIB", 4.5)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free_gib * 2**30))
-    checkpoint(tmp_path, 5, PLAN)
+    checkpoint(tmp_path, 5, RUN)
     with (tmp_path / "checkpoint-5" / "model.safetensors").open("wb") as file:
         file.truncate(written_gib * 2**30)  # takes no space itself
     if fits:
@@ -99,10 +144,23 @@ def test_a_disk_that_the_run_would_fill_is_refused(
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("key", ["loss", "eval_loss"])
 def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, value: float) -> None:
-    guard = preflight.RunGuard(trainer=None, plan=PLAN, max_steps=-1)
+    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
 
     with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7: halve the learning rate"):
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
+
+
+def test_speed_is_tokens_over_the_time_of_training_alone(
+    preflight: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
+    guard.seen = (100.0, 0.0)
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: 160.0)
+    guard.measure({"eval_loss": 2.0, "eval_runtime": 50.0})
+
+    assert guard.measure({"loss": 2.0, "num_tokens": 3000.0})["tokens_per_second"] == 300
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: 170.0)
+    assert guard.measure({"loss": 2.0, "num_tokens": 4000.0})["tokens_per_second"] == 100
 
 
 def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +181,38 @@ def trainer(labels: list[list[int]]) -> SimpleNamespace:
     rows = Dataset.from_dict({"input_ids": [[abs(label) for label in row] for row in labels], "labels": labels})
     tokenizer = SimpleNamespace(decode=str, eos_token_id=0, added_tokens_decoder={})
     return SimpleNamespace(train_dataset=rows, processing_class=tokenizer, is_world_process_zero=lambda: True)
+
+
+@pytest.mark.parametrize(("loss", "tried"), [("kto", {1, 3}), ("apo_zero_unpaired", {2, 3})])
+def test_the_longest_batch_holds_the_longest_of_what_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: str, tried: set[int]
+) -> None:
+    """KTO scores prompts with the answers of other rows, too, which may be longer than every row."""
+    recipe = with_key(BASES["kto"], "alignment", {"method": "kto", "loss": loss})
+    bundle = texts(good(tmp_path / "recipe", with_key(recipe, "data.max_length", 512)))
+    for name in ("preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "preflight.py", monkeypatch)
+    lengths = [(1, 1, 1), (8, 1, 8), (6, 5, 1), (4, 8, 5)]  # of prompt, answer, and the answer of another row
+    columns = {"prompt_ids": 0, "completion_ids": 1, "KL_completion_ids": 2}
+    rows = [{name: [0] * row[place] for name, place in columns.items()} for row in lengths]
+    rows = [row | {"length": len(row["prompt_ids"] + row["completion_ids"]), "at": at} for at, row in enumerate(rows)]
+    seen: list[int] = []
+    model = SimpleNamespace(train=lambda: None, zero_grad=lambda: None)
+    module.try_longest(
+        SimpleNamespace(
+            model_wrapped=model,
+            train_dataset=Dataset.from_list(rows),
+            args=SimpleNamespace(per_device_train_batch_size=2),
+            data_collator=lambda batch: seen.extend(row["at"] for row in batch),
+            _prepare_inputs=lambda batch: batch,
+            compute_loss_context_manager=nullcontext,
+            compute_loss=lambda *_: None,
+            accelerator=SimpleNamespace(backward=lambda loss: None),
+            _metrics={},
+        )
+    )
+    assert set(seen) == tried
 
 
 def report(folder: Path, lost: float) -> Path:

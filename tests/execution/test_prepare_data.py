@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -225,6 +226,26 @@ def test_all_answers_to_a_prompt_are_on_one_side_and_are_shuffled(
     assert (report["labeled_true"], report["labeled_false"], report["leaks"]) == (80, 80, 0)
 
 
+@pytest.mark.parametrize("base", ["lora-single", "lora-ddp"])
+def test_rows_of_one_prompt_are_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str) -> None:
+    """Chats, and instructions that become prompts and completions: no row is lost as a leak of another."""
+    module = emitted(tmp_path, BASES[base], monkeypatch)
+    asked = [(f"Why {n}?", f"Answer {k} to {n}.") for k in range(4) for n in range(50)]
+    write(tmp_path / "chat.jsonl", [{"messages": turns(("user", q), ("assistant", a))} for q, a in asked])
+    write(tmp_path / "instructions.jsonl", [{"instruction": q, "input": "", "output": a} for q, a in asked])
+    module.main()
+
+    found = {part: prepared(tmp_path, f"sft/{part}") for part in ("train", "eval", "test")}
+    prompts = {part: {module.question(row) for row in rows} for part, rows in found.items()}
+    assert {part: len(each) for part, each in prompts.items()} == {"train": 40, "eval": 5, "test": 5}
+    assert len(set.union(*prompts.values())) == 50
+    assert {part: len(rows) for part, rows in found.items()} == {"train": 160, "eval": 20, "test": 20}
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
+    assert report["leaks"] == 0
+    numbers = [int(re.search(r"to (\d+)", str(row))[1]) for row in found["test"]]
+    assert numbers != sorted(numbers), "evaluation reads the first rows, and the file may be sorted"
+
+
 def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +261,35 @@ def test_an_answer_with_both_labels_and_an_empty_one_are_dropped_and_counted(
     kept = [row["completion"][0]["content"] for part in parts for row in prepared(tmp_path, f"kto/{part}")]
     assert len(kept) == 41
     assert "You." in kept and "Me." not in kept
+
+
+@pytest.mark.parametrize(
+    ("desirable", "said"),  # of 160 rows; the weights are 1, from a sample with as many of either
+    [
+        (100, "train.py, are as 1.67 to 1"),
+        (100, "alignment.undesirable_weight = 1.4\n"),
+        (40, "alignment.desirable_weight = 3.5\n"),
+        (85, None),
+    ],
+)
+def test_weights_that_do_not_balance_all_rows_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, desirable: int, said: str | None
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    module.check_balance(module.STAGES[0], desirable, 160 - desirable)
+    text = capsys.readouterr().out
+    assert said in text if said else not text
+
+
+def test_the_weights_are_held_against_the_rows_to_train_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    module = emitted(tmp_path, BASES["kto"], monkeypatch)
+    write(tmp_path / "answers.jsonl", [answered(f"Why {n}?", f"For {n}.", n % 5 == 0) for n in range(200)])
+    module.main()
+    report = json.loads((tmp_path / "data/kto/report.json").read_text())["train"]
+    counted = f"{report['labeled_true']} desirable and {report['labeled_false']} undesirable"
+    assert f"CHECK THE WEIGHTS of kto: {counted}" in capsys.readouterr().out
 
 
 def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

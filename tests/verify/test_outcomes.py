@@ -230,6 +230,6 @@ def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:
 def test_a_half_written_checkpoint_has_no_end_marker(tmp_path: Path) -> None:
     whole = tmp_path / "checkpoint-12"
     whole.mkdir()
-    for name in ("trainer_state.json", "plan.txt"):
+    for name in ("trainer_state.json", "run.json"):
         (whole / name).touch()
     assert [path.name for path in half_written(tmp_path).iterdir()] == ["trainer_state.json"]

@@ -87,6 +87,8 @@ BACKEND = EngineBackend(
     part=leaves,
     gathers_on_save=False,
     counts_passes=True,
+    dtensors=False,
+    shards_what_it_loads=True,
     recomputing="",
     equal_start=_equal_start,
 )

@@ -42,6 +42,8 @@ class EngineBackend:
     part: Callable[[Placement], Part]  # of train.py
     gathers_on_save: bool  # a save must be told to write one whole model
     counts_passes: bool  # takes every backward pass for a step of the training
+    dtensors: bool  # holds weights as DTensors
+    shards_what_it_loads: bool  # where it shards weights, those of every model, as they are loaded
     recomputing: str  # where layers are recomputed, if that has to be said
     equal_start: Callable[[Strategy], str]  # how random weights come to be the same on every rank
 

@@ -93,6 +93,8 @@ BACKEND = EngineBackend(
     part=_part,
     gathers_on_save=True,
     counts_passes=False,
+    dtensors=True,
+    shards_what_it_loads=False,
     recomputing="inside FSDP2's hooks: recomputing gathers no weights again",
     equal_start=seeded,
 )

@@ -12,6 +12,8 @@ BACKEND = EngineBackend(
     part=lambda run: Part(),
     gathers_on_save=False,
     counts_passes=False,
+    dtensors=False,
+    shards_what_it_loads=False,
     recomputing="",
     equal_start=seeded,
 )

@@ -33,6 +33,7 @@ class OwnTrainer:
 
     module: str  # the file without its ending
     template: str
+    names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     name: str  # of the class
 
 

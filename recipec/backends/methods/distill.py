@@ -49,6 +49,16 @@ def _options(stage: StageJob) -> dict[str, Any]:
     return options | ({"revision": stage.traced(f"{TEACHER}_revision")} if revision else {})
 
 
+def _sides(stage: StageJob) -> Mapping[str, Any]:
+    """What the trainer has to know of the sides of its stage."""
+    sharded = stage.strategy.shards_weights and stage.engine.shards_what_it_loads
+    return {
+        "adapter": stage.because(not stage.adapts.trains_all, "adaptation"),
+        "dtensors": stage.because(stage.engine.dtensors, "strategy"),
+        "shards_teacher": stage.because(sharded, "strategy"),
+    }
+
+
 def _names(stage: StageJob) -> Mapping[str, Any]:
     """What evaluate.py's measure reads."""
     load = other_from_hub(stage, TEACHER, "AutoModelForCausalLM")
@@ -70,6 +80,7 @@ BACKEND = MethodBackend(
     trainer=OwnTrainer(
         module="distillation",
         template="trl/distillation.py.j2",
+        names=_sides,
         name="SupervisedDistillationTrainer",
     ),
     arguments=sft.BACKEND.arguments,
@@ -80,7 +91,7 @@ BACKEND = MethodBackend(
         template="measures/teacher.py.j2",
         names=_names,
         by_row=False,
-        metrics=("divergence", "eval_loss", "perplexity"),
+        metrics=("divergence", "answer_loss", "perplexity"),
         imports=(Import("math"),),
         reads=(_CHECK, "encode", "opening"),
     ),

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of ./demo-model for cpu-demo: full fine-tuning, 4,000 rows.
+"""Supervised fine-tuning of ./demo-model for cpu-demo: full fine-tuning, 3,600 of 4,000 rows.
 
     bash launch/local.sh                  data, baseline, training, evaluation
     bash launch/local.sh --max-steps 20   the same with a short training
@@ -18,7 +18,7 @@ from datasets import load_dataset
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
@@ -33,7 +33,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-steps", type=int, default=-1, help="stop after this many optimizer steps")
     parser.add_argument("--output-dir", type=Path, default=BUNDLE / "outputs" / "sft")
-    parser.add_argument("--resume", default="auto", help="auto: the newest complete checkpoint; none; or its path")
+    parser.add_argument("--resume", default="auto", help="auto: the newest checkpoint; none: anew; or its path")
     return parser.parse_args()
 
 
@@ -87,8 +87,11 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
+    run = this_run(PLAN, args.max_steps, DATA)
+    if is_finished(args.output_dir, args.resume, run):
+        return
     check_disk(args.output_dir)
-    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, PLAN, args.max_steps)
+    checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
     trainer = SFTTrainer(
@@ -101,11 +104,12 @@ def main() -> None:
         ],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
-    guard = RunGuard(trainer, PLAN, args.max_steps)
+    guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
+    guard.finish()
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory of the process: {peak_gib:.2f} GiB (predicted for the step: {PREDICTED_PEAK_GIB} GiB)")
 

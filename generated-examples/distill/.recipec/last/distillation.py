@@ -4,14 +4,11 @@ from types import MethodType
 from typing import Any
 
 import torch
-from accelerate.utils import is_peft_model
 from torch import nn
-from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import ModelOutput
 from trl import SFTTrainer
 from trl.kernels.chunked_divergence import ChunkedDivergenceFunction
-from trl.models import prepare_deepspeed
 
 
 class SupervisedDistillationTrainer(SFTTrainer):
@@ -36,23 +33,22 @@ class SupervisedDistillationTrainer(SFTTrainer):
         super().__init__(*args, **kwargs)
         self.beta, self.temperature, self.label_weight = beta, temperature, label_weight
         self.load_teacher(teacher, teacher_options)
-        student = self.model.get_base_model() if is_peft_model(self.model) else self.model
+        student = self.model
         if self.teacher_config.vocab_size < student.config.vocab_size:
             raise SystemExit(f"{teacher} has no probabilities for all tokens of the student: choose another teacher")
         self.replace_loss(student)
 
     def load_teacher(self, teacher: str, options: dict[str, Any]) -> None:
-        """Read its decoder and its output head: whole, straight onto the device of every rank; ZeRO-3 shards them."""
-        zero3 = self.is_deepspeed_enabled and self.accelerator.state.deepspeed_plugin.zero_stage == 3
-        place = {} if zero3 else {"device_map": {"": self.accelerator.device}}
-        model = AutoModelForCausalLM.from_pretrained(teacher, **options, **place).eval().requires_grad_(False)
-        self.teacher = prepare_deepspeed(model.base_model, self.accelerator) if zero3 else model.base_model
+        """Read its decoder and its output head: whole, straight onto the process's device."""
+        place = {"": self.accelerator.device}
+        model = AutoModelForCausalLM.from_pretrained(teacher, **options, device_map=place).eval().requires_grad_(False)
+        self.teacher = model.base_model
         self.teacher_head, self.teacher_config = model.get_output_embeddings(), model.config
 
     def replace_loss(self, student: PreTrainedModel) -> None:
         """SFTTrainer sums the labels' log-probabilities that the student's forward returns: return -losses instead.
 
-        They are computed inside the forward, where DDP, FSDP and ZeRO expect the weights to be used.
+        They are computed inside the forward, where whatever wraps the student has its weights at hand.
         """
         forward, states = student.forward, []  # the last hidden states, on their way from the decoder to the loss
         student.base_model.register_forward_hook(lambda decoder, given, found: states.append(found.last_hidden_state))
@@ -88,10 +84,9 @@ class SupervisedDistillationTrainer(SFTTrainer):
     ) -> torch.Tensor:
         """The loss of every token, 0 where none is trained; no more than a tile of logits exists at a time."""
         head, trained = student.get_output_embeddings(), outputs.label_mask
-        weight = head.weight.full_tensor() if isinstance(head.weight, DTensor) else head.weight  # sharded by FSDP2
         divergence, _ = ChunkedDivergenceFunction.apply(
             states[:, :-1][trained],
-            weight,
+            head.weight,
             head.bias,
             taught,
             self.teacher_head.weight,  # rows behind the student's are padding, and left out

@@ -81,11 +81,6 @@ def rows_digests() -> dict[str, str]:
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
 
 
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     return AutoTokenizer.from_pretrained("Qwen/Qwen2.5-3B")
@@ -106,6 +101,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -198,6 +194,11 @@ def taught(row: dict) -> list[str]:
 
 def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def question(row: dict) -> bytes:

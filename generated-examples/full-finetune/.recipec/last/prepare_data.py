@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
 drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
 
@@ -81,11 +82,6 @@ def rows_digests() -> dict[str, str]:
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
 
 
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B")
@@ -110,6 +106,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         prove_mask(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -214,6 +211,11 @@ def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
 
 
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
     return digest([message for message in row["messages"] if message["role"] != "assistant"])
@@ -227,9 +229,13 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share is held out."""
-    parts = rows.train_test_split(test_size=fraction, seed=SEED)
-    return parts["train"], parts["test"]
+    """A random share of the prompts is held out, each with all its answers, shuffled: evaluation reads the first."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

@@ -6,6 +6,7 @@ The merge is done in bfloat16.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -15,14 +16,29 @@ from peft import AutoPeftModelForSequenceClassification
 from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parent / "outputs" / "reward"
+MERGED = OUTPUT / "merged"
 
-model = AutoPeftModelForSequenceClassification.from_pretrained(
-    OUTPUT,
-    dtype=torch.bfloat16,
-    num_labels=1,  # one score
-)
-tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
-model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
-model.merge_and_unload().save_pretrained(OUTPUT / "merged")
-tokenizer.save_pretrained(OUTPUT / "merged")
-print(f"merged into {OUTPUT / 'merged'}")
+
+def main() -> None:
+    result, marker = OUTPUT / "finished.json", MERGED / "finished.json"  # of the result, and of what was merged
+    if not result.is_file():
+        raise SystemExit(f"{OUTPUT} holds no finished result: run train.py first")
+    if marker.is_file() and marker.read_text() == result.read_text():
+        print(f"{MERGED} is up to date: not merged again")
+        return
+    marker.unlink(missing_ok=True)
+    model = AutoPeftModelForSequenceClassification.from_pretrained(
+        OUTPUT,
+        dtype=torch.bfloat16,
+        num_labels=1,  # one score
+    )
+    tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
+    model.config.pad_token_id = tokenizer.pad_token_id  # the score is read at the last token that is no padding
+    model.merge_and_unload().save_pretrained(MERGED)
+    tokenizer.save_pretrained(MERGED)
+    shutil.copy(result, marker)  # last
+    print(f"merged into {MERGED}")
+
+
+if __name__ == "__main__":
+    main()

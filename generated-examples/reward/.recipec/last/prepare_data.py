@@ -82,11 +82,6 @@ def rows_digests() -> dict[str, str]:
     return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
 
 
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     return AutoTokenizer.from_pretrained("Qwen/Qwen3-8B")
@@ -108,6 +103,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         require(rows, 1, stage, name, report)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
     print(f"{stage.name}: {json.dumps(report, indent=2)}")
 
@@ -235,6 +231,11 @@ def digest(value: object) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
 
 
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
     return digest(row["prompt"])
@@ -248,12 +249,13 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers."""
-    prompts = sorted({question(row) for row in rows}, key=lambda prompt: digest([SEED, prompt.hex()]))
-    held_out = set(prompts[: max(1, round(len(prompts) * fraction))])
-    sides = [question(row) in held_out for row in rows]
-    indices = range(len(rows))
-    return rows.select([i for i in indices if not sides[i]]), rows.select([i for i in indices if sides[i]])
+    """A random share of the prompts is held out, each with all its answers, shuffled: evaluation reads the first."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:

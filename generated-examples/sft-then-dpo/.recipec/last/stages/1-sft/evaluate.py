@@ -5,7 +5,7 @@
 
 Writes outputs/evaluation/sft/before.json and after.json.
 Losses are means over all learned tokens, in nats.
-A baseline of the same rows, model and script is not measured again.
+What was measured on the same rows, model and script is not measured again.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from rows import encode, opening
 BUNDLE = Path(__file__).resolve().parents[2]
 BASE = "Qwen/Qwen2.5-7B"
 TRAINED = BUNDLE / "outputs" / "sft"
+FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
 ROWS = BUNDLE / "data" / "sft" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "sft"
 MAX_ROWS = 500
@@ -40,9 +41,14 @@ def main() -> None:
     parser.add_argument("when", choices=("before", "after"))
     when = parser.parse_args().when
     question = digest()
-    before = baseline(question)
-    if when == "before" and before:
-        print(f"the baseline in {RESULTS / 'before.json'} is up to date: not measured again")
+    before = known = earlier("before", question)
+    if when == "after":
+        if not FINISHED.is_file():
+            raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        question = digest(FINISHED, RESULTS / "before.json") if before else digest(FINISHED)
+        known = earlier("after", question)
+    if known:
+        print(f"{RESULTS / f'{when}.json'} is up to date: not measured again")
         return
     model, tokenizer = load(when)
     rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -56,15 +62,15 @@ def main() -> None:
             print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
 
 
-def digest() -> str:
+def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "chat_template.jinja")
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "chat_template.jinja", *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def baseline(question: str) -> dict:
-    """What was found before training; empty if nothing was, or on other rows."""
-    file = RESULTS / "before.json"
+def earlier(when: str, question: str) -> dict:
+    """What was found before; empty if nothing was, or on other rows, or of another model."""
+    file = RESULTS / f"{when}.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
         print(f"{file} is not used: it is of other rows, another model or another version of this script")

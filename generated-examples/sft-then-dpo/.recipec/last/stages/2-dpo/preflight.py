@@ -1,8 +1,10 @@
 """Checks around training: what the model learns from, whether this is the planned run, whether it can be resumed."""
 
+import hashlib
 import json
 import math
 import os
+import secrets
 import shutil
 import time
 from pathlib import Path
@@ -20,26 +22,60 @@ MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before traini
 DISK_GIB = 2.1  # predicted: the checkpoints that are kept, one being written, the result
 
 
-def checkpoint_to_resume(output_dir: Path, resume: str, plan: str, max_steps: int) -> str | None:
-    """The checkpoint to continue from: only a complete one, only of this plan, only of a run of this length."""
+def this_run(plan: str, max_steps: int, data: Path, model: Path) -> dict:
+    """What makes two runs the same: the plan, the length, the rows, and the result that training starts from."""
+    rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
+    return {"plan": plan, "max_steps": max_steps, "rows": rows, "start": result_in(model)}
+
+
+def result_in(folder: Path) -> str:
+    """Which result of the stage before it is: the stage may have been trained more than once."""
+    marker = folder / "finished.json"
+    if not marker.is_file():
+        raise SystemExit(f"{folder} is not finished: first run train.py and merge_adapter.py of stage sft")
+    return json.loads(marker.read_text())["result"]
+
+
+def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
+    """Whether the result of this very run is there already: then nothing is left to train."""
+    marker = output_dir / "finished.json"
+    if resume != "auto" or not marker.is_file():
+        return False
+    other = differences(json.loads(marker.read_text()), run)
+    if other:
+        print(f"the result in {output_dir} is of another run ({other}): training")
+        return False
+    print(f"NOT TRAINED: {output_dir} holds the finished result of this run; --resume none trains it anew")
+    return True
+
+
+def differences(other: dict, run: dict) -> str:
+    """In what another run differs from this one; empty for the same run."""
+    return ", ".join(f"{name} {other.get(name)}, here {run[name]}" for name in run if other.get(name) != run[name])
+
+
+def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None:
+    """The checkpoint to continue from: only a complete one, only of this run."""
     found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
-    if resume == "none" and found:
-        raise SystemExit(f"{output_dir} has checkpoints of an earlier run: give a fresh --output-dir, or --resume auto")
-    if resume not in ("auto", "none"):
+    if resume == "none":
+        if found and not (output_dir / "finished.json").is_file():
+            raise SystemExit(f"{output_dir} has a stopped run's checkpoints: use a fresh --output-dir or --resume auto")
+        return None
+    if resume != "auto":
         found = [Path(resume)]
     for path in found:
-        marker = path / "plan.txt"  # written last, so a checkpoint without it was cut off while saving
+        marker = path / "run.json"  # written last, so a checkpoint without it was cut off while saving
         if not marker.is_file():
             print(f"skipping {path}: it is incomplete")
             continue
-        its_plan, its_steps = marker.read_text().rsplit(" ", 1)
-        if its_plan != plan:
-            raise SystemExit(f"{path} belongs to plan {its_plan}, this is plan {plan}: not resuming from it")
-        if its_steps != str(max_steps):
-            print(f"skipping {path}: its run had --max-steps {its_steps}, another learning rate schedule")
+        its = json.loads(marker.read_text())
+        if its["max_steps"] != run["max_steps"]:
+            print(f"skipping {path}: its run had --max-steps {its['max_steps']}, another learning rate schedule")
             continue
+        if other := differences(its, run):
+            raise SystemExit(f"{path} is of another run ({other}): move {output_dir} away to train from the beginning")
         return str(path)
-    if resume not in ("auto", "none"):
+    if resume != "auto":
         raise SystemExit(f"{resume} is not a complete checkpoint")
     return None
 
@@ -76,12 +112,12 @@ def first(rows: Dataset) -> Dataset:
 
 
 class RunGuard(TrainerCallback):
-    """Compares the run with its plan, tries a save before step one, stops on NaN, marks complete checkpoints."""
+    """Compares the run with its plan, tries a save before step one, stops on NaN, marks what is complete."""
 
-    def __init__(self, trainer: Trainer, plan: str, max_steps: int) -> None:
-        self.trainer, self.marker = trainer, f"{plan} {max_steps}"
+    def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
+        self.trainer, self.run, self.anew = trainer, run, anew
         self.train_loss = 0.0
-        self.seen = (time.monotonic(), 0.0)  # when, and after how many tokens, the last log came
+        self.seen = (0.0, 0.0)  # when, and after how many tokens, the last log came
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         facts = run_facts(self.trainer)
@@ -91,6 +127,9 @@ class RunGuard(TrainerCallback):
         compare_with_plan(facts)
         try_longest(self.trainer)
         try_save(self.trainer)
+        if args.should_save:
+            forget_result(Path(args.output_dir), self.anew)
+        self.seen = (time.monotonic(), 0.0)
 
     def on_log(self, args, state, control, logs, **kwargs) -> None:
         bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
@@ -107,16 +146,32 @@ class RunGuard(TrainerCallback):
         if "loss" in logs:
             self.train_loss = logs["loss"]
             now, tokens = time.monotonic(), logs["num_tokens"]
-            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])
+            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])  # of all ranks, no padding
             self.seen = (now, tokens)
             measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
-        if "eval_loss" in logs and self.train_loss > 0:
-            measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
+        if "eval_loss" in logs:
+            self.seen = (self.seen[0] + logs["eval_runtime"], self.seen[1])  # no token is trained on meanwhile
+            if self.train_loss > 0:
+                measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
         return measured
 
     def on_save(self, args, state, control, **kwargs) -> None:
         if args.should_save:
-            Path(args.output_dir, f"checkpoint-{state.global_step}", "plan.txt").write_text(self.marker)
+            Path(args.output_dir, f"checkpoint-{state.global_step}", "run.json").write_text(json.dumps(self.run))
+
+    def finish(self) -> None:
+        """Mark the saved result as whole: a later launch does not train it again."""
+        if self.trainer.args.should_save:
+            finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
+            Path(self.trainer.args.output_dir, "finished.json").write_text(json.dumps(finished, indent=2) + "\n")
+
+
+def forget_result(output_dir: Path, anew: bool) -> None:
+    """What an earlier run left is no result of this one; anew, its checkpoints are none to resume from either."""
+    (output_dir / "finished.json").unlink(missing_ok=True)
+    if anew:
+        for checkpoint in output_dir.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
 
 
 def run_facts(trainer: Trainer) -> dict:
