@@ -1,11 +1,12 @@
-"""Words of TRL, transformers, DeepSpeed, axolotl and others, and what a recipe says instead.
+"""Words of TRL, transformers, DeepSpeed, axolotl, LLaMA-Factory and others, and what a recipe says instead.
 
 What names a method, strategy, adaptation or row format elsewhere is in the rows of recipec.axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
@@ -20,65 +21,165 @@ class Row(Protocol):
     def elsewhere(self) -> tuple[str, ...]: ...
 
 
-_GLOBAL = "set `train.global_batch_size`: recipec decides how it is accumulated"
-_NODES = "set `hardware.nodes`"
-_MODEL = "set `model.name`"
-_STRATEGY = "set `train.strategy`; recipec writes the configuration"
-_KERNEL = "set `train.attention`"
-_LENGTH = "set `data.max_length`"
-_TRAIN_FILE = "set `data.train`"
-_GPUS = "set `hardware.gpus_per_node`"
-_QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
-_EVALUATION = "set `data.eval`, or `data.eval_fraction`"
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What other tools call a key of the recipe, and what people type for it; several names are parted by spaces."""
 
-# Key or table that people type -> what to write.
-KEYS: dict[str, str] = {
-    name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()
-} | {
-    **dict.fromkeys(("lr", "learningrate", "peak_lr", "max_lr"), "set `train.learning_rate`"),
-    **dict.fromkeys(("num_epochs", "n_epochs", "num_train_epochs"), "set `train.epochs`"),
-    **dict.fromkeys(("steps", "num_steps", "train_steps"), "set `train.max_steps`"),
+    key: str  # of the recipe: "train.lora.rank"
+    trl: str = ""  # TRL, transformers, accelerate and DeepSpeed, beside the arguments in DECIDED_ARGUMENTS
+    axolotl: str = ""
+    llama_factory: str = ""
+    typed: str = ""
+    note: str = ""  # behind "set KEY": what is different here
+
+    @property
+    def help(self) -> str:
+        """What to write instead."""
+        return f"set `{self.key}`{self.note}"
+
+
+# Read in the sources of axolotl (067b021, July 2026) and LLaMA-Factory (ff6d4d1, August 2026) and in TRL 1.16.
+NAMES = (
+    Names("goal.task", llama_factory="stage", typed="trainer method", note=", or `alignment.method`"),
+    Names("model.name", "model_name_or_path", "base_model", "model_name_or_path", "model_name model_id"),
+    Names("model.revision", "model_revision", "", "model_revision"),
+    Names("model.trust_remote_code", "trust_remote_code", "trust_remote_code", "trust_remote_code"),
+    Names("data.train", "dataset_name", "datasets", "dataset", "train_file train_data data_path"),
+    Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file"),
+    Names("data.eval_fraction", "", "val_set_size", "val_size", "validation_split"),
+    Names("data.test_fraction", typed="test_size"),
+    Names("data.format", typed="dataset_type data_format"),
+    Names("data.template", "", "chat_template", "template"),
+    Names(
+        "data.max_length", "", "sequence_len", "cutoff_len", "max_seq_length max_seq_len seq_length model_max_length"
+    ),
+    Names("data.overflow", "truncation_mode", "excess_length_strategy"),
+    Names(
+        "hardware.gpu",
+        typed="gpu_type gpu_name accelerator device device_type",
+        note=' to the name of a GPU, or to "cpu"',
+    ),
+    Names("hardware.gpus_per_node", "num_processes nproc_per_node", typed="gpus num_gpus n_gpus ngpus gpu_count"),
+    Names("hardware.nodes", "num_machines nnodes", typed="num_nodes"),
+    Names("hardware.vram_gib", typed="vram vram_gb gpu_memory"),
+    Names("hardware.host_memory_gib", typed="ram ram_gb ram_gib memory_gib cpu_memory"),
+    Names("alignment.method", "", "rl", ""),
+    Names("alignment.beta", "", "rl_beta", "pref_beta", "dpo_beta"),
+    Names("alignment.loss", "", "dpo_loss_type", "pref_loss"),
+    Names("alignment.desirable_weight", "", "kto_desirable_weight", "kto_chosen_weight"),
+    Names("alignment.undesirable_weight", "", "kto_undesirable_weight", "kto_rejected_weight"),
+    Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
+    Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora"),
+    Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),
+    Names("train.epochs", "", "num_epochs", "num_train_epochs", "n_epochs"),
+    Names("train.max_steps", "", "max_steps", "max_steps", "steps num_steps train_steps"),
+    Names(
+        "train.global_batch_size",
+        "gradient_accumulation_steps train_batch_size",
+        "gradient_accumulation_steps",
+        "gradient_accumulation_steps",
+        "gradient_accumulation grad_accum accumulation effective_batch_size",
+        ": recipec decides how it is accumulated",
+    ),
+    Names(
+        "train.micro_batch_size",
+        "train_micro_batch_size_per_gpu",
+        "micro_batch_size",
+        "per_device_train_batch_size",
+        "per_device_batch_size mbs",
+    ),
+    Names(
+        "train.warmup",
+        "warmup_ratio warmup_num_steps",
+        "warmup_ratio warmup_steps",
+        "warmup_ratio warmup_steps",
+        note=", a share of the steps",
+    ),
+    Names("train.schedule", "", "lr_scheduler", "lr_scheduler_type", "scheduler"),
+    Names("train.weight_decay", "", "weight_decay", "weight_decay"),
+    Names("train.max_grad_norm", "gradient_clipping", "max_grad_norm", "max_grad_norm", "max_norm clip_grad"),
+    Names("train.optimizer", "", "optimizer", "optim"),
+    Names("train.precision", "mixed_precision", "bf16 fp16", "bf16 fp16", "dtype torch_dtype", ', for example "bf16"'),
+    Names("train.packing", "", "sample_packing", "packing neat_packing", "pack"),
+    Names("train.activation_checkpointing", "", "gradient_checkpointing", "disable_gradient_checkpointing"),
+    Names(
+        "train.attention",
+        "attn_implementation",
+        "attn_implementation flash_attention",
+        "flash_attn",
+        "use_flash_attention_2",
+    ),
+    Names("train.compile", "", "torch_compile", "torch_compile"),
+    Names(
+        "train.strategy",
+        "zero_optimization",
+        "deepspeed fsdp fsdp_config",
+        "deepspeed",
+        "zero_stage ds_config deepspeed_config",
+        "; recipec writes the configuration",
+    ),
+    Names("train.tensor_parallel", "tp_size", "tensor_parallel_size"),
+    Names("train.context_parallel", "cp_size", "context_parallel_size", "hyper_parallel_cp_size"),
+    Names(
+        "train.eval_every", "", "eval_steps evals_per_epoch", "eval_steps", "eval_interval", ", a share of the steps"
+    ),
+    Names(
+        "train.save_every", "", "save_steps saves_per_epoch", "save_steps", "save_interval", ", a share of the steps"
+    ),
+    Names("train.keep_checkpoints", "", "save_total_limit", "save_total_limit"),
+    Names("train.lora.rank", "lora_r", "lora_r", "lora_rank", "r"),
+    Names("train.lora.alpha", "lora_alpha", "lora_alpha", "lora_alpha"),
+    Names("train.lora.dropout", "lora_dropout", "lora_dropout", "lora_dropout"),
+    Names(
+        "train.lora.targets",
+        "lora_target_modules",
+        "lora_target_modules lora_target_linear",
+        "lora_target",
+        "lora_targets target_modules",
+    ),
+    Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
+    Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking"),
+    Names("track.project", "", "wandb_project mlflow_experiment_name", ""),
+    Names("track.run", "", "wandb_name mlflow_run_name", "run_name"),
+    Names("recipe.seed", "", "seed", "seed"),
+)
+_QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
+# Key or table that people type and that has no key of its own here -> what to write.
+_OTHERS: dict[str, str] = {
     "batch_size": "set `train.global_batch_size` (over all GPUs), or `train.micro_batch_size` (on each GPU)",
-    **dict.fromkeys(("train_batch_size", "effective_batch_size"), "set `train.global_batch_size`"),
-    **dict.fromkeys(("per_device_batch_size", "train_micro_batch_size_per_gpu", "mbs"), "set `train.micro_batch_size`"),
-    **dict.fromkeys(("gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "accumulation"), _GLOBAL),
-    **dict.fromkeys(("gradient_clipping", "max_norm", "clip_grad"), "set `train.max_grad_norm`"),
-    **dict.fromkeys(("warmup_ratio", "warmup_steps", "warmup_num_steps"), "set `train.warmup`, a share of the steps"),
-    **dict.fromkeys(("lr_scheduler", "scheduler"), "set `train.schedule`"),
-    **dict.fromkeys(("bf16", "fp16", "dtype", "torch_dtype", "mixed_precision"), 'set `train.precision = "bf16"`'),
-    **dict.fromkeys(("max_seq_length", "max_seq_len", "sequence_len", "seq_length", "model_max_length"), _LENGTH),
-    "cutoff_len": _LENGTH,
-    **dict.fromkeys(("save_steps", "save_interval"), "set `train.save_every`, a share of the steps"),
-    **dict.fromkeys(("eval_steps", "eval_interval"), "set `train.eval_every`, a share of the steps"),
     "lmbda": "remove it: the student learns on the answers of `data.train`, as with `lmbda = 0`",
-    **dict.fromkeys(("sample_packing", "pack"), "set `train.packing`"),
-    **dict.fromkeys(("gpus", "num_gpus", "n_gpus", "ngpus", "gpu_count", "nproc_per_node", "num_processes"), _GPUS),
-    **dict.fromkeys(("num_nodes", "nnodes", "num_machines"), _NODES),
-    **dict.fromkeys(("gpu_type", "gpu_name", "accelerator"), "set `hardware.gpu`"),
-    **dict.fromkeys(("device", "device_type"), 'set `hardware.gpu` to the name of a GPU, or to "cpu"'),
-    **dict.fromkeys(("ram", "ram_gb", "ram_gib", "memory_gib", "cpu_memory"), "set `hardware.host_memory_gib`"),
-    **dict.fromkeys(("vram", "vram_gb", "gpu_memory"), "set `hardware.vram_gib`"),
-    **dict.fromkeys(("base_model", "model_name", "model_name_or_path", "model_id"), _MODEL),
-    **dict.fromkeys(("dataset", "datasets", "dataset_name", "train_file", "train_data", "data_path"), _TRAIN_FILE),
-    **dict.fromkeys(("eval_file", "validation_file", "eval_dataset", "val_set_size"), _EVALUATION),
-    **dict.fromkeys(("dataset_type", "data_format"), "set `data.format`"),
-    **dict.fromkeys(("adapter", "peft", "use_peft", "finetuning_type", "use_lora"), "set `train.adaptation`"),
-    **dict.fromkeys(("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type"), _QUANTIZED),
-    **dict.fromkeys(("lora_r", "lora_rank", "r"), "set `train.lora.rank`"),
-    "lora_alpha": "set `train.lora.alpha`",
-    "lora_dropout": "set `train.lora.dropout`",
-    **dict.fromkeys(("lora_target_modules", "lora_targets", "target_modules"), "set `train.lora.targets`"),
-    **dict.fromkeys(("zero_stage", "zero_optimization", "ds_config", "deepspeed_config"), _STRATEGY),
-    **dict.fromkeys(("flash_attention", "attn_implementation", "use_flash_attention_2"), _KERNEL),
-    **dict.fromkeys(("wandb", "wandb_project", "tracking"), 'set `track.to = "wandb"` and `track.project`'),
-    **dict.fromkeys(("val_size", "test_size"), "set `data.eval_fraction` and `data.test_fraction`"),
-    **dict.fromkeys(("chat_template",), "set `data.template`"),
-    **dict.fromkeys(("dpo_beta", "pref_beta", "rl_beta"), "set `alignment.beta`"),
-    **dict.fromkeys(("rl", "trainer", "method", "stage"), "set `goal.task`, or `alignment.method`"),
+    **dict.fromkeys(("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "quantization_bit"), _QUANTIZED),
+    "wandb": 'set `track.to = "wandb"` and `track.project`',
     **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
     **dict.fromkeys((*TABLES, "lora_config", "peft_config"), f"write [train.{TABLES[0]}]"),
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
     "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
+}
+
+
+def names_of(key: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The tools that have the key, each with its names for it."""
+    row = next((row for row in NAMES if row.key == key), Names(key))
+    decided = [name for name, home in DECIDED_ARGUMENTS.items() if home == key]
+    tools = {"TRL": " ".join([*decided, row.trl]), "axolotl": row.axolotl, "LLaMA-Factory": row.llama_factory}
+    yield from ((tool, tuple(dict.fromkeys(names.split()))) for tool, names in tools.items() if names.strip())
+
+
+def _typed() -> dict[str, str]:
+    """Every name of another tool, and what to write; a name of several keys is answered with all of them."""
+    found: dict[str, list[str]] = {}
+    for row in NAMES:
+        for name in f"{row.trl} {row.axolotl} {row.llama_factory} {row.typed}".split():
+            if row.help not in found.setdefault(name, []):
+                found[name].append(row.help)
+    return {name: ", or ".join(helps) for name, helps in found.items()}
+
+
+# Key or table that people type -> what to write.
+KEYS: dict[str, str] = {
+    **{name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()},
+    **_typed(),
+    **_OTHERS,
 }
 
 

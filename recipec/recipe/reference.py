@@ -14,6 +14,7 @@ from typing import Any
 
 from recipec.axes import METHODS
 from recipec.recipe.fields import ABSENT
+from recipec.recipe.foreign import names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.rules import RULES
@@ -137,6 +138,7 @@ def _facts(entry: Entry) -> Iterator[str]:
     yield f"- Takes: {kind(entry.node)}"
     yield f"- Without it: {absent(entry)}"
     yield from (f"- Example: `{entry.name} = {_toml(value)}`" for value in entry.node.get("examples", ())[:1])
+    yield from (f"- In {tool}: {', '.join(f'`{name}`' for name in names)}" for tool, names in names_of(entry.path))
     if entry.table == "train" and entry.name in entries()["train.sft"].node["properties"]:
         yield "- For one stage: the same key in [train.STAGE], for example [train.sft]"
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from recipec.axes import METHODS
 from recipec.cli.group import recipec
+from recipec.recipe.foreign import NAMES
 from recipec.recipe.reference import WRITTEN, absent, entries, kind, page, page_of, reference
 from recipec.rules import RULES
 
@@ -58,6 +59,16 @@ def test_explain_prints_the_page_of_a_key_and_of_a_table() -> None:
 def test_a_misspelt_key_is_answered_with_the_key() -> None:
     run = CliRunner().invoke(recipec, ["explain", "train.pakcing"])
     assert run.exit_code == 2 and "train.packing" in run.output
+
+
+def test_a_key_says_what_other_tools_call_it() -> None:
+    lines = page(entries()["data.max_length"]).splitlines()
+    assert {"- In TRL: `max_length`", "- In axolotl: `sequence_len`", "- In LLaMA-Factory: `cutoff_len`"} <= set(lines)
+
+
+def test_every_key_that_is_pointed_to_is_there() -> None:
+    assert {row.key for row in NAMES} <= entries().keys()
+    assert len({row.key for row in NAMES}) == len(NAMES)
 
 
 def test_the_table_of_every_stage_has_a_page() -> None:
