@@ -71,7 +71,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:
         return Compilation(diagnostics, loaded, facts, plan)
-    job = Job(loaded, facts, plan, plan_digest(plan))
+    job = Job(loaded, facts, plan, plan_digest(loaded, facts, plan))
     files = [render(artifact) for artifact in lower(job)]
     return Compilation(diagnostics, loaded, facts, plan, files, _lock(loaded), start_of(job))
 

@@ -124,7 +124,7 @@ class Own:
     argument: str  # of the trainer's configuration, which takes it: "beta"
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
-    formula: str  # of FORMULAS, which decides it from the data; "" where `value` is the answer
+    formula: str  # of READ_BY_FORMULAS, which decides it from the data; "" where `value` is the answer
     value: float | str
     because: str
     source: str

@@ -13,7 +13,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import starting_point
+from recipec.backends.models import is_below_root, starting_point
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
@@ -135,8 +135,8 @@ def _reads_files(job: Job) -> bool:
     parts = (*(getattr(data, name) for name in SECTIONS), data.eval, data.test)
     sources = [source for part in parts for source in part or ()]
     models = [job.facts.model.name, *(other.model.name for other in job.facts.others.values())]
-    named = [source.path for source in sources if source.path] + [name for name in models if is_path(name)]
-    return not all(Path(name).is_absolute() for name in named)
+    files = any(not Path(source.path).is_absolute() for source in sources if source.path)
+    return files or any(map(is_below_root, models))
 
 
 def _unpinned(job: Job) -> Iterator[Any]:

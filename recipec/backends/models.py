@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
@@ -63,7 +65,7 @@ def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
 
 
 def _where(stage: StageJob, decision: str, name: str, root: str) -> Raw:
-    if is_path(name) and not name.startswith("/"):
+    if is_below_root(name):
         return code(stage, f"str({root} / {py(name.removeprefix('./'))})", decision)
     return py(stage.traced(decision, name))
 
@@ -109,8 +111,13 @@ def source_part(stage: StageJob) -> Part:
 
 def reads_data_root(stage: StageJob) -> bool:
     """Whether the stage begins with a folder of the user's, or runs one beside it."""
-    own = is_path(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    return own or any(is_path(stage.value(role)) for role in stage.method.named_models)
+    own = is_below_root(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
+    return own or any(is_below_root(stage.value(role)) for role in stage.method.named_models)
+
+
+def is_below_root(name: str) -> bool:
+    """Whether a model is in a folder that its recipe names from its own; absolute paths need no root."""
+    return is_path(name) and not Path(name).is_absolute()
 
 
 def bundle_root(stage: StageJob) -> Raw:

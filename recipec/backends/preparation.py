@@ -246,10 +246,15 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
 
 
 def _weights(stages: list[StageJob]) -> dict[str, Any]:
-    """The weights of labels that a sample of the rows decided; pairs that are taken apart have as many of either."""
-    weighed = {own.formula: stage.traced(own.name) for stage in stages for own in stage.method.own if not stage.unrolls}
+    """The weights of labels that a sample of the rows decided: not a recipe's, nor those of pairs taken apart."""
+    own = [(stage, own) for stage in stages for own in stage.method.own if own.formula and not stage.unrolls]
+    weighed = {own.formula: stage.traced(own.name) for stage, own in own if _is_decided(stage, own.name)}
     wanted, unwanted = weighed.get("weight of wanted"), weighed.get("weight of unwanted")
     return {"weighs_labels": bool(wanted and unwanted), "wanted_weight": wanted, "unwanted_weight": unwanted}
+
+
+def _is_decided(stage: StageJob, name: str) -> bool:
+    return stage.plan.decisions[name].origin != "recipe"
 
 
 def _selecting(stages: list[StageJob]) -> dict[str, Any]:

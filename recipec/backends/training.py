@@ -26,9 +26,11 @@ from recipec.backends.models import (
     weights_dtype,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
+from recipec.planner.document import stage_digest
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw, Traced, mark
+from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
@@ -69,8 +71,9 @@ def summary(stage: StageJob) -> Traced:
 
 def _rows(stage: StageJob) -> str:
     """How many rows are trained on: not those that are held out of them."""
-    given, held_out = stage.value("examples"), stage.value("eval_fraction") + stage.value("test_fraction")
-    return f"{round(given * (1 - held_out)):,} of {given:,} rows" if held_out else f"{given:,} rows"
+    given = stage.value("examples")
+    trained = training_rows({id: decision.value for id, decision in stage.plan.decisions.items()})
+    return f"{trained:,} of {given:,} rows" if trained < given else f"{given:,} rows"
 
 
 def _train_names(stage: StageJob) -> dict[str, Any]:
@@ -88,7 +91,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         "stage": stage.traced("stage"),
-        "plan_digest": f"{job.plan_digest}-{stage.name}",
+        "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
         "predicted_peak_gib": stage.because(round(stage.plan.memory.peak_allocated_bytes / GIB, 1), "prediction"),
         "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
@@ -236,8 +239,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
 
 def _mismatches(stage: StageJob) -> bool:
     """Whether the policy also scores prompts with the answers of other rows."""
-    row = stage.method.under({id: decision.value for id, decision in stage.plan.decisions.items()})
-    return any(part.model == POLICY and not part.gradient for part in row.passes)
+    return any(part.model == POLICY and not part.gradient for part in stage.method.passes)
 
 
 def _merge_artifact(stage: StageJob) -> Artifact:

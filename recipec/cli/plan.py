@@ -199,7 +199,7 @@ def _beside(role: str, stage: Document, values: Document) -> str:
     """A model that runs beside the trained one."""
     precision, share = stage["choice"]["precision"], stage["time"]["terms"][role] / stage["time"]["seconds_per_step"]
     weights = f"{gib(values[f'{role}_params'] * (4 if precision == 'fp32' else 2))} of weights in {precision}"
-    return _row(role, f"{values[role]}, {weights}, license {values[f'{role}_licence']}; {share:.0%} of a step's time")
+    return _row(role, f"{values[role]}, {weights}, license {values[f'{role}_license']}; {share:.0%} of a step's time")
 
 
 def _bar(size: int, usable: int) -> str:

@@ -58,6 +58,7 @@ CODES: dict[str, str] = {
     "W0512": "name that several share",
     "W0513": "hardware key without effect",
     "W0514": "smaller model to learn from",
+    "W0515": "adapter keys without an adapter",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

@@ -37,6 +37,11 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     if is_path(section.name):
         return _local(loaded, section.name, (*table, "name"), report)
     found, reported = model(section.name), len(report.diagnostics)
+    if found is not None and section.like is not None:
+        label = Label(loaded.place(*table, "like"), f"the catalog has the shape of {found.name}")
+        title = f"`{'.'.join(table)}.like` is for a model outside the catalog"
+        report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
+        return None
     if found is None and section.like is not None:
         path = (*table, "like")
         like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)

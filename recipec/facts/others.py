@@ -42,7 +42,7 @@ def _facts(loaded: LoadedRecipe, role: str, model: Model) -> Iterator[Decision]:
     section, shape = getattr(loaded.recipe.alignment, role), model.architecture
     yield stated(loaded, role, model.name, "alignment", role)
     yield known(f"{role}_params", shape.params, size_of(model), role, source=source_of(model))
-    yield known(f"{role}_licence", model.licence, f"license of {model.name}", role, source=source_of(model))
+    yield known(f"{role}_license", model.licence, f"license of {model.name}", role, source=source_of(model))
     for name in ("like", "revision"):
         yield known(f"{role}_{name}", getattr(section, name), "as the recipe says", role, origin="recipe")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from recipec.axes import Adaptation, Strategy
 from recipec.axes.adaptations import FULL, LORA
-from recipec.axes.strategies import SINGLE
+from recipec.axes.strategies import ON_DEVICE, SINGLE
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.gpus import gpu as gpu_named
@@ -47,7 +47,7 @@ class Training:
     micro_batch: int = 1
     checkpointing: bool = True
     precision: str = "bf16"
-    offload: str = "none"
+    offload: str = ON_DEVICE
     seq_len_tokens: int = SEQ_LEN_TOKENS
 
     @property
@@ -78,7 +78,7 @@ class Training:
         name = MODELS[self.size].rpartition("/")[2]
         way = self.way.title + ("" if self.way.trains_all else f" of rank {RANK} on all linear layers")
         where = f", {self.strategy.name} on {self.ranks} GPUs" if self.ranks > 1 else ""
-        offload = f", offload to {self.offload}" if self.offload != "none" else ""
+        offload = f", offload to {self.offload}" if self.offload != ON_DEVICE else ""
         kept = "recomputed" if self.checkpointing else "kept"
         step = f"{self.micro_batch} x {self.seq_len_tokens:,} tokens per GPU, activations {kept}"
         return f"{name}, {way}, {self.precision} with AdamW{where}{offload}, {step}"

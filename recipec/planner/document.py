@@ -7,7 +7,11 @@ from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
+from recipec.axes.models import NAMED_MODELS
+from recipec.facts import Facts
 from recipec.planner.plan import Plan, StagePlan
+from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import attribute
 from recipec.rules.core import Decision
 
 SCHEMA_VERSION = 1
@@ -28,21 +32,41 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def plan_digest(plan: Plan) -> str:
-    """Sixteen hexadecimal digits that change with anything that training depends on, and with nothing else."""
-    parts = [
-        {"choice": _choice(stage), "decisions": {id: d.value for id, d in stage.decisions.items() if _trains(d)}}
-        for stage in plan.stages
-    ]
+def plan_digest(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> str:
+    """Sixteen hexadecimal digits of all stages."""
+    return _digest([stage_digest(loaded, facts, stage) for stage in plan.stages])
+
+
+def stage_digest(loaded: LoadedRecipe, facts: Facts, stage: StagePlan) -> str:
+    """Sixteen hexadecimal digits that change with anything that the stage's training depends on, and nothing else.
+
+    The rows are not in it: a bundle has the digest of those that it prepared.
+    """
+    recipe = loaded.recipe
+    return _digest(
+        {
+            "choice": _choice(stage),
+            "decisions": {id: d.value for id, d in stage.decisions.items() if _trains(d)},
+            "model": (recipe.model.revision, recipe.model.trust_remote_code, stage.stage.starts_from),
+            "arguments": (recipe.train.arguments, getattr(recipe.train, attribute(stage.stage.name)).arguments),
+            "template": facts.template_text,
+        }
+    )
+
+
+def _digest(parts: Any) -> str:
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
+_NAMED = ("model", "stage", *(f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision")))
+
+
 def _trains(decision: Decision) -> bool:
-    """Whether training depends on a decision: those of rules do, predictions and facts about hardware do not.
+    """Whether training depends on a decision: rules' and models do, predictions and facts about hardware do not.
 
     How the model was chosen does not either: a recipe that names the chosen one trains the same.
     """
-    return (bool(decision.rule) and not decision.id.startswith("model_")) or decision.id in ("model", "stage")
+    return (bool(decision.rule) and not decision.id.startswith("model_")) or decision.id in _NAMED
 
 
 def _stage(plan: StagePlan) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
 
 
 def _total_steps(ledger: Ledger, chosen: Candidate, sequences: float) -> int:
-    """Optimizer steps of the stage."""
+    """Optimizer steps of the stage: every pass ends with a step of what is left, as in transformers 5.23's Trainer."""
     if "train.max_steps" in ledger.wishes:
         return ledger.wishes["train.max_steps"].value
-    return max(1, ceil(sequences * ledger.decisions["epochs"].value / chosen.layout.global_batch))
+    return ceil(ledger.decisions["epochs"].value * ceil(sequences / chosen.layout.global_batch))

@@ -17,11 +17,13 @@ from recipec.recipe.fields import ABSENT
 from recipec.recipe.foreign import names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.schema_data import DATA_SOURCES
+from recipec.recipe.schema_training import ADAPTED, Learning, Lora
 from recipec.rules import RULES
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "reference.md"
 Node = Mapping[str, Any]
 
+_OF_STAGES = {"train": Learning, "train.lora": Lora}  # the tables whose keys a stage may have for itself
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
 _LIKE_ANOTHER = tuple(f"data.{name}" for name in DATA_SOURCES[1:])  # have the keys of the first source
 _KINDS = {
@@ -109,7 +111,7 @@ def page_of(name: str) -> tuple[str, str] | None:
     for table in _STAGES:
         wanted = wanted.replace(f"{table}.", "train.") if wanted.startswith(f"{table}.") else wanted
     for table in _LIKE_ANOTHER:
-        wanted = wanted.replace(f"{table}.", "data.train.") if wanted.startswith(f"{table}.") else wanted
+        wanted = wanted.replace(f"{table}.", f"data.{DATA_SOURCES[0]}.") if wanted.startswith(f"{table}.") else wanted
     known = entries()
     found = [known[wanted]] if wanted in known else [e for p, e in known.items() if p.endswith(f".{wanted}")]
     return (found[0].path, "\n".join(map(page, found))) if found else None
@@ -139,8 +141,9 @@ def _facts(entry: Entry) -> Iterator[str]:
     yield f"- Without it: {absent(entry)}"
     yield from (f"- Example: `{entry.name} = {_toml(value)}`" for value in entry.node.get("examples", ())[:1])
     yield from (f"- In {tool}: {', '.join(f'`{name}`' for name in names)}" for tool, names in names_of(entry.path))
-    if entry.table == "train" and entry.name in entries()["train.sft"].node["properties"]:
-        yield "- For one stage: the same key in [train.STAGE], for example [train.sft]"
+    if entry.table in _OF_STAGES and entry.name in _OF_STAGES[entry.table].model_fields:
+        below = entry.table.removeprefix("train")
+        yield f"- For one stage: the same key in [train.STAGE{below}], for example [train.{ADAPTED[0]}{below}]"
 
 
 def absent(entry: Entry) -> str:

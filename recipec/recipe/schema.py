@@ -194,7 +194,7 @@ class Hardware(Section):
         "Host memory",
         "Memory of each machine in GiB; needed to offload to it.",
         256,
-        absent="nothing is offloaded that needs it; a CPU is taken to have 16",
+        absent="what the plan needs is taken to be there, up to 2 TiB; a CPU is taken to have 16",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
         "CPU cores", "Cores of each machine.", 64, absent="4 are assumed for each GPU"

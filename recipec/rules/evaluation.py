@@ -65,10 +65,14 @@ def _held_out(stage: str, examples: int) -> tuple[float, str]:
 
 
 def training_rows(value: Mapping[str, Any]) -> int:
-    """The rows of a stage that are left to train on, rounded as prepare_data.py rounds what it holds out."""
+    """The rows of a stage that are left to train on; what is held out is rounded as prepare_data.py rounds it.
+
+    Where a column splits the rows, or several share a prompt, it may hold out some more or fewer; and it refuses to
+    leave none.
+    """
     shares_prompts = any(KINDS[kind].shares_prompts for kind in method_of(value["stage"]).kinds)
     left = value["examples"] - _drawn(value["examples"], value["test_fraction"], shares_prompts)
-    return left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]), shares_prompts)
+    return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]), shares_prompts))
 
 
 def _drawn(rows: int, share: float, shares_prompts: bool) -> int:
@@ -155,7 +159,7 @@ PASSES_THAT_OVERFIT = 2.0  # over the training rows: recipec's choice
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
 def early_stopping_patience(passes: float) -> Choice:
-    """Early stopping: evaluations without a lower eval_loss after which training stops: 3; never in a single pass.
+    """Early stopping: evaluations without a lower eval_loss after which training stops: 3; never before two passes.
 
     What is seen once cannot be memorized. A loss that stays level in a single pass waits for the learning rate to fall,
     and stopping there would lose the part of the schedule that lowers it.

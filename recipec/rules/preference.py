@@ -84,7 +84,7 @@ def _own_rule(own: Own) -> Rule:
     return rule(own.id, decides=own.name, key=f"alignment.{own.key}", watch=own.watch, source=own.source)(answer)
 
 
-# An unknown formula is refused with its row before any rule is asked (E0801).
+# A formula that READ_BY_FORMULAS does not have is refused with its row before any rule is asked (E0801).
 _OWN = {
     own.id: _own_rule(own)
     for own in {own.id: own for method in METHODS.values() for own in method.own}.values()

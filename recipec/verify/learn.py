@@ -13,14 +13,13 @@ from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
     Rehearsal,
-    expected_facts,
     log_history,
     read_json,
     run_bundle,
     saved_weights,
 )
 from recipec.verify.static.frameworks import PROBES
-from recipec.verify.substitutions import CHECKPOINT, DEATH, LEARN_STEPS
+from recipec.verify.substitutions import CHECKPOINT, DEATH, LEARN_STEPS, batch_of
 
 _FEWEST_ROWS = 24  # below this a tenth is less than two rows
 _RELOAD_SECONDS = 180.0
@@ -28,7 +27,7 @@ _RELOAD_SECONDS = 180.0
 
 def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
     """So many rows that about one global batch is left to train on when a tenth each is held out twice."""
-    batch = max(expected_facts(stage, ranks)["global_batch_size"] for stage in bundle.stages)
+    batch = max(batch_of(bundle, stage, ranks) for stage in bundle.stages)
     return max(_FEWEST_ROWS, int(batch / 0.81))
 
 

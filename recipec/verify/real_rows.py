@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from recipec.rules.evaluation import training_rows
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.data import read_rows
 from recipec.verify.report import VerifyReport
@@ -111,9 +112,8 @@ def compare(stage: BundleStage, counted: Mapping[str, Any], exact: bool, report:
         states = f"the files hold {train['read']:,} rows and the recipe states {facts['examples']:,}"
         report.skip(f"{stage.name}: {WHAT}", f"{states}, so they are not the data of the plan")
         return
-    held_out = facts["eval_fraction"] + facts["test_fraction"]
     steps = steps_of(stage, train, exact)
-    pairs = [("rows to train on", train["counted"], round(facts["examples"] * (1 - held_out)))]
+    pairs = [("rows to train on", train["counted"], training_rows(facts))]
     pairs += [] if steps is None else [("optimizer steps", steps, facts["total_steps"])]
     seen = [f"{found:,} {what}, the plan counts {planned:,}" for what, found, planned in pairs]
     problems = [said for said, (_, found, planned) in zip(seen, pairs, strict=True) if _off(found, planned)]
@@ -127,7 +127,7 @@ def steps_of(stage: BundleStage, train: Mapping[str, int], exact: bool) -> int |
         return None
     rows = train["rows"] if exact else train["counted"]
     sequences = train["tokens"] / facts["max_length"] if stage.choice["packing"] else rows
-    return max(1, ceil(sequences * facts["epochs"] / stage.choice["global_batch_size"]))
+    return ceil(facts["epochs"] * max(1, ceil(sequences / stage.choice["global_batch_size"])))
 
 
 def _off(found: float, planned: float) -> bool:

@@ -129,7 +129,7 @@ GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
     """Check facts, losses, files and evaluation of every stage."""
     for stage in sandbox.bundle.stages:
-        _check_stage(sandbox.outputs / stage.name, stage, ranks, report)
+        _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, ranks, report)
         _check_evaluation(sandbox.outputs / "evaluation" / stage.name, stage, report)
 
 
@@ -141,12 +141,12 @@ def _check_evaluation(folder: Path, stage: BundleStage, report: VerifyReport) ->
     report.add(f"{stage.name}: the evaluation before and after is there", problems, passed)
 
 
-def _check_stage(folder: Path, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
+def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
     """Check what a stage left in its output folder."""
     facts = read_json(folder / "facts.json")
     report.facts[stage.name] = facts
     passed = ", ".join(f"{name} {value}" for name, value in facts.items())
-    report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, stage, ranks), passed)
+    report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, bundle, stage, ranks), passed)
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
     if stage.method.random_weights:
@@ -166,11 +166,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def fact_problems(facts: Mapping[str, Any], stage: BundleStage, ranks: int) -> list[str]:
+def fact_problems(facts: Mapping[str, Any], bundle: Bundle, stage: BundleStage, ranks: int) -> list[str]:
     """Where a run differs from the plan with `ranks` processes in place of the planned ones."""
     if not facts:
         return ["facts.json is missing or empty"]
-    expected = expected_facts(stage, ranks)
+    expected = expected_facts(bundle, stage, ranks)
     problems = [
         f"{name} is {facts.get(name)}, not {value}" for name, value in expected.items() if facts.get(name) != value
     ]
@@ -191,12 +191,12 @@ def _recomputed_problems(fact: str, choice: Mapping[str, Any]) -> list[str]:
     return [] if recomputed == str(planned) else [f"recomputed_layers is {fact}, not {planned}"]
 
 
-def expected_facts(stage: BundleStage, ranks: int) -> dict[str, Any]:
+def expected_facts(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
     """The planned facts after substitution."""
     return {
         "distributed": stage.spreads.engine,
         "world_size": min(ranks, stage.choice["world_size"]),
-        "global_batch_size": batch_of(stage, ranks),
+        "global_batch_size": batch_of(bundle, stage, ranks),
     }
 
 

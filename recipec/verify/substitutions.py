@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from recipec.axes import BASES
-from recipec.axes.strategies import FSDP
+from recipec.axes.strategies import TORCH_FSDP
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.stand_in import AS_IT_IS, models_of
@@ -37,14 +37,20 @@ def learning_values(stage: BundleStage) -> dict[str, Any]:
     }
 
 
-def batch_of(stage: BundleStage, ranks: int) -> int:
-    """The global batch of a stage here, in what its micro batch counts."""
-    micro, planned = stage.choice["micro_batch_size"], stage.choice["gradient_accumulation"]
-    accumulation = min(planned, max(1, MAX_SEQUENCES_PER_STEP // micro))
-    return micro * accumulation * min(ranks, stage.choice["world_size"])
-
-
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
+
+
+def most_accumulated(bundle: Bundle) -> int:
+    """The micro steps of a step here at most: one number for all stages."""
+    return max(1, MAX_SEQUENCES_PER_STEP // max(stage.choice["micro_batch_size"] for stage in bundle.stages))
+
+
+def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """The global batch of a stage here, in what its micro batch counts."""
+    accumulation = min(stage.choice["gradient_accumulation"], most_accumulated(bundle))
+    return stage.choice["micro_batch_size"] * accumulation * min(ranks, stage.choice["world_size"])
+
+
 MAX_PACKED_TOKENS = 256
 
 
@@ -76,7 +82,7 @@ class Situation:
     @property
     def fsdp(self) -> bool:
         """Whether a stage shards with PyTorch's FSDP."""
-        return any(stage.spreads.engine == FSDP.engine for stage in self.bundle.stages)
+        return any(stage.spreads.engine == TORCH_FSDP for stage in self.bundle.stages)
 
     @property
     def steps(self) -> int:
@@ -148,7 +154,7 @@ def _rows(given: Situation) -> Applied | None:
     stages = [stage for stage in given.bundle.stages if not stage.choice["packing"]]
     if not (given.learns and stages):
         return None
-    own = {f"{stage.folder}train.py": _learned_rows(batch_of(stage, given.ranks)) for stage in stages}
+    own = {f"{stage.folder}train.py": _learned_rows(batch_of(given.bundle, stage, given.ranks)) for stage in stages}
     used = ", ".join(f"the first {most} in {script}" for script, most in own.items())
     return Applied("all rows", used, {"first-rows": own})
 
@@ -174,12 +180,6 @@ def _fsdp(given: Situation) -> Applied | None:
     if not given.fsdp:
         return None
     return Applied("FSDP2 over NCCL", "FSDP2 over Gloo", {"fsdp-state": True})
-
-
-def _fsdp_offload(given: Situation) -> Applied | None:
-    if not given.fsdp or "cpu" not in given.chosen("offload"):
-        return None
-    return Applied("offload into pinned memory", "pageable memory", {"fsdp-offload": True})
 
 
 def _activation_offload(given: Situation) -> Applied | None:
@@ -232,8 +232,7 @@ def _loader(given: Situation) -> Applied | None:
 
 
 def _accumulation(given: Situation) -> Applied | None:
-    micro, planned = max(given.chosen("micro_batch_size")), max(given.chosen("gradient_accumulation"))
-    most = max(1, MAX_SEQUENCES_PER_STEP // micro)
+    planned, most = max(given.chosen("gradient_accumulation")), most_accumulated(given.bundle)
     if planned <= most:
         return None
     limit = {"gradient_accumulation_steps": most}
@@ -269,7 +268,6 @@ TABLE = (
     Row("device", "speed, GPU kernels, placement on the GPU", _device),
     Row("number formats", "the GPU's rounding; loss scaling of fp16", _number_formats),
     Row("sharding", "NCCL and overlap of communication", _fsdp),
-    Row("offload", "speed of the transfers", _fsdp_offload),
     Row("activation offload", "speed of the transfers, and that the GPU keeps no copy", _activation_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),

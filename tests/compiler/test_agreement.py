@@ -728,8 +728,8 @@ BROKEN = {
         "method `kto`: KTO-002 changes, of `kto`, names `pases`, which is not in CHANGEABLE",
     ),
     "method without a file": (
-        'METHODS["orpo"] = replace(METHODS["dpo"], name="orpo", alignment="orpo", elsewhere=())',
-        "method `orpo` has no file behind it: recipec/backends/methods/orpo.py",
+        'METHODS["unwritten"] = replace(METHODS["dpo"], name="unwritten", alignment="unwritten", elsewhere=())',
+        "method `unwritten` has no file behind it: recipec/backends/methods/unwritten.py",
     ),
     "engine without a file": (
         'ENGINES["megatron"] = replace(ENGINES["fsdp"], name="megatron")',

@@ -18,7 +18,7 @@ from emitted_modules import load
 from recipec.compiler import compile_recipe
 
 DEMO = Path(__file__).parents[2] / "recipes" / "cpu-demo.toml"
-RUN = {"plan": "0123456789abcdef", "max_steps": -1, "rows": "fedcba98"}
+RUN = {"plan": "0123456789abcdef", "max_steps": -1, "rows": "fedcba98", "ranks": 1}
 
 pytestmark = pytest.mark.executes
 
@@ -56,11 +56,44 @@ def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_pa
     assert f"skipping {cut_off}" in capsys.readouterr().out
 
 
-def test_a_checkpoint_of_a_short_run_is_not_continued(preflight: ModuleType, tmp_path: Path, capsys) -> None:
-    checkpoint(tmp_path, 20, RUN | {"max_steps": 20})
+@pytest.mark.parametrize("start", ["11112222", "33334444"])
+def test_a_trial_is_not_continued_whatever_it_started_from(
+    preflight: ModuleType, tmp_path: Path, start: str, capsys
+) -> None:
+    trial, run = RUN | {"max_steps": 20, "start": "11112222"}, RUN | {"start": start}
+    output = finished(tmp_path, trial)
 
-    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) is None
-    assert "its run had --max-steps 20" in capsys.readouterr().out
+    assert not preflight.is_finished(output, "auto", run)
+    assert preflight.checkpoint_to_resume(output, "auto", run) is None
+    assert "its run ended at --max-steps 20" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+@pytest.mark.parametrize("steps", [-1, 1000])
+def test_a_trial_does_not_begin_where_a_longer_run_is(
+    preflight: ModuleType, tmp_path: Path, steps: int, is_finished: bool
+) -> None:
+    """Its checkpoints would take the places of the run's, and its result that of the run."""
+    longer = RUN | {"max_steps": steps}
+    output = finished(tmp_path, longer)
+    if is_finished:
+        shutil.rmtree(output / "checkpoint-5")
+    else:
+        (output / "finished.json").unlink()
+
+    with pytest.raises(SystemExit, match=f"max_steps {steps}, here 20"):
+        preflight.checkpoint_to_resume(output, "auto", RUN | {"max_steps": 20})
+
+
+@pytest.mark.parametrize("cut_off", ["", '{"plan": "0123'])
+def test_a_marker_that_was_cut_off_is_none(preflight: ModuleType, tmp_path: Path, cut_off: str, capsys) -> None:
+    older, newer = checkpoint(tmp_path, 5, RUN), checkpoint(tmp_path, 10, RUN)
+    (newer / "run.json").write_text(cut_off)
+    (tmp_path / "finished.json").write_text(cut_off)
+
+    assert not preflight.is_finished(tmp_path, "auto", RUN)
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
+    assert f"skipping {newer}" in capsys.readouterr().out
 
 
 def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_path: Path) -> None:
@@ -68,7 +101,7 @@ def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_pat
     assert preflight.checkpoint_to_resume(tmp_path, "none", RUN) is None
 
 
-@pytest.mark.parametrize("differs", ["plan", "rows"])
+@pytest.mark.parametrize("differs", ["plan", "rows", "ranks"])
 @pytest.mark.parametrize("resume", ["auto", "named"])
 def test_a_checkpoint_of_another_run_is_refused_by_name(
     preflight: ModuleType, tmp_path: Path, resume: str, differs: str
@@ -95,12 +128,14 @@ def test_a_finished_run_is_not_repeated_unless_asked(preflight: ModuleType, tmp_
     assert preflight.checkpoint_to_resume(output, "none", RUN) is None
 
 
-@pytest.mark.parametrize("differs", ["plan", "max_steps", "rows"])
+@pytest.mark.parametrize("differs", ["plan", "rows", "ranks"])
 def test_the_result_of_another_run_is_not_taken_for_this_one(
-    preflight: ModuleType, tmp_path: Path, differs: str, capsys
+    preflight: ModuleType, tmp_path: Path, differs: str
 ) -> None:
-    assert not preflight.is_finished(finished(tmp_path, RUN | {differs: "another"}), "auto", RUN)
-    assert f"{differs} another, here {RUN[differs]}" in capsys.readouterr().out
+    output = finished(tmp_path, RUN | {differs: "another"})
+    assert not preflight.is_finished(output, "auto", RUN)
+    with pytest.raises(SystemExit, match=f"{differs} another, here {RUN[differs]}"):
+        preflight.checkpoint_to_resume(output, "auto", RUN)
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -118,6 +153,15 @@ def test_other_rows_make_another_run(preflight: ModuleType, tmp_path: Path) -> N
         (tmp_path / "report.json").write_text(json.dumps({"train": {"sha256": digest}}))
         runs.append(preflight.this_run("0123", -1, tmp_path))
     assert runs[0] == runs[1] != runs[2]
+
+
+def test_another_number_of_processes_makes_another_run(preflight: ModuleType, tmp_path: Path, monkeypatch) -> None:
+    """The Trainer would take a step of 16 ranks for a step of 8, and train rows twice."""
+    (tmp_path / "report.json").write_text("{}")
+    monkeypatch.setenv("WORLD_SIZE", "16")
+    run = preflight.this_run("0123", -1, tmp_path)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    assert preflight.differences(run, preflight.this_run("0123", -1, tmp_path)) == "ranks 16, here 8"
 
 
 @pytest.mark.parametrize(("free_gib", "written_gib", "fits"), [(5, 0, True), (3, 0, False), (3, 2, True)])

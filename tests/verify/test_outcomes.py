@@ -12,7 +12,7 @@ from emitted import built, copy_of
 
 from recipec.axes import METHODS, Method
 from recipec.axes import method as rows
-from recipec.verify.bundle import read_bundle
+from recipec.verify.bundle import Bundle, read_bundle
 from recipec.verify.learn import half_written, write_training_only
 from recipec.verify.learn_checks import PROOFS, UnknownProof, logit_problems, loss_halves, proofs_of, weight_problems
 from recipec.verify.run import (
@@ -24,6 +24,7 @@ from recipec.verify.run import (
     loss_problems,
     saved_problems,
 )
+from recipec.verify.substitutions import Situation, substitutions
 
 
 def test_every_proof_that_a_row_may_name_is_a_check() -> None:
@@ -53,28 +54,44 @@ WRONG = [
 ]
 
 
+BUNDLE = read_bundle(built("fsdp"))
+
+
 def test_the_planned_run_is_accepted() -> None:
-    assert fact_problems(FACTS, read_bundle(built("fsdp")).last, 2) == []
+    assert fact_problems(FACTS, BUNDLE, BUNDLE.last, 2) == []
 
 
 @pytest.mark.parametrize(("facts", "words"), WRONG)
 def test_another_run_is_not(facts: dict[str, Any], words: str) -> None:
-    problems = fact_problems(facts, read_bundle(built("fsdp")).last, 2)
+    problems = fact_problems(facts, BUNDLE, BUNDLE.last, 2)
     assert any(words in problem for problem in problems), problems
 
 
 @pytest.mark.parametrize(("every", "fact"), [(0, "0 of 3"), (1, "3 of 3"), (2, "2 of 3"), (4, "1 of 3")])
 def test_the_planned_layers_are_recomputed_in_a_model_of_any_depth(every: int, fact: str) -> None:
-    stage = read_bundle(built("fsdp")).last
+    stage = BUNDLE.last
     planned = replace(stage, choice={**stage.choice, "recompute_every": every})
-    assert fact_problems(FACTS | {"recomputed_layers": fact}, planned, 2) == []
-    assert fact_problems(FACTS | {"recomputed_layers": "4 of 3"}, planned, 2) != []
+    assert fact_problems(FACTS | {"recomputed_layers": fact}, BUNDLE, planned, 2) == []
+    assert fact_problems(FACTS | {"recomputed_layers": "4 of 3"}, BUNDLE, planned, 2) != []
 
 
 def test_facts_follow_the_substitutions() -> None:
-    stage = read_bundle(built("pretrain")).last
-    assert stage.choice["global_batch_size"] == 128
-    assert expected_facts(stage, 1)["global_batch_size"] == 32
+    bundle = read_bundle(built("pretrain"))
+    assert bundle.last.choice["global_batch_size"] == 128
+    assert expected_facts(bundle, bundle.last, 1)["global_batch_size"] == 32
+
+
+def test_stages_of_different_batches_share_one_limit() -> None:
+    """accelerate reads one number: it is that of the stage with the largest micro batch."""
+    bundle = read_bundle(built("sft-dpo"))
+    first, last = bundle.stages
+    small = replace(first, choice={**first.choice, "micro_batch_size": 1, "gradient_accumulation": 64})
+    large = replace(last, choice={**last.choice, "micro_batch_size": 8, "gradient_accumulation": 1})
+    both = Bundle(bundle.root, (small, large))
+    assert expected_facts(both, small, 1)["global_batch_size"] == 4
+    patches = substitutions(Situation(both, 1, True, "tiny", "few"))[1]
+    assert patches["limits"]["gradient_accumulation_steps"] == 4
+    assert patches["first-rows"] == {f"{small.folder}train.py": 4, f"{large.folder}train.py": 8}
 
 
 LOG = [{"loss": 6.0, "grad_norm": 1.0, "step": 1}, {"eval_loss": 5.0, "step": 2}, {"loss": 2.0, "step": 2}]

@@ -21,11 +21,11 @@ print({shown})
 FSDP = """
 import os
 os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "29631",
-    "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true", "ACCELERATE_USE_CPU": "true"}
+    "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "ACCELERATE_USE_CPU": "true"}
 from accelerate import Accelerator
 from accelerate.utils import FullyShardedDataParallelPlugin
 accelerator = Accelerator(cpu=True, fsdp_plugin=FullyShardedDataParallelPlugin())
-print(accelerator.distributed_type.value, accelerator.state.fsdp_plugin.cpu_offload.pin_memory)
+print(accelerator.distributed_type.value)
 """
 DEEPSPEED = """
 from accelerate.utils.deepspeed import HfDeepSpeedConfig
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
     "hub data": (HUB, {"hub-data": {"org/rows": "rows.jsonl"}}, None, "{'text': 'hello'}"),
-    "fsdp": (FSDP, {"fsdp-state": True, "fsdp-offload": True}, None, "FSDP False"),
+    "fsdp": (FSDP, {"fsdp-state": True}, "MULTI_CPU", "FSDP"),
 }
 
 

@@ -194,7 +194,8 @@ def _of_result(row: str, method: Method) -> Iterator[str]:
         yield f"{row}: {head}, which is for {HEADS[method.head]}, and its passes learn from {given}"
     if HEADS.get(method.head) == "score" and method.loss_outputs:
         yield f"{row}: {head}, which gives scores, and loss_outputs asks for {', '.join(method.loss_outputs)}"
-    if HEADS.get(method.head) == "tokens" and "log_probs" not in method.loss_outputs:
+    asked = bool(method.loss_outputs)  # of TRL's fused head, which a trainer need not use
+    if HEADS.get(method.head) == "tokens" and asked and "log_probs" not in method.loss_outputs:
         yield f"{row}: {head}, which is computed from `log_probs`, and loss_outputs does not ask for them"
 
 

@@ -65,9 +65,9 @@ def _buckets(hidden_size: int, stage: int) -> dict[str, int]:
 
 
 def _offload(run: Placement, stage: int) -> dict[str, Any]:
-    if run.layout.offload != "cpu":
+    if not run.layout.offloads:
         return {}
-    where = {"device": "cpu", "pin_memory": True}
+    where = {"device": run.layout.offload, "pin_memory": True}
     parts = ("offload_optimizer", "offload_param") if stage == 3 else ("offload_optimizer",)
     return {part: Leaf(dict(where), run.ids("offload")) for part in parts}
 

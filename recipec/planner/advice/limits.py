@@ -73,7 +73,7 @@ def _licenses_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | N
     """Where the recipe names the models that run beside the trained one, and their licenses."""
     for stage in plan.stages:
         for role in METHODS[stage.stage.name].named_models:
-            yield ("alignment", role), f"the licence of the {role}", stage.decisions[f"{role}_licence"].value
+            yield ("alignment", role), f"the license of the {role}", stage.decisions[f"{role}_license"].value
 
 
 def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str, report: Report) -> None:

@@ -201,19 +201,21 @@ def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
             where=wish.where if wish else "",
         )
     )
-    reason = "`train.max_steps` is set" if wish else "the training rows of all epochs, divided by the global batch"
+    reason = (
+        "`train.max_steps` is set" if wish else "each epoch's training rows, divided by the global batch and rounded up"
+    )
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
-    seen = round(total_steps * given["global_batch_size"].value / sequences, 2)
+    seen = round(total_steps * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
     passes = ledger.record(
         Decision(
             "passes",
             seen,
-            "the steps, times the global batch, over the training rows",
+            "how often the steps that are set see a row" if wish else "the epochs",
             inputs=("total_steps", *STEP_INPUTS),
             origin="planner",
         )

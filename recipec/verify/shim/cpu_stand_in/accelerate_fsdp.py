@@ -21,22 +21,6 @@ def fsdp_state(module, value):
     state.__init__ = __init__
 
 
-def fsdp_offload(module, value):
-    """FSDP2 offload without pinned memory: pinning needs an accelerator."""
-    plugin = module.FullyShardedDataParallelPlugin
-    check = plugin.__post_init__
-
-    def __post_init__(self):
-        check(self)
-        from torch.distributed.fsdp import CPUOffloadPolicy
-
-        if isinstance(self.cpu_offload, CPUOffloadPolicy):
-            self.cpu_offload = CPUOffloadPolicy(pin_memory=False)
-
-    plugin.__post_init__ = __post_init__
-
-
 PATCHES = {
     "fsdp-state": ("accelerate.state", fsdp_state),
-    "fsdp-offload": ("accelerate.utils.dataclasses", fsdp_offload),
 }

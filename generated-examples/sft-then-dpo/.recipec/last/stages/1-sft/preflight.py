@@ -23,22 +23,26 @@ DISK_GIB = 16.3  # predicted: the checkpoints that are kept, one being written, 
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
-    """What makes two runs the same: the plan, the length and the rows."""
+    """What makes two runs the same: the plan, the length, the rows and the number of processes."""
     rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
-    return {"plan": plan, "max_steps": max_steps, "rows": rows}
+    return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": int(os.environ.get("WORLD_SIZE", "1"))}
 
 
 def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
     """Whether the result of this very run is there already: then nothing is left to train."""
-    marker = output_dir / "finished.json"
-    if resume != "auto" or not marker.is_file():
-        return False
-    other = differences(json.loads(marker.read_text()), run)
-    if other:
-        print(f"the result in {output_dir} is of another run ({other}): training")
+    finished = told_by(output_dir / "finished.json")
+    if resume != "auto" or finished is None or differences(finished, run):
         return False
     print(f"NOT TRAINED: {output_dir} holds the finished result of this run; --resume none trains it anew")
     return True
+
+
+def told_by(marker: Path) -> dict | None:
+    """The run that a marker tells of; None where it is missing, or was cut off while it was written."""
+    try:
+        return json.loads(marker.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def differences(other: dict, run: dict) -> str:
@@ -46,29 +50,32 @@ def differences(other: dict, run: dict) -> str:
     return ", ".join(f"{name} {other.get(name)}, here {run[name]}" for name in run if other.get(name) != run[name])
 
 
+def is_trial_of(other: dict, run: dict) -> bool:
+    """Whether another run was cut shorter than this one; -1 is the whole training."""
+    return other["max_steps"] != -1 and (run["max_steps"] == -1 or other["max_steps"] < run["max_steps"])
+
+
 def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None:
-    """The checkpoint to continue from: only a complete one, only of this run."""
+    """The checkpoint to continue from: only a complete one, only of this run; a trial's are passed over."""
     found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
     if resume == "none":
         if found and not (output_dir / "finished.json").is_file():
             raise SystemExit(f"{output_dir} has a stopped run's checkpoints: use a fresh --output-dir or --resume auto")
         return None
+    markers = [path / "run.json" for path in found]  # written last, so a checkpoint without it was cut off while saving
+    for marker in [output_dir / "finished.json", *markers] if resume == "auto" else [Path(resume, "run.json")]:
+        its = told_by(marker)
+        if its is None:
+            if marker.name == "run.json":
+                print(f"skipping {marker.parent}: it is incomplete")
+        elif is_trial_of(its, run):
+            print(f"skipping {marker.parent}: its run ended at --max-steps {its['max_steps']}")
+        elif other := differences(its, run):
+            raise SystemExit(f"{marker.parent} is of another run ({other}): move {output_dir} away or take another --output-dir")
+        else:
+            return str(marker.parent)
     if resume != "auto":
-        found = [Path(resume)]
-    for path in found:
-        marker = path / "run.json"  # written last, so a checkpoint without it was cut off while saving
-        if not marker.is_file():
-            print(f"skipping {path}: it is incomplete")
-            continue
-        its = json.loads(marker.read_text())
-        if its["max_steps"] != run["max_steps"]:
-            print(f"skipping {path}: its run had --max-steps {its['max_steps']}, another learning rate schedule")
-            continue
-        if other := differences(its, run):
-            raise SystemExit(f"{path} is of another run ({other}): move {output_dir} away to train from the beginning")
-        return str(path)
-    if resume != "auto":
-        raise SystemExit(f"{resume} is not a complete checkpoint")
+        raise SystemExit(f"{resume} is no complete checkpoint of this run")
     return None
 
 
@@ -149,13 +156,20 @@ class RunGuard(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs) -> None:
         if args.should_save:
-            Path(args.output_dir, f"checkpoint-{state.global_step}", "run.json").write_text(json.dumps(self.run))
+            write_whole(Path(args.output_dir, f"checkpoint-{state.global_step}", "run.json"), self.run)
 
     def finish(self) -> None:
         """Mark the saved result as whole: a later launch does not train it again."""
         if self.trainer.args.should_save:
             finished = self.run | {"result": secrets.token_hex(8)}  # a name of its own: two trainings may differ
-            Path(self.trainer.args.output_dir, "finished.json").write_text(json.dumps(finished, indent=2) + "\n")
+            write_whole(Path(self.trainer.args.output_dir, "finished.json"), finished)
+
+
+def write_whole(marker: Path, run: dict) -> None:
+    """Write a marker that is either there or not, whenever the machine stops."""
+    unfinished = marker.with_suffix(".tmp")
+    unfinished.write_text(json.dumps(run, indent=2) + "\n")
+    unfinished.replace(marker)
 
 
 def forget_result(output_dir: Path, anew: bool) -> None:
