@@ -67,9 +67,15 @@ def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
     files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "chat_template.jinja", *more)
     found = hashlib.sha256(b"".join(file.read_bytes() for file in files))
-    for file in sorted(Path(BASE).iterdir()):
-        found.update(f"{file.name} {file.stat().st_mtime_ns}".encode())
+    found.update(which_model(Path(BASE)))
     return found.hexdigest()
+
+
+def which_model(folder: Path) -> bytes:
+    """What tells a folder's model from another: the name of a training's result, else names and times of its files."""
+    if (folder / "finished.json").is_file():
+        return (folder / "finished.json").read_bytes()
+    return " ".join(f"{file.name} {file.stat().st_mtime_ns}" for file in sorted(folder.iterdir())).encode()
 
 
 def earlier(when: str, question: str) -> dict:
