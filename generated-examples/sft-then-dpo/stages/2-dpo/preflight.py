@@ -23,7 +23,7 @@ DISK_GIB = 2.1  # predicted: the checkpoints that are kept, one being written, t
 
 
 def this_run(plan: str, max_steps: int, data: Path, model: Path) -> dict:
-    """What makes two runs the same: plan, length, rows, number of processes, and the result that training starts from."""
+    """What makes two runs the same: plan, length, rows, number of processes, and the result that it starts from."""
     rows = hashlib.sha256((data / "report.json").read_bytes()).hexdigest()[:16]  # it has the digest of every row file
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     return {"plan": plan, "max_steps": max_steps, "rows": rows, "ranks": ranks, "start": result_in(model)}
@@ -80,7 +80,7 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
         elif is_trial_of(its, run):
             print(f"skipping {marker.parent}: its run ended at --max-steps {its['max_steps']}")
         elif other := differences(its, run):
-            raise SystemExit(f"{marker.parent} is of another run ({other}): move {output_dir} away or take another --output-dir")
+            raise SystemExit(f"{marker.parent} is of another run ({other}): move it away or take another --output-dir")
         else:
             return str(marker.parent)
     if resume != "auto":
