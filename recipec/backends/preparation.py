@@ -250,7 +250,9 @@ def _weights(stages: list[StageJob]) -> dict[str, Any]:
     own = [(stage, own) for stage in stages for own in stage.method.own if own.formula and not stage.unrolls]
     weighed = {own.formula: stage.traced(own.name) for stage, own in own if _is_decided(stage, own.name)}
     wanted, unwanted = weighed.get("weight of wanted"), weighed.get("weight of unwanted")
-    return {"weighs_labels": bool(wanted and unwanted), "wanted_weight": wanted, "unwanted_weight": unwanted}
+    ids = ",".join(id for stage, other in own for id in stage.ids(other.name))
+    weighs = Traced(bool(wanted and unwanted), ids)
+    return {"weighs_labels": weighs, "wanted_weight": wanted, "unwanted_weight": unwanted}
 
 
 def _is_decided(stage: StageJob, name: str) -> bool:

@@ -16,7 +16,7 @@ from recipec.recipe.schema import Task
 DATA = {
     "instruct": {"prompt": "Who?", "completion": "Me."},
     "align": {"prompt": "Who?", "chosen": "Me.", "rejected": "No."},
-    "continue-pretrain": {"text": "Once upon a time."},
+    "continue-pretrain": {"text": "Once upon a time. " * 2_000},
 }
 
 
@@ -37,7 +37,7 @@ def test_tasks_are_those_of_the_language(run):
 
 @pytest.mark.parametrize("task", ["continue-pretrain", "pretrain"])
 def test_raw_text_gets_a_base_model(run, folder, task):
-    rows = [json.dumps({"text": f"Pump {n} moves water."}) for n in range(20)]
+    rows = [json.dumps({"text": f"Pump {n} moves water. " * 400}) for n in range(200)]
     (folder / "manual.jsonl").write_text("\n".join(rows))
     run("init", "new", "--data", "manual.jsonl", "--task", task, "--gpu", "h100", "--yes")
     written = folder / "new" / "recipe.toml"
