@@ -197,7 +197,7 @@ class Hardware(Section):
         absent="what the plan needs is taken to be there, up to 2 TiB; a CPU is taken to have 16",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "CPU cores", "Cores of each machine.", 64, absent="4 are assumed for each GPU"
+        "CPU cores", "Cores of each machine.", 64, absent="not known; the data loader then has 4 processes for each GPU"
     )
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, STRATEGIES
 
-if TYPE_CHECKING:
-    from recipec.rules.core import Decision
 
-Given = Mapping[str, "Decision"]  # what was decided before, by id
+class Decided(Protocol):
+    """What is read of a decision."""
+
+    @property
+    def value(self) -> Any: ...
+
+
+Given = Mapping[str, Decided]  # what was decided before, by id
 
 
 LOOKS_AT = {"max_length": ("overflow",), "dropped_rows_limit": ("overflow",), "quantization": ("adaptation",)}
