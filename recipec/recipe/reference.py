@@ -129,7 +129,8 @@ def _keys(entry: Entry) -> Iterator[str]:
     below = [key for key in entries().values() if key.table == entry.path]
     yield from (f"- `{key.name}`: {_first_sentence(key)}" for key in below)
     if entry.path in _STAGES:
-        yield f"- the keys of [train] that say how it learns: {', '.join(f'`{name}`' for name in entry.node['properties'])}"
+        keys = ", ".join(f"`{name}`" for name in entry.node["properties"])
+        yield f"- the keys of [train] that say how it learns: {keys}"
 
 
 def _first_sentence(entry: Entry) -> str:
