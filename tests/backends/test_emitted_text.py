@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts, with_key
+from compiling import BASES, OF_METHOD, good, texts, with_key
 
 from recipec.compiler import Compilation, compile_recipe
 from recipec.rules.metrics import METRICS
@@ -291,3 +291,10 @@ def test_the_readme_says_where_the_paths_start(tmp_path: Path, train: object, to
     readme = texts(good(tmp_path, recipe))["README.md"]
     assert ("\nexport DATA_ROOT=..   # the folder of recipe.toml" in readme) == told
     assert "\nbash launch/local.sh " in readme
+
+
+@pytest.mark.parametrize(("weight", "judged"), [(None, True), (2.0, False)])
+def test_weights_that_the_recipe_sets_are_not_judged(tmp_path, weight, judged):
+    base = BASES[OF_METHOD["kto"]]
+    recipe = with_key(base, "alignment.desirable_weight", weight) if weight else base
+    assert ("def check_balance" in texts(good(tmp_path, recipe))["prepare_data.py"]) is judged
