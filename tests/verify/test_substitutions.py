@@ -47,7 +47,6 @@ CASES = {
     "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
-    "offload": (changed("fsdp", {"offload": "cpu"}), SFT_LORA | {"sharding", "offload", "world size"}),
 }
 
 
