@@ -249,7 +249,7 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share of the prompts is held out, each with all its answers, in random order: the first are evaluated."""
+    """A random share of the prompts is held out, each with all its answers; shuffled, as the first are evaluated."""
     asked = [question(row) for row in rows]
     prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
     held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
