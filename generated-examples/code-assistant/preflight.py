@@ -71,7 +71,9 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
         elif is_trial_of(its, run):
             print(f"skipping {marker.parent}: its run ended at --max-steps {its['max_steps']}")
         elif other := differences(its, run):
-            raise SystemExit(f"{marker.parent} is of another run ({other}): move it away or take another --output-dir")
+            raise SystemExit(
+                f"{marker.parent} is of another run ({other}): move {output_dir} away, or take another --output-dir"
+            )
         else:
             return str(marker.parent)
     if resume != "auto":

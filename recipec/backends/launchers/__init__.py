@@ -48,8 +48,8 @@ def starts(job: Job, script: str) -> list[Raw]:
     start = start_of(job)
     whole = f"{start.command} {start.script}"
     texts = [
-        f"{whole} {' ' * len(start.short)}   data, baseline, training, evaluation",
-        f"{whole} {start.short}   the same with a short training",
+        f"{whole} {start.short}   a first look: data, baseline, a short training, evaluation",
+        f"{whole} {' ' * len(start.short)}   the same with the whole training",
     ]
     if launcher_of(job) is None:
         texts = [f"accelerate launch {script}   with your own launcher and configuration; README.md has the order"]

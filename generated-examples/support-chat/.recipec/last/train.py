@@ -1,7 +1,7 @@
 """Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 9,600 of 12,000 rows.
 
-    bash launch/local.sh                  data, baseline, training, evaluation
-    bash launch/local.sh --max-steps 20   the same with a short training
+    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
+    bash launch/local.sh                  the same with the whole training
 
 Compiled by recipec 0.1.0 from support-chat.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N
