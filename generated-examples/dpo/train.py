@@ -1,7 +1,9 @@
 """Direct preference optimization of meta-llama/Llama-3.1-8B-Instruct for dpo: a LoRA adapter, 12,000 of 15,000 rows.
 
-    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
-    bash launch/local.sh                  the same with the whole training
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
 
 Compiled by recipec 0.1.0 from dpo.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N

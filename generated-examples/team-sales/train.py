@@ -1,7 +1,9 @@
 """Supervised fine-tuning of Qwen/Qwen3-8B for team-sales: a LoRA adapter, 4,800 of 6,000 rows.
 
-    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
-    bash launch/local.sh                  the same with the whole training
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
 
 Compiled by recipec 0.1.0 from team-sales.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N

@@ -11,7 +11,7 @@ from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
 from recipec.backends.job import StageJob
-from recipec.backends.launchers import starts
+from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
@@ -81,7 +81,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     standard, installed = import_blocks(brought.imports)
     return {
         "summary": summary(stage),
-        "starts": starts(job, f"{stage.folder}train.py"),
+        "start": start_text(job, f"{stage.folder}train.py"),
         "version": __version__,
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",

@@ -43,17 +43,24 @@ def start_of(job: Job) -> Start:
     return Start(launcher.command, launcher.script, "--max-steps 20")
 
 
-def starts(job: Job, script: str) -> list[Raw]:
-    """How a training script says that it is started, line by line."""
+@dataclass(frozen=True, slots=True)
+class StartText:
+    """What a training script says of its start: a sentence, and the commands that follow it."""
+
+    says: str
+    commands: list[Raw]
+
+
+def start_text(job: Job, script: str) -> StartText:
+    """How a training script says that it is started."""
     start = start_of(job)
     whole = f"{start.command} {start.script}"
-    texts = [
-        f"{whole} {start.short}   a first look: data, baseline, a short training, evaluation",
-        f"{whole} {' ' * len(start.short)}   the same with the whole training",
-    ]
+    says = "A first look (data, baseline, a short training, evaluation), then the whole training:"
+    commands = [f"{whole} {start.short}", whole]
     if launcher_of(job) is None:
-        texts = [f"accelerate launch {script}   with your own launcher and configuration; README.md has the order"]
-    return [fragment(text, job.ids("world_size", "gpus_per_node")) for text in texts]
+        says = "With your own launcher and configuration; README.md has the order:"
+        commands = [f"accelerate launch {script}"]
+    return StartText(says, [fragment(text, job.ids("world_size", "gpus_per_node")) for text in commands])
 
 
 def launch_artifacts(job: Job) -> list[Artifact]:
@@ -66,10 +73,11 @@ __all__ = [
     "LAUNCHERS",
     "Launcher",
     "Start",
+    "StartText",
     "launch_artifacts",
     "launcher_of",
     "launchers_for",
     "start_of",
-    "starts",
+    "start_text",
     "usage",
 ]

@@ -1,8 +1,10 @@
 """Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 40,000 of 50,000 rows, teacher
 Qwen/Qwen3-14B.
 
-    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
-    bash launch/local.sh                  the same with the whole training
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
 
 Compiled by recipec 0.1.0 from distill.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N

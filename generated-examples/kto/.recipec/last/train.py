@@ -1,7 +1,9 @@
 """Kahneman-Tversky optimization of Qwen/Qwen3-4B-Instruct-2507 for kto: a LoRA adapter, 16,000 of 20,000 rows.
 
-    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
-    bash launch/local.sh                  the same with the whole training
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
 
 Compiled by recipec 0.1.0 from kto.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N

@@ -1,8 +1,10 @@
 """Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,451,000 of 24,500,000
 rows.
 
-    bash launch/local.sh --max-steps 20   a first look: data, baseline, a short training, evaluation
-    bash launch/local.sh                  the same with the whole training
+A first look (data, baseline, a short training, evaluation), then the whole training:
+
+    bash launch/local.sh --max-steps 20
+    bash launch/local.sh
 
 Compiled by recipec 0.1.0 from pretrain.toml. Edit freely: `recipec build` keeps your edits.
 Why is line N as it is?  recipec why train.py:N
