@@ -87,6 +87,14 @@ BASES: dict[str, Tables] = {
         {"gpu": "a100-80gb", "gpus_per_node": 2},
         alignment={"method": "kto"},
     ),
+    "orpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        train={"adaptation": "full"},
+        alignment={"method": "orpo"},
+    ),
     "reward": _recipe(
         "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
     ),
@@ -121,6 +129,7 @@ OF_METHOD = {
     "sft": "lora-single",
     "dpo": "dpo-full",
     "kto": "kto",
+    "orpo": "orpo",
     "reward": "reward",
     "distill": "distill",
 }

@@ -79,6 +79,7 @@ class Loss:
 LOSSES = {
     "supervised": Loss(head="chunked", compares_with="", arguments=()),
     "pairs": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
+    "odds": Loss(head="chunked", compares_with="", arguments=("beta",)),
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),

@@ -28,6 +28,8 @@ OPTIMIZERS = {  # transformers 5.23 OptimizerNames
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
 MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
+# transformers 5.23: the default of the configurations of Mixtral, Qwen3-MoE and gpt-oss
+ROUTER_AUX_LOSS_COEF = 0.001
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
@@ -115,6 +117,8 @@ def _recomputed(stage: StageJob) -> str:
 def _rows(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("max_length", "max_length", note=True)
     yield from BACKENDS[stage.name].arguments(stage)
+    if stage.routes:
+        yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), "keeps the experts' load balanced")
     if stage.method.drops_dropout:
         yield _dropout(stage)
     yield stage.arg("train_sampling_strategy", "sampling", note=True)

@@ -110,6 +110,11 @@ class StageJob:
         return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
 
     @property
+    def routes(self) -> bool:
+        """Whether the loss has a part for the balance of the model's experts; scores are compared without it."""
+        return self.method.writes and self.job.facts.model.architecture.moe is not None
+
+    @property
     def on_cpu(self) -> bool:
         return self.job.facts.gpu.kind == "cpu"
 

@@ -34,6 +34,16 @@ def pairs(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(-functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
 
 
+def odds(run: Run, inputs: Inputs) -> torch.Tensor:
+    """OddsRatioTrainer._compute_loss: mean log-probabilities of both answers, and the loss of the chosen ones."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    means = outputs.log_probs.float().mean(1)
+    chosen, rejected = (means - torch.log1p(-means.exp())).chunk(2)
+    nll = -means.chunk(2)[0].mean()
+    return run.with_router_loss(nll - BETA * functional.logsigmoid(chosen - rejected).mean(), outputs)
+
+
 def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
     """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both.
 
@@ -71,5 +81,5 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
 
 
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {
-    function.__name__: function for function in (supervised, pairs, unpaired, ranking, divergence)
+    function.__name__: function for function in (supervised, pairs, odds, unpaired, ranking, divergence)
 }

@@ -30,6 +30,8 @@ MUST = {
     "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"},
     "RewardConfig": COMMON | {"center_rewards_coefficient", "disable_dropout"},
 }
+# Base -> arguments of its configuration class that it does not read: weights by chance, a loss of its own.
+NOT_READ = {"pretrain": {"model_init_kwargs"}, "orpo": {"loss_type"}}
 MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
@@ -47,6 +49,7 @@ SHAPES = {
     "zero3-offload": {"tf32", "activation_checkpointing_kwargs", "completion_only_loss"},
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
+    "orpo": {"tf32", "precompute_ref_log_probs"},
     "reward": {"tf32", "chat_template_path"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
@@ -105,7 +108,7 @@ def _stages(folder: Path, recipe: Tables) -> list[tuple[str, dict[str, Any]]]:
 @pytest.mark.parametrize("name", BASES)
 def test_the_closed_list_is_written_out(tmp_path: Path, name: str) -> None:
     for config, found in _stages(tmp_path, BASES[name]):
-        assert MUST[config] - found.keys() == ({"model_init_kwargs"} if name == "pretrain" else set())
+        assert MUST[config] - found.keys() == NOT_READ.get(name, set())
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -195,6 +198,14 @@ def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path,
     recipe = with_key(with_key(BASES["lora-single"], "model.name", model), "hardware", {"gpu": "b200"})
     [(_, found)] = _stages(tmp_path, with_key(recipe, "hardware.gpus_per_node", 8))
     assert found["router_aux_loss_coef"] == getattr(transformers, source)().router_aux_loss_coef
+
+
+@pytest.mark.parametrize(("base", "written"), [("dpo-full", True), ("kto", True), ("orpo", True), ("reward", False)])
+def test_experts_are_balanced_by_every_method_that_writes(tmp_path: Path, base: str, written: bool) -> None:
+    recipe = with_key(BASES[base], "model.name", "Qwen/Qwen3-30B-A3B")
+    recipe = with_key(recipe, "train.adaptation", "lora")
+    [(_, found)] = _stages(tmp_path, with_key(recipe, "hardware", {"gpu": "b200", "gpus_per_node": 8}))
+    assert ("router_aux_loss_coef" in found) == written
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, good, texts, with_key
+from compiling import BASES, OF_METHOD, Tables, good, texts, with_key
 
+from recipec.axes import METHODS, Method
+from recipec.recipe.schema_training import ADAPTED
 from recipec.recipe.validate import keys_of
 
 # Keys that say what may be, not what is made; what they refuse is shown in tests/errors.
@@ -56,6 +58,13 @@ SOURCE: dict[str, Any] = {
 }
 
 # Key -> the base that it is set on, and the value; what follows "+" is in MORE.
+
+
+def _base(method: Method) -> str:
+    """A recipe that runs the method, with an adapter where it can have one."""
+    return f"{OF_METHOD[method.name]}+lora" if method.name in ADAPTED else OF_METHOD[method.name]
+
+
 CASES: dict[str, tuple[str, Any]] = {
     "recipe.name": ("lora-single", "another"),
     "recipe.description": ("lora-single", "What for."),
@@ -131,18 +140,17 @@ CASES: dict[str, tuple[str, Any]] = {
     "budget.price_per_gpu_hour": ("lora-single", 2.5),
     "budget.prices": ("lora-single", "prices.toml"),
     **{f"train.{key}": ("lora-single", value) for key, value in LEARNING.items()},
-    **{f"train.sft.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
-    **{f"train.dpo.{key}": ("sft-dpo+lora", value) for key, value in LEARNING.items()},
-    **{f"train.kto.{key}": ("sft-kto+lora", value) for key, value in LEARNING.items()},
-    **{f"train.distill.{key}": ("distill+lora", value) for key, value in LEARNING.items()},
-    **{f"train.reward.{key}": ("reward", value) for key, value in LEARNING.items()},
-    **{f"train.continue-pretrain.{key}": ("text+lora", value) for key, value in LEARNING.items()},
-    **{f"train.pretrain.{key}": ("pretrain", value) for key, value in LEARNING.items() if not key.startswith("lora")},
-    "train.dpo.packing": ("sft-dpo", False),
-    "train.kto.packing": ("sft-kto", False),
-    "train.reward.packing": ("reward", False),
-    "train.pretrain.packing": ("pretrain", False),
-    "train.continue-pretrain.packing": ("text+lora", False),
+    **{
+        f"train.{method.name}.{key}": (_base(method), value)
+        for method in METHODS.values()
+        for key, value in LEARNING.items()
+        if method.name in ADAPTED or not key.startswith("lora")
+    },
+    **{
+        f"train.{method.name}.packing": (_base(method), False)
+        for method in METHODS.values()
+        if method.packs != "examples"
+    },
 }
 MORE: dict[str, Tables] = {
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},

@@ -9,12 +9,11 @@ from types import ModuleType
 
 import pytest
 
-OWN = ("rows", "preflight", "distillation")  # modules that the scripts of a bundle import from their folder
-
 
 def load(script: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A script of a bundle as a module; `monkeypatch` takes its neighbours away again."""
-    for name in OWN:
+    neighbors = [path.stem for path in script.parent.glob("*.py")]
+    for name in neighbors:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(script.parent))
     spec = importlib.util.spec_from_file_location(f"emitted_{script.stem}", script)
@@ -22,6 +21,6 @@ def load(script: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)  # a dataclass looks for its module there
     spec.loader.exec_module(module)
-    for name in OWN:
+    for name in neighbors:
         monkeypatch.delitem(sys.modules, name, raising=False)
     return module

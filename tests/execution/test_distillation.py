@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +11,7 @@ import pytest
 from compiling import BASES, good, texts, with_key
 from emitted_modules import load
 from fork_server.start import forking
+from tiny_models import ARGUMENTS, LOADED, WORDS, first_batch, gradients, save, tokenizer
 
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe
@@ -25,8 +25,7 @@ pytestmark = pytest.mark.executes
 
 BUNDLE = Path(__file__).parents[2] / "generated-examples" / "distill"
 RECIPE = Path(__file__).parent / "recipes" / "distill-fsdp.toml"
-WORDS, PADDING = 96, 8  # tokens of the student; rows that only the teacher's matrix has
-SIZES = {"intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
+PADDING = 8  # rows that only the teacher's matrix has
 STUDENTS = {  # model type -> what it does to its logits
     "qwen2": {},
     "gemma2": {"final_logit_softcapping": 2.0, "head_dim": 16},
@@ -40,68 +39,29 @@ LOSSES = [(0.0, 1.0, 0.0), (1.0, 1.0, 0.0), (0.3, 1.0, 0.0), (0.0, 2.0, 0.0), (0
 def trainers(tmp_path, monkeypatch):
     """Makes a trainer of the bundle for random models, in fp32 on this CPU."""
 
+    from trl import SFTConfig
+
     def make(kind="qwen2", peft_config=None, teacher_words=WORDS + PADDING, **options):
         adaptation = "lora" if peft_config else "full"
         bundle = texts(good(tmp_path / "recipe", with_key(BASES["distill"], "train.adaptation", adaptation)))
         (tmp_path / "distillation.py").write_text(bundle["distillation.py"])
         emitted = load(tmp_path / "distillation.py", monkeypatch)
         folders = [tmp_path / "student", tmp_path / "teacher"]
-        _save(folders[0], seed=1, model_type=kind, vocab_size=WORDS, hidden_size=32, **STUDENTS[kind])
-        _save(folders[1], seed=2, model_type="qwen2", vocab_size=teacher_words, hidden_size=48)
+        save(folders[0], seed=1, model_type=kind, vocab_size=WORDS, hidden_size=32, **STUDENTS[kind])
+        save(folders[1], seed=2, model_type="qwen2", vocab_size=teacher_words, hidden_size=48)
         return emitted.SupervisedDistillationTrainer(
             model=str(folders[0]),
-            args=_config(tmp_path, **options.pop("args", {})),
+            args=SFTConfig(output_dir=str(tmp_path / "out"), **(ARGUMENTS | options.pop("args", {}))),
             train_dataset=_rows(),
             eval_dataset=_rows(),
-            processing_class=_tokenizer(),
+            processing_class=tokenizer(),
             peft_config=peft_config,
             teacher=str(folders[1]),
-            teacher_options={"dtype": "float32", "attn_implementation": "eager"},
+            teacher_options=LOADED,
             **({"beta": 0.0, "temperature": 1.0, "label_weight": 0.0} | options),
         )
 
     return make
-
-
-def _save(folder, seed, **config):
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    torch.manual_seed(seed)
-    sizes = SIZES | {"tie_word_embeddings": False, "initializer_range": 0.3}
-    shape = AutoConfig.for_model(**{**sizes, **config}, pad_token_id=0, bos_token_id=1, eos_token_id=2)
-    AutoModelForCausalLM.from_config(shape).float().save_pretrained(folder)
-
-
-def _config(folder, **arguments):
-    from trl import SFTConfig
-
-    given = {
-        "max_steps": 1,
-        "per_device_train_batch_size": 4,
-        "learning_rate": 1e-2,
-        "lr_scheduler_type": "constant",
-        "logging_steps": 1,
-        "bf16": False,
-        "save_strategy": "no",
-        "report_to": "none",
-        "use_cpu": True,
-        "dataloader_pin_memory": False,
-        "activation_checkpointing": False,
-        "model_init_kwargs": {"dtype": "float32", "attn_implementation": "eager"},
-    }
-    return SFTConfig(output_dir=str(folder / "out"), **(given | arguments))
-
-
-@cache
-def _tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    words = ["<pad>", "<start>", "<end>", *(f"w{number}" for number in range(3, WORDS))]
-    inner = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, "<pad>"))
-    inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", bos_token="<start>", eos_token="<end>")
 
 
 def _rows():
@@ -115,10 +75,6 @@ def _rows():
     return Dataset.from_list(
         [{"input_ids": row, "completion_mask": mask} for row, mask in zip(rows, masks, strict=True)]
     )
-
-
-def _batch(trainer):
-    return trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
 
 
 def _plain(trainer, batch, beta, temperature, label_weight):
@@ -143,12 +99,6 @@ def _plain(trainer, batch, beta, temperature, label_weight):
     return ((1 - label_weight) * temperature**2 * divergence + label_weight * cross_entropy).mean()
 
 
-def _gradients(trainer, loss):
-    trainer.model.zero_grad()
-    loss.backward()
-    return {name: weight.grad.clone() for name, weight in trainer.model.named_parameters() if weight.requires_grad}
-
-
 @pytest.mark.parametrize(
     ("kind", "beta", "temperature", "label_weight"),
     [("qwen2", *loss) for loss in LOSSES] + [(kind, 0.0, 2.0, 0.0) for kind in ("gemma2", "granite")],
@@ -156,14 +106,14 @@ def _gradients(trainer, loss):
 def test_the_loss_and_its_gradients_are_those_of_the_whole_softmax(trainers, kind, beta, temperature, label_weight):
     trainer = trainers(kind, beta=beta, temperature=temperature, label_weight=label_weight)
     trainer.model.eval()
-    batch = _batch(trainer)
+    batch = first_batch(trainer)
     loss, plain = (
         trainer.compute_loss(trainer.model, dict(batch)),
         _plain(trainer, batch, beta, temperature, label_weight),
     )
     assert plain.item() > 0.01
     assert loss.item() == pytest.approx(plain.item(), rel=1e-5)
-    ours, theirs = _gradients(trainer, loss), _gradients(trainer, plain)
+    ours, theirs = gradients(trainer, loss), gradients(trainer, plain)
     for name, gradient in theirs.items():
         assert (ours[name] - gradient).abs().max() <= 1e-5 * max(1.0, gradient.abs().max()), name
 
@@ -173,7 +123,7 @@ def test_an_adapter_gets_the_same_loss(trainers):
 
     trainer = trainers(peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM"))
     trainer.model.eval()
-    batch = _batch(trainer)
+    batch = first_batch(trainer)
     plain = _plain(trainer, batch, 0.0, 1.0, 0.0)
     assert trainer.compute_loss(trainer.model, dict(batch)).item() == pytest.approx(plain.item(), rel=1e-5)
 
@@ -181,7 +131,7 @@ def test_an_adapter_gets_the_same_loss(trainers):
 def test_the_mean_is_over_the_tokens_of_all_micro_steps(trainers):
     """As in SFTTrainer: num_items_in_batch counts the learned tokens of the whole step."""
     trainer = trainers()
-    batch = _batch(trainer)
+    batch = first_batch(trainer)
     tokens = (batch["labels"][:, 1:] != -100).sum()
     once = trainer.compute_loss(trainer.model, dict(batch))
     twice = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=2 * tokens)
@@ -190,7 +140,7 @@ def test_the_mean_is_over_the_tokens_of_all_micro_steps(trainers):
 
 def test_a_batch_without_a_learned_token_is_a_zero_that_can_be_differentiated(trainers):
     trainer = trainers()
-    batch = _batch(trainer)
+    batch = first_batch(trainer)
     loss = trainer.compute_loss(trainer.model, batch | {"labels": batch["labels"].fill_(-100)})
     loss.backward()
     assert loss.item() == 0.0

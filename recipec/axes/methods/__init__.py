@@ -4,8 +4,9 @@ from recipec.axes.methods.continue_pretrain import CONTINUE_PRETRAIN
 from recipec.axes.methods.distill import DISTILL
 from recipec.axes.methods.dpo import DPO
 from recipec.axes.methods.kto import KTO
+from recipec.axes.methods.orpo import ORPO
 from recipec.axes.methods.pretrain import PRETRAIN
 from recipec.axes.methods.reward import REWARD
 from recipec.axes.methods.sft import SFT
 
-METHODS = {row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, REWARD, DISTILL)}
+METHODS = {row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, REWARD, DISTILL)}

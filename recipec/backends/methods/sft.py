@@ -12,8 +12,6 @@ from recipec.backends.parts import Import
 from recipec.render.call import Arg
 from recipec.render.traced import Raw
 
-# transformers 5.23: the default of Mixtral's and Qwen3-MoE's configurations
-ROUTER_AUX_LOSS_COEF = 0.001
 _LEARNED = {"assistant": "assistant_only_loss", "completion": "completion_only_loss"}  # other loss_on: every token
 
 
@@ -23,9 +21,6 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("packing_strategy", "packing_strategy")
     if stage.value("loss_on") in _LEARNED:
         yield stage.arg(_LEARNED[stage.value("loss_on")], "loss_on", True)
-    if stage.job.facts.model.architecture.moe:
-        note = "keeps the experts' load balanced"
-        yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), note)
     if has_template_file(stage) and stage.plan.stage.starts_from is None:
         yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
 
