@@ -20,6 +20,7 @@ from recipec.verify.run import (
     expected_facts,
     fact_problems,
     guessing_problems,
+    learned_problems,
     log_history,
     loss_problems,
     saved_problems,
@@ -131,6 +132,19 @@ def test_the_log_of_the_newest_checkpoint_is_read(tmp_path: Path) -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     problems = saved_problems(tmp_path, read_bundle(built("sft-lora")).last)
     assert [words.split()[0] for words in problems] == ["adapter_config.json", "tokenizer_config.json", "no", "no"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        ({"trained": 12, "evaluated": 12}, ""),
+        ({"trained": 12, "evaluated": 14}, "12 tokens are trained, 14 evaluated"),
+        ({"trained": 0, "evaluated": 0}, "0 tokens are trained, 0 evaluated"),
+        ({}, "learned_tokens.json is missing"),
+    ],
+)
+def test_evaluation_must_score_what_is_trained(tokens: dict[str, int], words: str) -> None:
+    assert "; ".join(learned_problems(tokens)[0]) == words
 
 
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])
