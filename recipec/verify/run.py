@@ -136,6 +136,7 @@ def _saved(sandbox: Sandbox) -> bool:
     return bool(saved_weights(sandbox.outputs / last.name, last))
 
 
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
@@ -222,7 +223,13 @@ def expected_facts(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, 
         "distributed": stage.spreads.engine,
         "world_size": min(ranks, stage.choice["world_size"]),
         "global_batch_size": batch_of(bundle, stage, ranks),
+        "trains_in": _trained_type(stage),
     }
+
+
+def _trained_type(stage: BundleStage) -> str:
+    """fp32, whose small steps count; an engine that keeps fp32 masters trains what it casts to the compute type."""
+    return _DTYPES[stage.choice["precision"]] if stage.spreads.keeps_master else _DTYPES["fp32"]
 
 
 def log_history(folder: Path) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
+    "orpo": [("orpo", "lora", "none", "ddp", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "ddp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],

@@ -39,6 +39,7 @@ FACTS = {
     "sharded_parameters": "27 of 27",
     "recomputed_layers": "2 of 2",
     "trainable_tensors": 27,
+    "trains_in": "float32",
     "trained_tokens": 900,
     "rows": 129,
 }
@@ -49,6 +50,7 @@ WRONG = [
     (FACTS | {"global_batch_size": 8}, "global_batch_size is 8, not 16"),
     (FACTS | {"sharded_parameters": "0 of 27"}, "none of 27 parameters is sharded"),
     (FACTS | {"recomputed_layers": "0 of 2"}, "recomputed_layers is 0 of 2, not 2"),
+    (FACTS | {"trains_in": "bfloat16, float32"}, "trains_in is bfloat16, float32, not float32"),
     (FACTS | {"trainable_tensors": 0}, "trainable_tensors is 0"),
     (FACTS | {"trained_tokens": 0}, "trained_tokens is 0"),
     ({name: value for name, value in FACTS.items() if name != "rows"}, "rows is None"),
