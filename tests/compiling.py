@@ -14,14 +14,10 @@ from recipec.recipe.schema import Recipe
 Tables = dict[str, Any]
 
 CHAT = [
-    {
-        "messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}],
-        "label": n % 2,
-        "user": n,
-        "date": 2020 + n,
-    }
+    {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}
     for n in range(8)
 ]
+SPLIT_BY = {"label": [n % 2 for n in range(8)], "user": list(range(8)), "date": [2020 + n for n in range(8)]}
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
 ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n % 2 == 0} for n in range(8)]
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
@@ -162,10 +158,11 @@ def toml(recipe: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_data(folder: Path) -> None:
-    """The data files that BASES name."""
+def write_data(folder: Path, *columns: str) -> None:
+    """The data files that BASES name; chats have these columns of SPLIT_BY."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in DATA.items():
+    chats = [row | {name: SPLIT_BY[name][place] for name in columns} for place, row in enumerate(CHAT)]
+    for name, rows in (DATA | {"chat.jsonl": chats}).items():
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
 
@@ -173,7 +170,8 @@ def write_data(folder: Path) -> None:
 def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics."""
     if not (folder / "chat.jsonl").exists():
-        write_data(folder)
+        split = recipe.get("data", {}).get("split")
+        write_data(folder, *(SPLIT_BY.keys() & split.values() if isinstance(split, dict) else ()))
     path = folder / "recipe.toml"
     path.write_text(toml(recipe), encoding="utf-8")
     return compile_recipe(path, only_plan=only_plan)

@@ -128,6 +128,9 @@ def read(source: dict, root: Path) -> Dataset:
         rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
     else:
         rows = read_files(source["path"], root)
+    if strange := [name for name in rows.column_names if name not in COLUMNS]:
+        name = source.get("path") or source["hub"]
+        raise SystemExit(f"{name}: nothing reads {', '.join(strange)}. Remove them, or name them in data.ignore")
     return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
 
 

@@ -12,6 +12,18 @@ LOSS_ON = "all", "assistant", "completion"  # the tokens of a row that are learn
 FLAGS = ("flags",)  # what a role holds that is true or false, or 1 or 0
 
 
+# Columns, and fields of messages, that say how rows are to be learned and that nothing here reads -> what they say.
+MEANT = {
+    **dict.fromkeys(("tools", "functions"), "the tools that the assistant may call"),
+    **dict.fromkeys(("tool_calls", "function_call", "tool_call_id"), "a call of a tool"),
+    **dict.fromkeys(("reasoning_content", "reasoning", "thinking", "thought"), "what the assistant thinks"),
+    **dict.fromkeys(("weight", "weights", "train", "loss", "loss_mask", "loss_weight"), "how much a part counts"),
+    **dict.fromkeys(("image", "images", "audio", "audios", "video", "videos"), "what is seen or heard"),
+    **dict.fromkeys(("system", "system_prompt"), "the system prompt"),
+    **dict.fromkeys(("history", "context"), "what came before the question"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """What one column of a row is for."""

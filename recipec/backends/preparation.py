@@ -11,6 +11,7 @@ from recipec.axes import KINDS, Kind
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_model, from_hub, has_template_file
 from recipec.facts.model import is_path
+from recipec.facts.unread import ignored
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.environment import snippet
@@ -93,6 +94,7 @@ def _reading(job: Job) -> dict[str, Any]:
         "text_converters": _text_converters(job),
         "weighs": _weighs(job),
         "columns": sorted(_columns(job)),
+        "ignored": ignored(job.loaded, job.facts.data),
     }
 
 

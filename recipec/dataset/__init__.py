@@ -1,17 +1,20 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
+from recipec.dataset.contents import NOTHING, fields_of
 from recipec.dataset.files import endings_in, files_of
 from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
 from recipec.dataset.sample import Sample, read_sample
 
 __all__ = [
+    "NOTHING",
     "BadFlags",
     "DataShape",
     "Sample",
     "UnknownFormat",
     "Unreadable",
     "endings_in",
+    "fields_of",
     "files_of",
     "flag_columns",
     "read_sample",

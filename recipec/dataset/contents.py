@@ -16,6 +16,9 @@ _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant"))
 _TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
 
 
+NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field that say nothing
+
+
 class BadContent(Exception):
     """A column holds something else than its format says: the message names the column."""
 
@@ -42,6 +45,17 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     if format.implicit and format.implicit not in columns:
         _check_shared_beginning(row, [columns[role.name] for role in format.required], format.implicit, kind)
     return kind
+
+
+def fields_of(value: Any) -> list[str]:
+    """The fields that hold something in the messages of a column, beside who speaks and what is said."""
+    turns = [turn for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
+    return [
+        name
+        for turn in turns
+        for name, held in turn.items()
+        if held not in NOTHING and name not in (_FROM_VALUE if {"from", "value"} <= turn.keys() else _MESSAGES)[:2]
+    ]
 
 
 def is_flag(value: Any) -> bool:

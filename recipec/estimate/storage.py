@@ -80,20 +80,25 @@ def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus
     loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
     moved = step_memory(architecture, layout, work).host_bytes * ranks
-    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded)
-    because = (
-        f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB, {copies} x {loaded / GIB:.1f} GiB of weights "
-        f"while loading, {moved / GIB:.1f} GiB offloaded; rule book 001 asks for 64 GB per GPU, 128 with ZeRO-3 offload"
-    )
-    return HostMemory(needed, round(needed / ranks), because)
+    needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
+    reasons = [f"{ranks} processes x {PROCESS_BYTES / GIB:.0f} GiB"]
+    reasons += [f"{copies} x {loaded / GIB:.1f} GiB of weights while they are loaded"] if copies else []
+    reasons += [f"{moved / GIB:.1f} GiB offloaded"] if moved else []
+    return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
 
 
 def _copies(layout: Layout, work: Workload, ranks: int) -> int:
-    """Whole copies of the weights in a node while they are read, or made: random ones are made by every rank, but under
-    ZeRO-3, which shards each layer as it is made, and where a plan spreads layers as the model is made.
+    """Whole copies of the weights in a node while they are read, or made.
+
+    Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan spreads
+    layers as the model is made. Every rank reads its own, under FSDP too: transformers 5.23 does not look at accelerate's
+    `cpu_ram_efficient_loading` where it reads weights (two ranks: 0.90 GiB each for 0.81 GiB of weights). A 4-bit base
+    goes to the device tensor by tensor (transformers 5.23 quantizers/quantizer_bnb_4bit.py, `update_device_map`).
     """
     spreads = layout.spreads
+    if layout.adapts.quantized:
+        return 0
     if work.method.random_weights:
         shards = spreads.engine == DEEPSPEED and spreads.shards_weights
         return 0 if shards or layout.mesh.ranks_per_layer > 1 else ranks
-    return 1 if spreads.one_rank or spreads.shards_weights else ranks
+    return 1 if spreads.one_rank or (spreads.engine == DEEPSPEED and spreads.shards_weights) else ranks

@@ -121,13 +121,18 @@ def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
     task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
     for section, facts in data.items():
         unread = {name: why for row in readers(section, data, task, named) for name, why in row.unread.items()}
-        for name in (name for name in unread if name in facts.columns):
+        for name in (name for name in unread if name in facts.columns and name not in _ignored(loaded)):
             labels = (
                 Label(loaded.place("data", section), f"every row has `{name}`"),
                 Label(loaded.place(*TASK), f"recipec does not use it: {unread[name]}"),
             )
             title = f"data.{section} has a column `{name}` that training would leave out"
-            yield Diagnostic("E0401", title, labels, (f"remove `{name}` from the rows, or rename it",))
+            help = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
+            yield Diagnostic("E0401", title, labels, (help,))
+
+
+def _ignored(loaded: LoadedRecipe) -> list[str]:
+    return loaded.recipe.data.ignore or []
 
 
 def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
@@ -137,7 +142,7 @@ def _columns_of_other_formats(loaded: LoadedRecipe, data: Data) -> Iterator[Diag
         held = ROW_FORMATS[facts.shape.format]
         for role in held.forbidden:
             name = renamed.get(role, role)
-            if name in facts.some_columns:
+            if name in facts.some_columns and name not in _ignored(loaded):
                 yield _another_format(loaded, section, held, role, name)
 
 
@@ -180,7 +185,7 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
         Label(loaded.place(*TASK), f"{held.name} rows have no `{role}`, so training would leave it out"),
     )
     task = "" if loaded.recipe.goal.task == method.task else f'set `goal.task = "{method.task}"` and '
-    remove = f"remove `{name}` from the rows, or rename it"
+    remove = f'remove `{name}` from the rows, or train without it: `ignore = ["{name}"]` under [data]'
     if loaded.is_set("data", "columns", role):
         remove = f"remove `{role}` from `data.columns`: training then leaves `{name}` out"
     help = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from recipec.axes import COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
-from recipec.dataset import BadFlags, DataShape, Sample, UnknownFormat, flag_columns, recognise
+from recipec.dataset import NOTHING, BadFlags, DataShape, Sample, UnknownFormat, fields_of, flag_columns, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
@@ -25,6 +25,8 @@ class DataFacts:
     columns: tuple[str, ...]  # those of every sampled row; none where nothing could be looked at
     some_columns: tuple[str, ...]  # those of any sampled row
     flags: tuple[str, ...]  # those that hold true or false, or 1 or 0, in every sampled row
+    unread: tuple[str, ...]  # columns and fields of messages that hold something, and that nothing reads
+    seen: bool  # whether rows of every source were looked at
     decisions: Mapping[str, Decision]
 
 
@@ -38,7 +40,17 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     facts += label_facts(loaded, section, shape, samples, report)
     columns, rows = _columns(samples), [row for sample in samples for row in sample.rows]
     flags = tuple(flag_columns(rows, columns))
-    return DataFacts(shape, columns, _some_columns(samples), flags, {fact.id: fact for fact in facts})
+    strange, seen = unread(loaded, shape, samples), len(samples) == len(getattr(loaded.recipe.data, section))
+    return DataFacts(shape, columns, _some_columns(samples), flags, strange, seen, {fact.id: fact for fact in facts})
+
+
+def unread(loaded: LoadedRecipe, shape: DataShape, samples: Iterable[Sample]) -> tuple[str, ...]:
+    """The columns and the fields of messages that hold something in the samples, and that nothing reads."""
+    rows = [row for sample in samples for row in sample.rows]
+    read = {*shape.columns.values(), *(loaded.value("data", "split") or {}).values()}
+    columns = (name for row in rows for name, value in row.items() if name not in read and value not in NOTHING)
+    fields = (name for row in rows for column in shape.columns.values() for name in fields_of(row.get(column)))
+    return tuple(dict.fromkeys((*columns, *fields)))
 
 
 def read_by(facts: DataFacts, method: Method) -> DataFacts:

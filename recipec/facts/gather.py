@@ -20,6 +20,7 @@ from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.sources import samples_of
 from recipec.facts.template import template_text
+from recipec.facts.unread import against_unread
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.load import Draft
@@ -117,7 +118,7 @@ def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
-        for finding in against_data(loaded, data):
+        for finding in (*against_data(loaded, data), *against_unread(loaded, data)):
             report.add(finding)
     return data
 

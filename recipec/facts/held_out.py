@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.data import DataFacts
+from recipec.facts.data import DataFacts, unread
 from recipec.facts.fact import known
 from recipec.facts.sources import places_of, samples_of
 from recipec.recipe import LoadedRecipe
@@ -21,11 +21,22 @@ def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: R
 
     Reports E0303 and E0304, and E0305 for a file whose rows are like those of no section.
     """
-    fitting = {part: _fitting(loaded, part, data, report) for part in PARTS}
+    samples = {part: samples_of(loaded, part, report) if loaded.is_set("data", part) else None for part in PARTS}
+    fitting = {part: _fitting(loaded, part, samples[part], data, report) for part in PARTS}
     return {
-        name: replace(facts, decisions={**facts.decisions, **_decisions(loaded, name, fitting)})
+        name: replace(
+            facts,
+            decisions={**facts.decisions, **_decisions(loaded, name, fitting)},
+            unread=_unread(loaded, facts, [samples[part] for part in PARTS if name in fitting[part]]),
+        )
         for name, facts in data.items()
     }
+
+
+def _unread(loaded: LoadedRecipe, facts: DataFacts, parts: list[list[Sample] | None]) -> tuple[str, ...]:
+    """What nothing reads of the rows that are learned from, and of those that stand for them."""
+    found = (unread(loaded, facts.shape, samples) for samples in parts if samples)
+    return tuple(dict.fromkeys((*facts.unread, *(name for names in found for name in names))))
 
 
 def _decisions(loaded: LoadedRecipe, section: str, fitting: Mapping[str, list[str]]) -> dict[str, Decision]:
@@ -43,9 +54,10 @@ def _because(loaded: LoadedRecipe, part: str, fits: bool) -> str:
     return where if fits else f"{where}, with rows for another stage"
 
 
-def _fitting(loaded: LoadedRecipe, part: str, data: Mapping[str, DataFacts], report: Report) -> list[str]:
+def _fitting(
+    loaded: LoadedRecipe, part: str, samples: list[Sample] | None, data: Mapping[str, DataFacts], report: Report
+) -> list[str]:
     """The sections whose rows are like those of the part; one that cannot be looked at is taken to be for the first."""
-    samples = samples_of(loaded, part, report) if loaded.is_set("data", part) else None
     if samples is None or not data:
         return []
     if not samples:

@@ -145,6 +145,12 @@ class Data(_Learned):
         {"prompt": "question"},
         absent="the conventional names of the format, and their aliases",
     )
+    ignore: Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
+        "Ignored columns",
+        "Columns of the rows, and fields of their messages, that are not meant to be read.",
+        ["id", "source"],
+        absent="columns that nothing reads are warned about, and refused where they say how rows are to be learned",
+    )
     template: TemplateName | None = key(
         "Chat template", "`auto`, `model`, `chatml`, `plain`, or ./file.jinja.", "chatml", default=AUTO
     )

@@ -150,6 +150,7 @@ def best_metric() -> Choice:
 
 
 PASSES_THAT_OVERFIT = 2.0  # over the training rows: recipec's choice
+STALE_SHARE = 0.2  # of the run without a lower eval_loss before it is stopped: recipec's choice
 
 
 @rule(
@@ -158,11 +159,13 @@ PASSES_THAT_OVERFIT = 2.0  # over the training rows: recipec's choice
     watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting",
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
-def early_stopping_patience(passes: float) -> Choice:
-    """Early stopping: evaluations without a lower eval_loss after which training stops: 3; never before two passes.
+def early_stopping_patience(passes: float, eval_every: float) -> Choice:
+    """Early stopping: evaluations without a lower eval_loss after which training stops; never before two passes.
 
-    What is seen once cannot be memorized. A loss that stays level in a single pass waits for the learning rate to fall,
-    and stopping there would lose the part of the schedule that lowers it.
+    It is 3, or as many as cover a fifth of the run. Of 50 evaluations, three are 6% of the steps, and an eval_loss that
+    still falls can stay level for as long by chance alone. What is seen once cannot be memorized. A loss that stays
+    level in a single pass waits for the learning rate to fall, and stopping there would lose the part of the schedule
+    that lowers it.
 
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
@@ -171,4 +174,7 @@ def early_stopping_patience(passes: float) -> Choice:
     """
     if passes < PASSES_THAT_OVERFIT:
         return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
-    return Choice(3, "an eval_loss that has not fallen for so many evaluations shows overfitting")
+    patience = max(3, round(STALE_SHARE / eval_every))
+    return Choice(
+        patience, f"an eval_loss that has not fallen for {patience * eval_every:.0%} of the run shows overfitting"
+    )

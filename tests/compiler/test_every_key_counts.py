@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, OF_METHOD, Tables, good, texts, with_key
+from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, texts, with_key, write_data
 
 from recipec.axes import METHODS, Method
 from recipec.recipe.schema_training import ADAPTED
@@ -106,6 +106,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "hardware.cpu_cores": ("lora-single", 12),
     "launch.with": ("lora-single", "none"),
     "launch.env": ("lora-single", {"NCCL_DEBUG": "WARN"}),
+    "data.ignore": ("lora-single+hub", ["id"]),
     "launch.setup": ("lora-single", ["source env.sh"]),
     "alignment.method": ("sft-dpo", "none"),
     "alignment.beta": ("sft-dpo", 0.3),
@@ -190,6 +191,7 @@ def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
+    write_data(folder, *SPLIT_BY)
     (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
     return folder
 

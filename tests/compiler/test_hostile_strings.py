@@ -105,6 +105,7 @@ FIELDS: dict[str, Put] = {
     "data.split.stratify": _at("data.split", data__eval_fraction=0.1),
     "data.split.group": _at("data.split", data__eval_fraction=0.1),
     "data.split.time": _at("data.split", data__eval_fraction=0.1),
+    "data.ignore[]": _in_list("data.ignore", _DESCRIBED),
     "data.columns{key}": lambda value: with_key(LORA, "data.columns", {value: "instruction"}),
     "data.columns{value}": lambda value: with_key(_DESCRIBED, "data.columns", {"instruction": value}),
     "data.template": _at("data.template", CHATS),

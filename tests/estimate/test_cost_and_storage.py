@@ -10,7 +10,7 @@ from estimate_shapes import GIB, LLAMA_8B, layout
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.sizes import sizes
-from recipec.estimate.storage import export_bytes, host_memory, run_storage
+from recipec.estimate.storage import PROCESS_BYTES, export_bytes, host_memory, run_storage
 from recipec.estimate.workload import LoraShape, Workload
 
 FULL, LORA = Workload(), Workload(lora=LoraShape(16))
@@ -50,7 +50,7 @@ def test_offload_asks_for_host_memory():
     shape = layout("full", 1, 8, "zero3")
     plain, moved = (host_memory(LLAMA_8B, replace(shape, offload=o), FULL, 8) for o in ("none", "cpu"))
     assert moved.needed_bytes > plain.needed_bytes + 100 * GIB
-    assert "rule book 001" in moved.because
+    assert "GiB offloaded" in moved.because
 
 
 def test_several_ranks_keep_more_of_a_card_back():
@@ -62,3 +62,23 @@ def test_an_export_has_the_tokenizer_beside_the_weights():
     adapters = sizes(LLAMA_8B, LORA.lora, to_vocabulary=True).adapters
     assert export_bytes(LLAMA_8B, layout(), LORA) > 4 * adapters
     assert export_bytes(LLAMA_8B, layout("full"), FULL) > 4 * LLAMA_8B.params
+
+
+@pytest.mark.parametrize(
+    ("shape", "copies"),
+    [
+        (layout(), 1),
+        (layout("lora", 1, 8, "ddp"), 8),
+        (layout("lora", 1, 8, "fsdp"), 8),
+        (layout("lora", 1, 8, "zero3"), 1),
+        (layout("qlora", 1, 8, "ddp"), 0),
+    ],
+    ids=lambda value: value.strategy if hasattr(value, "strategy") else str(value),
+)
+def test_who_reads_the_weights_into_host_memory(shape, copies):
+    """Every process, but under ZeRO-3 only the first; a 4-bit base goes to the device tensor by tensor."""
+    work = Workload(lora=LoraShape(16))
+    ranks = shape.mesh.world_size
+    found = host_memory(LLAMA_8B, shape, work, 8)
+    assert found.needed_bytes == ranks * PROCESS_BYTES + copies * 2 * LLAMA_8B.params
+    assert (f"{copies} x " in found.because) is bool(copies)

@@ -240,7 +240,7 @@ def test_evaluation_is_every_50_to_125_steps(total_steps):
 
 
 def test_what_no_key_sets_has_no_range():
-    assert evaluation.early_stopping_patience(3).accepts is None
+    assert evaluation.early_stopping_patience(3, 0.1).accepts is None
     assert evaluation.eval_samples(1).accepts is None
 
 
@@ -253,8 +253,12 @@ def test_saving_follows_evaluation():
     assert checkpoints.keep_checkpoints().value == 3
     assert checkpoints.keep_checkpoints().accepts[0] == 2
     assert evaluation.best_metric().value == "eval_loss"
-    assert evaluation.early_stopping_patience(2.0).value == 3
-    assert evaluation.early_stopping_patience(1.99).value == 0, "a single pass memorizes nothing"
+    assert evaluation.early_stopping_patience(1.99, 0.1).value == 0, "a single pass memorizes nothing"
+
+
+@pytest.mark.parametrize(("eval_every", "patience"), [(0.25, 3), (0.1, 3), (0.05, 4), (0.02, 10), (0.01, 20)])
+def test_a_run_is_stopped_after_a_level_fifth_of_it(eval_every, patience):
+    assert evaluation.early_stopping_patience(2.0, eval_every).value == patience
 
 
 def test_dataloader():

@@ -220,7 +220,7 @@ def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
             origin="planner",
         )
     )
-    ledger.decide(evaluation.early_stopping_patience, passes)
+    ledger.decide(evaluation.early_stopping_patience, passes, every)
     ledger.decide(tracking.logging_steps, steps)
 
 

@@ -154,6 +154,8 @@ def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
 def read(source: dict, root: Path) -> Dataset:
     """The rows of one source, with the columns that matter."""
     rows = read_files(source["path"], root)
+    if strange := [name for name in rows.column_names if name not in COLUMNS]:
+        raise SystemExit(f"{source['path']}: nothing reads {', '.join(strange)}. Remove them, or use data.ignore")
     return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
 
 
@@ -186,7 +188,14 @@ def messages_of(row: dict, column: str) -> list[dict]:
             raise ValueError(f"this message is not of the system, the user or the assistant: {turn}")
         if not isinstance(turn.get("content"), str) or turn.get("tool_calls"):
             raise ValueError(f"this message has no text, or calls a tool: {turn}")
+        if strange := [name for name in said(turn) if name not in ("role", "content")]:
+            raise ValueError(f"nothing reads {', '.join(strange)} of this message: {turn}")
     return [{"role": turn["role"], "content": turn["content"]} for turn in row[column]]
+
+
+def said(turn: dict) -> list[str]:
+    """The fields of a message that hold something."""
+    return [name for name, value in turn.items() if value not in (None, "", [], {})]
 
 
 def from_chat(row: dict) -> dict:

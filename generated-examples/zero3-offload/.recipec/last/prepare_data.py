@@ -150,6 +150,8 @@ def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
 def read(source: dict, root: Path) -> Dataset:
     """The rows of one source, with the columns that matter."""
     rows = read_files(source["path"], root)
+    if strange := [name for name in rows.column_names if name not in COLUMNS]:
+        raise SystemExit(f"{source['path']}: nothing reads {', '.join(strange)}. Remove them, or use data.ignore")
     return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
 
 

@@ -1,0 +1,58 @@
+"""What rows hold beside what is read: every row of the files is held to what the recipe was told of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, with_key
+from test_prepare_data import chats, emitted, prepared, write
+
+pytestmark = pytest.mark.executes
+
+
+def with_fields(message: dict[str, Any], count: int = 30) -> list[dict[str, Any]]:
+    """Conversations of which the last has these fields in its answer."""
+    rows = chats(count)
+    rows[-1]["messages"][-1] |= message
+    return rows
+
+
+@pytest.mark.parametrize("fields", [{"weight": 0}, {"reasoning_content": "Hm."}, {"name": "Ann"}], ids=str)
+def test_a_field_behind_the_sample_is_refused_with_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
+) -> None:
+    script = emitted(tmp_path, BASES["cpu"], monkeypatch)
+    write(tmp_path / "chat.jsonl", with_fields(fields))
+    with pytest.raises(SystemExit, match=rf"chat\.jsonl, row 30: nothing reads {next(iter(fields))}"):
+        script.main()
+
+
+def test_a_column_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = emitted(tmp_path, BASES["cpu"], monkeypatch)
+    write(tmp_path / "chat.jsonl", [*chats(30), chats(31)[-1] | {"tools": ["add"]}])
+    with pytest.raises(SystemExit, match=r"chat\.jsonl: nothing reads tools"):
+        script.main()
+
+
+def test_a_field_without_a_value_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = emitted(tmp_path, BASES["cpu"], monkeypatch)
+    write(tmp_path / "chat.jsonl", with_fields({"tool_calls": None, "reasoning_content": ""}))
+    script.main()
+    assert len(prepared(tmp_path, "sft/train")) == 24
+
+
+def test_what_the_recipe_ignores_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["id", "weight"]
+    recipe = with_key(with_key(BASES["cpu"], "data.train", [{"hub": "org/rows"}]), "data.format", "chat")
+    script = emitted(tmp_path, with_key(recipe, "data.ignore", names), monkeypatch)
+    rows = [row | {"id": place} for place, row in enumerate(with_fields({"weight": 0}))]
+    write(tmp_path / "chat.jsonl", rows)
+    monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    script.main()
+    kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    assert len(kept) == 30
+    assert {name for row in kept for name in row} == {"messages", "length"}
+    said = [turn for row in kept for turn in row["messages"]]
+    assert all(turn.keys() == {"role", "content"} or turn["weight"] is None for turn in said), "nothing has a weight"
