@@ -95,6 +95,21 @@ BASES: dict[str, Tables] = {
         train={"adaptation": "full"},
         alignment={"method": "orpo"},
     ),
+    "cpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        train={"adaptation": "full"},
+        alignment={"method": "cpo"},
+    ),
+    "simpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"method": "cpo", "loss": "simpo"},
+    ),
     "reward": _recipe(
         "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
     ),
@@ -130,6 +145,7 @@ OF_METHOD = {
     "dpo": "dpo-full",
     "kto": "kto",
     "orpo": "orpo",
+    "cpo": "cpo",
     "reward": "reward",
     "distill": "distill",
 }

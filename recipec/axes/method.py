@@ -60,7 +60,13 @@ AUTO_CLASSES = {
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
-READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
+    "weight of unwanted": (),
+    "weight of wanted": ("undesirable_weight",),
+    "beta of a contrast": ("cpo_loss",),
+    "margin of a contrast": ("cpo_loss", "cpo_beta"),
+    "likelihood beside a contrast": ("cpo_loss",),
+}
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
 CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
@@ -80,6 +86,7 @@ LOSSES = {
     "supervised": Loss(head="chunked", compares_with="", arguments=()),
     "pairs": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "odds": Loss(head="chunked", compares_with="", arguments=("beta",)),
+    "contrast": Loss(head="chunked", compares_with="", arguments=("loss_type", "beta", "gamma", "nll_weight")),
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
@@ -125,7 +132,7 @@ class Own:
     argument: str  # of the trainer's configuration, which takes it: "beta"
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
-    formula: str  # of READ_BY_FORMULAS, which decides it from the data; "" where `value` is the answer
+    formula: str  # of READ_BY_FORMULAS, which decides it from the data or from others; "" where `value` is the answer
     value: float | str
     because: str
     source: str

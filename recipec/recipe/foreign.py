@@ -68,6 +68,8 @@ NAMES = (
     Names("alignment.loss", "", "dpo_loss_type", "pref_loss"),
     Names("alignment.desirable_weight", "", "kto_desirable_weight", "kto_chosen_weight"),
     Names("alignment.undesirable_weight", "", "kto_undesirable_weight", "kto_rejected_weight"),
+    Names("alignment.gamma", "simpo_gamma", "simpo_gamma", "simpo_gamma"),
+    Names("alignment.nll_weight", "cpo_alpha", "cpo_alpha"),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora"),
     Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),

@@ -71,6 +71,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "remove_unused_columns": "",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
+    "precompute_ref_log_probs": "",
     "chat_template_path": "data.template",
     "router_aux_loss_coef": "",
     "torch_compile": "train.compile",

@@ -44,6 +44,16 @@ def odds(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(nll - BETA * functional.logsigmoid(chosen - rejected).mean(), outputs)
 
 
+def contrast(run: Run, inputs: Inputs) -> torch.Tensor:
+    """ContrastiveTrainer._compute_loss: summed log-probabilities of both answers, and the loss of the chosen ones."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    sums = outputs.log_probs.float().sum(1)
+    chosen, rejected = sums.chunk(2)
+    nll = -chosen.sum() / outputs.label_mask.chunk(2)[0].sum()
+    return run.with_router_loss(nll - functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
+
+
 def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
     """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both.
 
@@ -81,5 +91,5 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
 
 
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {
-    function.__name__: function for function in (supervised, pairs, odds, unpaired, ranking, divergence)
+    function.__name__: function for function in (supervised, pairs, odds, contrast, unpaired, ranking, divergence)
 }

@@ -31,7 +31,7 @@ MUST = {
     "RewardConfig": COMMON | {"center_rewards_coefficient", "disable_dropout"},
 }
 # Base -> arguments of its configuration class that it does not read: weights by chance, a loss of its own.
-NOT_READ = {"pretrain": {"model_init_kwargs"}, "orpo": {"loss_type"}}
+NOT_READ = {"pretrain": {"model_init_kwargs"}, **{base: {"loss_type"} for base in ("orpo", "cpo", "simpo")}}
 MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
@@ -50,6 +50,8 @@ SHAPES = {
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
     "orpo": {"tf32", "precompute_ref_log_probs"},
+    "cpo": {"tf32", "precompute_ref_log_probs"},
+    "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
@@ -200,7 +202,9 @@ def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path,
     assert found["router_aux_loss_coef"] == getattr(transformers, source)().router_aux_loss_coef
 
 
-@pytest.mark.parametrize(("base", "written"), [("dpo-full", True), ("kto", True), ("orpo", True), ("reward", False)])
+@pytest.mark.parametrize(
+    ("base", "written"), [("dpo-full", True), ("kto", True), ("orpo", True), ("cpo", True), ("reward", False)]
+)
 def test_experts_are_balanced_by_every_method_that_writes(tmp_path: Path, base: str, written: bool) -> None:
     recipe = with_key(BASES[base], "model.name", "Qwen/Qwen3-30B-A3B")
     recipe = with_key(recipe, "train.adaptation", "lora")

@@ -117,6 +117,8 @@ CASES: dict[str, tuple[str, Any]] = {
     "alignment.teacher.revision": ("distill+teacher", "abc"),
     "alignment.temperature": ("distill", 2.0),
     "alignment.label_weight": ("distill", 0.3),
+    "alignment.gamma": ("simpo", 0.3),
+    "alignment.nll_weight": ("cpo", 0.3),
     "alignment.center_rewards_coefficient": ("reward", 0.05),
     "train.adaptation": ("dpo-full", "lora"),
     "train.quantization": ("lora-single", "nf4"),

@@ -27,6 +27,8 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "alignment.center_rewards_coefficient": (0.05,),
     "alignment.desirable_weight": (1.2,),
     "alignment.label_weight": (0.3,),
+    "alignment.gamma": (0.3,),
+    "alignment.nll_weight": (0.3,),
     "alignment.loss": ("ipo",),
     "alignment.method": ("none",),
     "data.eval_fraction": (0.2,),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_names, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, nothing
 from recipec.render.call import Arg
 
 
@@ -31,6 +31,11 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
     }
 
 
+def _measured(stage: StageJob) -> Mapping[str, Any]:
+    """What evaluate.py's measure reads: the odds are those of mean log-probabilities."""
+    return {"per_token": True}
+
+
 BACKEND = MethodBackend(
     trainer=OwnTrainer(module="odds_ratio", template="trl/odds_ratio.py.j2", names=_names, name="OddsRatioTrainer"),
     arguments=_arguments,
@@ -38,8 +43,8 @@ BACKEND = MethodBackend(
     part=nothing,
     taught="rows/taught/pairs.py.j2",
     measure=Measure(
-        template="measures/odds.py.j2",
-        names=no_names,
+        template="measures/likelier.py.j2",
+        names=_measured,
         by_row=False,
         metrics=("preference_accuracy", "chosen_loss"),
         imports=(),
