@@ -153,7 +153,7 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "diagnostics": _diagnostics,
 }
 # Sentences, which would make a table wider than a terminal: `explain` prints them, and --json has them.
-_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "formats", "adaptations", "packages")
+_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "trains", "formats", "adaptations", "packages")
 
 
 @click.command("list")

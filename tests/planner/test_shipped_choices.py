@@ -15,12 +15,14 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 # Recipe -> stage, adaptation, quantization, strategy, offload of each stage. Batches follow the estimates: not pinned.
 SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "code-assistant": [("sft", "lora", "none", "single", "none")],
+    "cpo": [("cpo", "full", "none", "fsdp", "none")],
     "cpu-demo": [("sft", "full", "none", "single", "none")],
     "distill": [("distill", "full", "none", "single", "none")],
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
+    "orpo": [("orpo", "lora", "none", "ddp", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "ddp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
