@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from recipec.axes import METHODS
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe
 
@@ -28,6 +30,14 @@ def test_the_committed_bundle_is_what_the_recipe_compiles_to(recipe: Path, reque
     accept = "python -m pytest tests/test_examples.py --update-golden"
     changed = [f"{change.action} {change.path}" for change in result.changes if change.action != "unchanged"]
     assert update or result.exit_code == 0, f"{changed}; to accept: {accept}"
+
+
+def test_every_method_has_a_recipe_that_is_named_after_it_or_runs_it() -> None:
+    """A recipe with a method's name ends with that method; every method is shipped."""
+    plans = {path.stem: ROOT / "generated-examples" / path.stem / ".recipec" / "plan.json" for path in RECIPES}
+    stages = {name: [stage["name"] for stage in json.loads(plan.read_text())["stages"]] for name, plan in plans.items()}
+    assert {name for found in stages.values() for name in found} == METHODS.keys()
+    assert {name: stages[name][-1] for name in stages if name in METHODS} == {n: n for n in stages if n in METHODS}
 
 
 def test_every_example_has_its_recipe() -> None:

@@ -198,6 +198,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),
     }

@@ -19,7 +19,7 @@ from rows import ends_with_stop, trained_text, trained_tokens
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
-DISK_GIB = 1.7  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 3.3  # predicted: the checkpoints that are kept, one being written, the result
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
@@ -198,6 +198,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),
     }

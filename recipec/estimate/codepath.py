@@ -83,9 +83,7 @@ def _trained_bytes(layout: Layout, work: Workload, low: int) -> int:
         return low
     if layout.adapts.trains_all:
         return low if work.full_weights == "bf16" else 4
-    if work.adapters != "auto":
-        return 4 if work.adapters == "fp32" else 2
-    return low if layout.adapts.quantized else 4
+    return 4 if work.adapters == "fp32" else 2
 
 
 def _quantized_bytes(layout: Layout, work: Workload) -> float:

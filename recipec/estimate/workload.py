@@ -40,7 +40,7 @@ class Workload:
     decays: bool = True  # a weight decay: the multi-tensor SGD makes a copy of the gradients for it
     full_weights: str = "fp32"  # dtype that full fine-tuning trains outside DeepSpeed: fp32 | bf16
     autocast: bool = True  # False: the weights' own dtype is the compute dtype ("pure bf16")
-    adapters: str = "auto"  # fp32 | bf16; auto: fp32, bf16 on a quantised base and under DeepSpeed
+    adapters: str = "fp32"  # what they train in outside DeepSpeed: fp32 | bf16
     double_quant: bool = True
     kbit_fp32_residual: bool = False  # prepare_model_for_kbit_training: norms, embeddings and the residual in fp32
     reentrant: bool = False  # older checkpointing, which keeps the recomputed layer's output

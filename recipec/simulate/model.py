@@ -36,7 +36,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Workload) -> 
 
         quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
     if work.lora is not None:
-        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing, layout.adapts.quantized)
+        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing)
     if layout.checkpointing:
         model.activation_checkpointing_enable(
             {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload
@@ -92,8 +92,8 @@ def _named(
     return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
 
 
-def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool, quantized: bool) -> nn.Module:
-    """PEFT's adapters as TRL adds them: in fp32, in bf16 on a 4-bit base."""
+def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool) -> nn.Module:
+    """PEFT's adapters as they train: in fp32, on a 4-bit base too."""
     from peft import LoraConfig, get_peft_model
 
     targets = lora.targets if lora.targets == ALL_LINEAR else list(lora.targets)
@@ -105,7 +105,4 @@ def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bo
         adapted = get_peft_model(model, config)
     if checkpoints:
         adapted.enable_input_require_grads()
-    for parameter in adapted.parameters():
-        if quantized and parameter.requires_grad:
-            parameter.data = parameter.data.to(torch.bfloat16)
     return adapted

@@ -57,7 +57,7 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
         state=SimpleNamespace(fsdp_plugin=plugin),
         torch_device_mesh={mesh.mesh_dim_names: mesh},
         parallelism_config=SimpleNamespace(fsdp_dim_names=mesh.mesh_dim_names),
-        mixed_precision="no" if ignored else precision,  # a 4-bit base keeps its adapters in bf16
+        mixed_precision=precision,
         is_main_process=False,
         device=torch.device("cpu"),
     )

@@ -76,7 +76,10 @@ def local_path(pattern: str) -> str:
     """A file name that a path or glob of the recipe matches; raises ValueError for one outside the data root."""
     path = PurePosixPath(pattern)
     if path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{pattern} is outside the data root")
+        raise ValueError(
+            f"{pattern} is outside the data root, and a rehearsal writes its rows only inside one: name the file by a "
+            "path below the recipe's folder (a symbolic link there will do)"
+        )
     return "/".join("" if part == "**" else _literal(part) for part in path.parts).strip("/").replace("//", "/")
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recipec.axes import Method
+from recipec.axes.row_formats import KINDS
 from recipec.axes.strategies import ZERO3
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.learn_checks import story
@@ -98,6 +100,7 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     """Execute the whole bundle and check what it left; whether it ran to its end."""
     drop_stale_locks(extensions_folder())
     started, script = time.monotonic(), launch.sandbox.bundle.launcher
+    patches |= {"learned_tokens": counted_by(launch.sandbox.bundle)}
     outcome = launch.start("run", script, "--max-steps", str(launch.steps), **patches)
     if not outcome.ok and _died_in_teardown(launch, outcome):
         shutil.rmtree(launch.sandbox.outputs, ignore_errors=True)
@@ -109,6 +112,16 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
     if report.add(f"{script} runs to its end", "" if outcome.ok else outcome.tail(), how):
         check_outcome(launch.sandbox, launch.ranks, report)
     return outcome.ok
+
+
+def counted_by(bundle: Bundle) -> dict[str, dict[str, Any]]:
+    """By training script, for the shim: the answers of a row that are encoded one by one, and whether all counts."""
+    return {f"{stage.folder}train.py": _counted(stage.method) for stage in bundle.stages}
+
+
+def _counted(method: Method) -> dict[str, Any]:
+    taught = KINDS[method.kinds[0]].taught
+    return {"answers": [[name] for name in taught] if len(taught) > 1 else [[]], "all": not method.writes}
 
 
 def _died_in_teardown(launch: Rehearsal, outcome: Outcome) -> bool:
@@ -123,6 +136,7 @@ def _saved(sandbox: Sandbox) -> bool:
     return bool(saved_weights(sandbox.outputs / last.name, last))
 
 
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 GUESSING = 0.1  # of ln(vocabulary): how far random weights may be from it
 
 
@@ -147,6 +161,9 @@ def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, r
     report.facts[stage.name] = facts
     passed = ", ".join(f"{name} {value}" for name, value in facts.items())
     report.add(f"{stage.name}: the run is the planned one", fact_problems(facts, bundle, stage, ranks), passed)
+    if not (stage.method.of_text or stage.decisions["packing"]):  # blocks do not begin where rows do
+        learned = read_json(folder / "learned_tokens.json")
+        report.add(f"{stage.name}: evaluate.py scores the tokens that train.py learns", *learned_problems(learned))
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
     if stage.method.random_weights:
@@ -155,6 +172,15 @@ def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, r
         report.add(name, guessing_problems(history, vocabulary), f"the first loss is that of {vocabulary} guesses")
     saved = [path.name for path in saved_weights(folder, stage)]
     report.add(f"{stage.name}: weights are saved", saved_problems(folder, stage), str(saved))
+
+
+def learned_problems(tokens: Mapping[str, int]) -> tuple[list[str], str]:
+    """Where the trainer's rows teach other tokens than rows.py tells evaluation; and what was compared."""
+    if not tokens:
+        return ["learned_tokens.json is missing"], ""
+    trained, evaluated = tokens["trained"], tokens["evaluated"]
+    same = trained == evaluated and trained > 0
+    return [] if same else [f"{trained} tokens are trained, {evaluated} evaluated"], f"{trained} tokens of the rows"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -197,7 +223,13 @@ def expected_facts(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, 
         "distributed": stage.spreads.engine,
         "world_size": min(ranks, stage.choice["world_size"]),
         "global_batch_size": batch_of(bundle, stage, ranks),
+        "trains_in": _trained_type(stage),
     }
+
+
+def _trained_type(stage: BundleStage) -> str:
+    """fp32, whose small steps count; an engine that keeps fp32 masters trains what it casts to the compute type."""
+    return _DTYPES[stage.choice["precision"]] if stage.spreads.keeps_master else _DTYPES["fp32"]
 
 
 def log_history(folder: Path) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ def bundle(folder: Path, train: Tables) -> dict[str, str]:
     [
         ({"strategy": "ddp"}, True, True),
         ({"strategy": "fsdp"}, True, True),
-        ({"strategy": "ddp", "adaptation": "qlora"}, True, True),
+        ({"strategy": "ddp", "adaptation": "qlora"}, True, False),  # all that trains is cast, whatever it is
         ({"strategy": "zero2"}, True, False),  # DeepSpeed keeps fp32 masters
         ({"strategy": "ddp", "precision": "fp32"}, True, False),
         ({"strategy": "ddp"} | FULL, False, False),

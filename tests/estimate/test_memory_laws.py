@@ -152,7 +152,7 @@ def test_sgd_copies_the_gradients_for_a_decay_and_keeps_nothing():
 
 
 def test_bitsandbytes_keeps_fp32_states_of_bf16_adapters():
-    qlora = Workload(lora=LoraShape(16))
+    qlora = Workload(lora=LoraShape(16), adapters="bf16")
     torch_adamw, lion = (
         step_memory(LLAMA_8B, layout("qlora", optimizer=name), qlora).terms["optimizer_states"]
         for name in ("adamw", "lion")

@@ -48,7 +48,7 @@ SINGLE_GPU = [  # name, simulated GiB, architecture, layout, work
     ("full, fp32, no checkpointing", 32.57, QWEN_HALF_B, layout("full", 4, **NO_CHECKPOINTING), hf(lora=None)),
     ("TRL lora", 16.59, LLAMA_8B, layout(), trl()),
     ("TRL lora, 4 rows", 20.06, LLAMA_8B, layout(batch=4), trl()),
-    ("TRL qlora", 6.58, LLAMA_8B, layout("qlora"), trl()),
+    ("TRL qlora", 6.82, LLAMA_8B, layout("qlora"), trl()),
     ("TRL full", 8.38, QWEN_HALF_B, layout("full", 4), trl(lora=None)),
     ("TRL dpo", 17.74, LLAMA_8B, layout(), trl(objective="dpo")),
     ("TRL dpo, no checkpointing", 42.53, LLAMA_8B, layout(**NO_CHECKPOINTING), trl(objective="dpo")),
@@ -151,7 +151,7 @@ SHAPES = [  # other layers than those of Llama, and how near the formula is
     ("a shared expert, lora", 56.873, 0.026, MOE, layout(batch=4, **NO_CHECKPOINTING), trl()),
     ("layers without experts", 120.550, 0.025, HALF_MOE, layout("full", 4), trl(lora=None)),
     ("layers without experts, lora", 17.668, 0.003, HALF_MOE, layout(batch=4), trl()),
-    ("layers without experts, qlora", 15.720, 0.001, HALF_MOE, layout("qlora", 4), trl()),
+    ("layers without experts, qlora", 15.808, 0.001, HALF_MOE, layout("qlora", 4), trl()),
 ]
 
 

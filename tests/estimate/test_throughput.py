@@ -108,9 +108,9 @@ def test_a_reference_gathers_the_weights_once_more():
 
 
 def test_ddp_sends_gradients_in_the_type_that_trains():
-    adapters = Workload(lora=LoraShape(16))
-    plain, quantized = (sent(layout(name, 1, 8, "ddp"), adapters)[1] for name in ("lora", "qlora"))
-    assert plain == 2 * quantized
+    types = (Workload(lora=LoraShape(16), adapters=name) for name in ("fp32", "bf16"))
+    whole, half = (sent(layout("qlora", 1, 8, "ddp"), work)[1] for work in types)
+    assert whole == 2 * half
 
 
 def sent(shape, work=PLAIN) -> tuple[float, float]:

@@ -47,7 +47,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
 }  # fmt: skip
 WARNED: dict[str, tuple[Keys, Keys, str]] = {
     "learning rate": (LORA, {"train.learning_rate": 0.1}, "W0501"),
-    "rank": (LORA, {"train.lora": {"rank": 2048}}, "W0501"),
+    "rank": (LORA, {"train.lora": {"rank": 512}}, "W0501"),
     "idle GPUs": (GPUS4, {"train.global_batch_size": 2}, "W0503"),
     "few tokens from random weights": (SCRATCH, {}, "W0506"),
     "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),

@@ -41,7 +41,7 @@ HARDWARE = [
     (CHAT, 80, 1, None, "Qwen/Qwen3-32B", "lora", "none"),
     (CHAT, 80, 8, None, "Qwen/Qwen3-32B", "lora", "none"),
     (CHAT, 16, 1, "quality", "Qwen/Qwen3-14B", "lora", "nf4"),
-    (CHAT, 24, 1, "quality", "Qwen/Qwen3-32B", "lora", "nf4"),
+    (CHAT, 24, 1, "quality", "allenai/OLMo-2-0325-32B-Instruct", "lora", "nf4"),
     (CHAT, 24, 1, "speed", "Qwen/Qwen3-4B-Instruct-2507", "lora", "none"),
     (CHAT, 24, 1, "memory", "Qwen/Qwen3-4B-Instruct-2507", "lora", "nf4"),
     (CHAT, 80, 1, "speed", "Qwen/Qwen3-14B", "lora", "none"),

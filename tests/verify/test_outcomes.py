@@ -20,6 +20,7 @@ from recipec.verify.run import (
     expected_facts,
     fact_problems,
     guessing_problems,
+    learned_problems,
     log_history,
     loss_problems,
     saved_problems,
@@ -38,6 +39,7 @@ FACTS = {
     "sharded_parameters": "27 of 27",
     "recomputed_layers": "2 of 2",
     "trainable_tensors": 27,
+    "trains_in": "float32",
     "trained_tokens": 900,
     "rows": 129,
 }
@@ -48,6 +50,7 @@ WRONG = [
     (FACTS | {"global_batch_size": 8}, "global_batch_size is 8, not 16"),
     (FACTS | {"sharded_parameters": "0 of 27"}, "none of 27 parameters is sharded"),
     (FACTS | {"recomputed_layers": "0 of 2"}, "recomputed_layers is 0 of 2, not 2"),
+    (FACTS | {"trains_in": "bfloat16, float32"}, "trains_in is bfloat16, float32, not float32"),
     (FACTS | {"trainable_tensors": 0}, "trainable_tensors is 0"),
     (FACTS | {"trained_tokens": 0}, "trained_tokens is 0"),
     ({name: value for name, value in FACTS.items() if name != "rows"}, "rows is None"),
@@ -131,6 +134,19 @@ def test_the_log_of_the_newest_checkpoint_is_read(tmp_path: Path) -> None:
 def test_missing_files_are_named(tmp_path: Path) -> None:
     problems = saved_problems(tmp_path, read_bundle(built("sft-lora")).last)
     assert [words.split()[0] for words in problems] == ["adapter_config.json", "tokenizer_config.json", "no", "no"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        ({"trained": 12, "evaluated": 12}, ""),
+        ({"trained": 12, "evaluated": 14}, "12 tokens are trained, 14 evaluated"),
+        ({"trained": 0, "evaluated": 0}, "0 tokens are trained, 0 evaluated"),
+        ({}, "learned_tokens.json is missing"),
+    ],
+)
+def test_evaluation_must_score_what_is_trained(tokens: dict[str, int], words: str) -> None:
+    assert "; ".join(learned_problems(tokens)[0]) == words
 
 
 @pytest.mark.parametrize("found", [{}, {"metrics": {"eval_loss": math.nan}, "samples": [1]}, {"metrics": {"a": 1.0}}])

@@ -119,6 +119,43 @@ def test_a_gradient_passes_a_4_bit_layer_after_an_evaluation(tmp_path: Path) -> 
     assert "reached True" in run(FOUR_BIT, {"four-bit-kernel": True}, tmp_path).stdout
 
 
+COUNTING = """
+import pathlib, sys, types
+from cpu_stand_in.learning import learned_tokens
+class Trainer:
+    args = types.SimpleNamespace(should_save=True, output_dir=".", max_length=4)
+    processing_class = None
+    train_dataset = [1, 2]
+    def train(self):
+        print("trained")
+def encode(row, tokenizer, answer="one"):
+    mask = [0, 1, 1] if answer == "one" else [0, 1, 1, 1, 1]
+    return mask, mask
+sys.modules["rows"] = types.SimpleNamespace(encode=encode, trained_tokens=lambda rows: 5 * len(rows))
+pathlib.Path("train.jsonl").write_text('{}\\n{}\\n{}\\n')
+DATA, sys.argv = pathlib.Path("."), ["/bundle/stages/2-dpo/train.py"]
+module = types.SimpleNamespace(Trainer=Trainer)
+learned_tokens(module, {"stages/1-sft/train.py": {}, "stages/2-dpo/train.py": %s})
+Trainer().train()
+print(pathlib.Path("learned_tokens.json").read_text())
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "evaluated"),
+    [
+        ({"answers": [[]], "all": False}, 2 * 2),
+        ({"answers": [["one"], ["two"]], "all": False}, 2 * (2 + 3)),
+        ({"answers": [["one"], ["two"]], "all": True}, 2 * (3 + 4)),
+    ],
+)
+def test_tokens_are_counted_as_evaluation_takes_them(tmp_path: Path, how: dict[str, Any], evaluated: int) -> None:
+    """Of the rows that are trained, cut at max_length."""
+    done = run(COUNTING % how, {}, tmp_path)
+    said, found = done.stdout.splitlines()
+    assert (said, json.loads(found)) == ("trained", {"trained": 10, "evaluated": evaluated}), done.stderr
+
+
 def test_recipec_cannot_be_imported(tmp_path: Path) -> None:
     import recipec
 

@@ -25,8 +25,9 @@ def part(stage: StageJob) -> Part:
 
 
 def _head_in_fp32(stage: StageJob) -> tuple[Raw, ...]:
-    """Where no engine keeps an fp32 master of the head, the head is one itself."""
-    if not stage.method.new_head or stage.strategy.keeps_master or stage.value("precision") == "fp32":
+    """Where no engine keeps an fp32 master of the head, the head is one itself; a quantized base sees to all."""
+    kept = stage.strategy.keeps_master or stage.adapts.quantized or stage.value("precision") == "fp32"
+    if kept or not stage.method.new_head:
         return ()
     text = _FP32_HEAD.format(head=stage.method.new_head)
     return lines(stage.ids("adaptation", "precision", "strategy"), *text.splitlines())

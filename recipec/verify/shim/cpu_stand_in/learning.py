@@ -1,4 +1,4 @@
-"""What the learn level needs from inside a training: few enough rows, the final logits, and a sudden death."""
+"""What the checks need from inside a training: its rows, fewer of them, the final logits, and a sudden death."""
 
 from __future__ import annotations
 
@@ -24,6 +24,35 @@ def first_rows(module, scripts):
         return rows
 
     module.load_dataset = sys.modules["datasets"].load_dataset = load_dataset
+
+
+def learned_tokens(module, scripts):
+    """Count what the trainer's rows teach, and what evaluation takes them to teach, into learned_tokens.json.
+
+    For each script of the bundle: the answers of a row that it encodes one by one, and whether all their tokens count.
+    """
+    train = module.Trainer.train
+
+    def counted(self, *args, **kwargs):
+        running = Path(sys.argv[0]).resolve().as_posix()
+        how = next(how for path, how in scripts.items() if running.endswith(f"/{path}"))
+        if self.args.should_save and not getattr(self.args, "packing", False):
+            rows, data = sys.modules["rows"], sys.modules["__main__"].DATA / "train.jsonl"
+            texts = [json.loads(line) for line in data.read_text().splitlines()[: len(self.train_dataset)]]
+            evaluated = sum(
+                _scored(rows, text, self, answer, how["all"]) for text in texts for answer in how["answers"]
+            )
+            found = {"trained": rows.trained_tokens(self.train_dataset), "evaluated": evaluated}
+            Path(self.args.output_dir, "learned_tokens.json").write_text(json.dumps(found))
+        return train(self, *args, **kwargs)
+
+    module.Trainer.train = counted
+
+
+def _scored(rows, text, trainer, answer, every):
+    """Tokens of a row, or of one answer of it, that evaluation scores."""
+    tokens, learned = rows.encode(text, trainer.processing_class, *answer)
+    return min(len(tokens), trainer.args.max_length) if every else sum(learned[: trainer.args.max_length])
 
 
 def final_logits(module, folder):
@@ -77,6 +106,7 @@ def die_after(module, step):
 
 PATCHES = {
     "first-rows": ("datasets.load", first_rows),
+    "learned-tokens": ("transformers.trainer", learned_tokens),
     "final-logits": ("transformers.trainer", final_logits),
     "die-after": ("transformers.trainer_callback", die_after),
 }
