@@ -18,18 +18,19 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from datasets import Dataset, load_dataset
+from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rows import encode, opening
 
 BUNDLE = Path(__file__).resolve().parent
-BASE = "meta-llama/Llama-3.1-8B-Instruct"
+BASE = "Qwen/Qwen2.5-7B-Instruct"
 TRAINED = BUNDLE / "outputs" / "cpo"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
 ROWS = BUNDLE / "data" / "cpo" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "cpo"
 MAX_ROWS = 500
-MAX_LENGTH = 2048
+MAX_LENGTH = 1024
 SAMPLES = 5
 NEW_TOKENS = 128
 
@@ -79,7 +80,8 @@ def earlier(when: str, question: str) -> dict:
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model before or after training, and its tokenizer with the chat template of the training."""
     source = BASE if when == "before" else str(TRAINED)
-    model = AutoModelForCausalLM.from_pretrained(
+    loader = AutoModelForCausalLM if when == "before" else AutoPeftModelForCausalLM
+    model = loader.from_pretrained(
         source,
         dtype=torch.bfloat16,
         device_map="auto",
@@ -91,14 +93,14 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 @torch.no_grad()
 def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
-    """How often the chosen answer is the likelier one per token, which is what is trained, and its loss."""
+    """How often the chosen answer is the likelier one, which is what is trained, and its loss per token."""
     wins, pairs, loss, tokens = 0, 0, 0.0, 0
     for row in rows:
         chosen_loss, chosen_tokens = summed_loss(model, *encode(row, tokenizer, "chosen"))
         rejected_loss, rejected_tokens = summed_loss(model, *encode(row, tokenizer, "rejected"))
         loss, tokens = loss + chosen_loss, tokens + chosen_tokens
         if chosen_tokens and rejected_tokens:
-            wins, pairs = wins + (chosen_loss / chosen_tokens < rejected_loss / rejected_tokens), pairs + 1
+            wins, pairs = wins + (chosen_loss < rejected_loss), pairs + 1
     if not pairs:
         raise SystemExit(f"no row of {ROWS} has learned tokens of both answers among its first {MAX_LENGTH}")
     return {"preference_accuracy": wins / pairs, "chosen_loss": loss / tokens}

@@ -41,7 +41,7 @@ STAGES = [
         name="cpo",
         format="preference",  # 10 of 10 sampled rows have `chosen` and `rejected`
         train=[{"path": "data/preference_pairs.jsonl"}],
-        max_length=2048,
+        max_length=1024,
         eval_fraction=0.1,
         test_fraction=0.1,
     ),
@@ -84,7 +84,7 @@ def rows_digests() -> dict[str, str]:
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    return AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
+    return AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B-Instruct")
 
 
 def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:

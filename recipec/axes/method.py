@@ -57,16 +57,11 @@ AUTO_CLASSES = {
     "AutoModelForCausalLM": ("tokens", "CAUSAL_LM"),
     "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
 }
+TOOLS = "trl", "axolotl", "llama_factory", "typed"  # whose names a key has elsewhere: columns of recipe/foreign.py
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
-READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
-    "weight of unwanted": (),
-    "weight of wanted": ("undesirable_weight",),
-    "beta of a contrast": ("cpo_loss",),
-    "margin of a contrast": ("cpo_loss", "cpo_beta"),
-    "likelihood beside a contrast": ("cpo_loss",),
-}
+READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
 CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
@@ -78,7 +73,7 @@ class Loss:
 
     head: str  # of HEADS
     compares_with: str  # the model of a pass whose results it compares with the policy's; "" where there is none
-    arguments: tuple[str, ...]  # of the trainer, that are in its formula: a method sets them with its own
+    arguments: tuple[str, ...]  # that are in its formula: a method sets them with its own
 
 
 # Each a function in recipec/simulate/losses.py.
@@ -86,7 +81,8 @@ LOSSES = {
     "supervised": Loss(head="chunked", compares_with="", arguments=()),
     "pairs": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "odds": Loss(head="chunked", compares_with="", arguments=("beta",)),
-    "contrast": Loss(head="chunked", compares_with="", arguments=("loss_type", "beta", "gamma", "nll_weight")),
+    "contrast": Loss(head="chunked", compares_with="", arguments=("beta", "nll_weight")),
+    "margin": Loss(head="chunked", compares_with="", arguments=("beta", "gamma")),
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
@@ -129,10 +125,12 @@ class Own:
     id: str  # of its rule, never reused: "DPO-001"
     name: str  # of the decision: "beta"
     key: str  # in [alignment]: "beta"
-    argument: str  # of the trainer's configuration, which takes it: "beta"
+    argument: str  # that carries it: "beta"
+    of_trainer: bool  # an argument of the trainer that the bundle brings; False: of the configuration class
+    elsewhere: Mapping[str, tuple[str, ...]]  # of TOOLS -> its names for the key, beside an argument of the class
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
-    formula: str  # of READ_BY_FORMULAS, which decides it from the data or from others; "" where `value` is the answer
+    formula: str  # of READ_BY_FORMULAS, which decides it from the data; "" where `value` is the answer
     value: float | str
     because: str
     source: str

@@ -64,37 +64,7 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
 
 
-PER_TOKEN = "simpo"  # the loss of a contrast that divides log-probabilities by the tokens of the answer
-
-
-def _beta_of_contrast(cpo_loss: str) -> Choice:
-    """More where the log-probabilities are means, which differ less than sums."""
-    if cpo_loss == PER_TOKEN:
-        return Choice(2.0, "means over tokens differ little, so SimPO takes a much larger beta than DPO", (2.0, 10.0))
-    return Choice(0.1, "beta of the CPO paper; with a larger one smaller differences count", (0.1, 0.5))
-
-
-def _margin_of_contrast(cpo_loss: str, cpo_beta: float) -> Choice:
-    """In proportion to beta, as the authors of SimPO tune it."""
-    if cpo_loss == PER_TOKEN:
-        return Choice(cpo_beta / 2, "half of beta, where the authors of SimPO start to tune it", (0.0, cpo_beta))
-    return Choice(0.0, "the loss of the CPO paper has no margin")
-
-
-def _likelihood_beside_contrast(cpo_loss: str) -> Choice:
-    """The part of supervised fine-tuning, which CPO has and SimPO does without."""
-    if cpo_loss == PER_TOKEN:
-        return Choice(0.0, "the loss of the SimPO paper has no such part")
-    return Choice(1.0, "the CPO paper adds it whole, so that the chosen answer stays likely")
-
-
-FORMULAS = {  # Own.formula
-    "weight of unwanted": _weight_of_unwanted,
-    "weight of wanted": _weight_of_wanted,
-    "beta of a contrast": _beta_of_contrast,
-    "margin of a contrast": _margin_of_contrast,
-    "likelihood beside a contrast": _likelihood_beside_contrast,
-}
+FORMULAS = {"weight of unwanted": _weight_of_unwanted, "weight of wanted": _weight_of_wanted}  # Own.formula
 
 
 def own_rules(stage: str) -> list[Rule]:

@@ -13,7 +13,7 @@ import torch.nn.functional as functional
 from recipec.axes.method import POLICY, REFERENCE
 from recipec.simulate.run import Inputs, Run
 
-BETA = 0.1  # of preference methods; bytes do not depend on it
+BETA, GAMMA = 0.1, 1.0  # of preference methods; bytes do not depend on them
 
 
 def supervised(run: Run, inputs: Inputs) -> torch.Tensor:
@@ -54,6 +54,14 @@ def contrast(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(nll - functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
 
 
+def margin(run: Run, inputs: Inputs) -> torch.Tensor:
+    """SimPOTrainer._compute_loss: mean log-probabilities of both answers."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    chosen, rejected = outputs.log_probs.float().mean(1).chunk(2)
+    return run.with_router_loss(-functional.logsigmoid(BETA * (chosen - rejected) - GAMMA).mean(), outputs)
+
+
 def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
     """KTOTrainer._compute_loss: the policy on mismatched completions, the policy, the reference on both.
 
@@ -90,6 +98,5 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
 
 
-LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {
-    function.__name__: function for function in (supervised, pairs, odds, contrast, unpaired, ranking, divergence)
-}
+_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence)
+LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

@@ -61,8 +61,6 @@ VALUES = {  # parameter name -> values that cross every threshold
     "starts_from_adapter": (False, True),
     "true_share": (None, 0.01, 0.3, 0.45, 0.5, 0.571, 0.572, 0.9),
     "undesirable_weight": (0.5, 1.0, 7.7),
-    "cpo_loss": ("sigmoid", "simpo"),
-    "cpo_beta": (0.1, 2.0, 10.0),
     "families": (None, ("qwen",)),
     "policy_licenses": (None, ("apache-2.0",)),
     "stated_max_length": (None, 4_096),

@@ -9,5 +9,6 @@ from recipec.axes.methods.orpo import ORPO
 from recipec.axes.methods.pretrain import PRETRAIN
 from recipec.axes.methods.reward import REWARD
 from recipec.axes.methods.sft import SFT
+from recipec.axes.methods.simpo import SIMPO
 
-METHODS = {row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, REWARD, DISTILL)}
+METHODS = {row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, REWARD, DISTILL)}
