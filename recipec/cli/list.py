@@ -19,6 +19,9 @@ Row = dict[str, Any]
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, tuple) and METHODS.keys() >= set(value) and len(value) > len(METHODS) / 2:
+        others = [name for name in METHODS if name not in value]
+        return "all but " * bool(others) + (" + ".join(others) or "all")
     return f"{value:g}" if isinstance(value, float) else value_text(value)
 
 
@@ -153,7 +156,7 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "diagnostics": _diagnostics,
 }
 # Sentences, which would make a table wider than a terminal: `explain` prints them, and --json has them.
-_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "trains", "formats", "adaptations", "packages")
+_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "formats", "adaptations", "packages")
 
 
 @click.command("list")
