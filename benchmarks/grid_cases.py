@@ -38,7 +38,7 @@ ATTENTIONS = (  # what the cases above do not have: masks in packed rows, and at
     ("meta-llama/Llama-3.1-8B", "sft", True, "sdpa"),
     *((name, "sft", False, "eager") for name in ("google/gemma-2-2b", "openai/gpt-oss-20b")),
 )
-COMPARISONS = ("kto", "orpo", "reward")
+COMPARISONS = ("kto", "orpo", "cpo", "simpo", "reward")
 COMPARED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B")
 TEACHERS = (  # student, teacher: of one vocabulary
     ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B"),

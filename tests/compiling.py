@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from recipec.axes import Own
 from recipec.compiler import Compilation, compile_recipe
 from recipec.recipe.schema import Recipe
 
@@ -91,6 +92,21 @@ BASES: dict[str, Tables] = {
         train={"adaptation": "full"},
         alignment={"method": "orpo"},
     ),
+    "cpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        train={"adaptation": "full"},
+        alignment={"method": "cpo"},
+    ),
+    "simpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"preferences": "pairs.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"method": "simpo"},
+    ),
     "reward": _recipe(
         "reward", "meta-llama/Llama-3.2-1B", {"preferences": "pairs.jsonl"} | _KNOWN, {"gpu": "rtx-4090"}
     ),
@@ -126,9 +142,16 @@ OF_METHOD = {
     "dpo": "dpo-full",
     "kto": "kto",
     "orpo": "orpo",
+    "cpo": "cpo",
+    "simpo": "simpo",
     "reward": "reward",
     "distill": "distill",
 }
+
+
+def others_of(own: Own) -> tuple[float | str, ...]:
+    """What a recipe may set a method's own hyperparameter to in place of its value."""
+    return (round(own.value + 0.2, 2),) if own.values is None else tuple(v for v in own.values if v != own.value)
 
 
 def with_key(recipe: Tables, key: str, value: Any) -> Tables:

@@ -29,7 +29,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "f0250ec7ab2b5adc-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c6935147f7359f29-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -114,7 +114,7 @@ def main() -> None:
         temperature=1.0,
         label_weight=0.0,
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            EarlyStoppingCallback(early_stopping_patience=4),
         ],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline

@@ -57,6 +57,7 @@ AUTO_CLASSES = {
     "AutoModelForCausalLM": ("tokens", "CAUSAL_LM"),
     "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
 }
+TOOLS = "trl", "axolotl", "llama_factory", "typed"  # whose names a key has elsewhere: columns of recipe/foreign.py
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
@@ -72,7 +73,7 @@ class Loss:
 
     head: str  # of HEADS
     compares_with: str  # the model of a pass whose results it compares with the policy's; "" where there is none
-    arguments: tuple[str, ...]  # of the trainer, that are in its formula: a method sets them with its own
+    arguments: tuple[str, ...]  # that are in its formula: a method sets them with its own
 
 
 # Each a function in recipec/simulate/losses.py.
@@ -80,6 +81,8 @@ LOSSES = {
     "supervised": Loss(head="chunked", compares_with="", arguments=()),
     "pairs": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "odds": Loss(head="chunked", compares_with="", arguments=("beta",)),
+    "contrast": Loss(head="chunked", compares_with="", arguments=("beta", "nll_weight")),
+    "margin": Loss(head="chunked", compares_with="", arguments=("beta", "gamma")),
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
@@ -122,7 +125,9 @@ class Own:
     id: str  # of its rule, never reused: "DPO-001"
     name: str  # of the decision: "beta"
     key: str  # in [alignment]: "beta"
-    argument: str  # of the trainer's configuration, which takes it: "beta"
+    argument: str  # that carries it: "beta"
+    of_trainer: bool  # an argument of the trainer that the bundle brings; False: of the configuration class
+    elsewhere: Mapping[str, tuple[str, ...]]  # of TOOLS -> its names for the key, beside an argument of the class
     title: str  # for editors: "Beta"
     description: str  # for editors and the reference of keys
     formula: str  # of READ_BY_FORMULAS, which decides it from the data; "" where `value` is the answer

@@ -50,7 +50,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "lora_dropout",
     "lora_targets",
 )
-SHOWN_LATER = (  # behind the numbers that only the stage's method has
+SHOWN_LATER = (  # behind what only the stage's method has
     "max_length",
     "overflow",
     "packing",
@@ -225,7 +225,7 @@ def _waits(plan: StagePlan) -> str:
 
 
 def _shown_decisions(stage: StageJob) -> list[str]:
-    own = (own.name for own in stage.method.own if own.values is None)
+    own = (own.name for own in stage.method.own)
     return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions]
 
 

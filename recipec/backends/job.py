@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +153,12 @@ class StageJob:
     def own(self, argument: str) -> str:
         """The decision that fills an argument of the trainer: one of the method's own hyperparameters."""
         return next(own.name for own in self.method.own if own.argument == argument)
+
+    def own_args(self, of_trainer: bool = False) -> Iterator[Arg]:
+        """The method's own hyperparameters that its configuration class takes, or those that its trainer takes."""
+        for own in self.method.own:
+            if own.of_trainer == of_trainer:
+                yield self.arg(own.argument, own.name, note=bool(own.formula))
 
     def arg(self, name: str, id: str, value: Any = None, note: bool = False) -> Arg:
         """An argument whose value is a decision; `note` prints the reason, unless the user set the value."""

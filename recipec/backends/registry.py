@@ -100,7 +100,7 @@ def _method(stage: StageJob) -> str:
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
     names = ["learning_rate", "epochs", "global_batch_size", "max_length", "warmup", "weight_decay", "seed"]
-    names += ["lora_rank", "lora_alpha", *(own.name for own in stage.method.own if own.values is None)]
+    names += ["lora_rank", "lora_alpha", *(own.name for own in stage.method.own)]
     return {name: Leaf(stage.value(name), stage.ids(name)) for name in names if name in stage.plan.decisions}
 
 

@@ -19,6 +19,9 @@ Row = dict[str, Any]
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, tuple) and METHODS.keys() >= set(value) and len(value) > len(METHODS) / 2:
+        others = [name for name in METHODS if name not in value]
+        return "all but " * bool(others) + (" + ".join(others) or "all")
     return f"{value:g}" if isinstance(value, float) else value_text(value)
 
 

@@ -90,10 +90,11 @@ def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus
 def _copies(layout: Layout, work: Workload, ranks: int) -> int:
     """Whole copies of the weights in a node while they are read, or made.
 
-    Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan spreads
-    layers as the model is made. Every rank reads its own, under FSDP too: transformers 5.23 does not look at accelerate's
-    `cpu_ram_efficient_loading` where it reads weights (two ranks: 0.90 GiB each for 0.81 GiB of weights). A 4-bit base
-    goes to the device tensor by tensor (transformers 5.23 quantizers/quantizer_bnb_4bit.py, `update_device_map`).
+    Random ones are made by every rank, but under ZeRO-3, which shards each layer as it is made, and where a plan
+    spreads layers as the model is made. Every rank reads its own, under FSDP too: transformers 5.23 does not look at
+    accelerate's `cpu_ram_efficient_loading` where it reads weights (two ranks: 0.90 GiB each for 0.81 GiB). Under
+    ZeRO-3 only the first rank reads values (its modeling_utils.py). A 4-bit base goes to the device tensor by tensor
+    (its quantizers/quantizer_bnb_4bit.py, `update_device_map`).
     """
     spreads = layout.spreads
     if layout.adapts.quantized:

@@ -1,6 +1,7 @@
 """Words of TRL, transformers, DeepSpeed, axolotl, LLaMA-Factory and others, and what a recipe says instead.
 
-What names a method, strategy, adaptation or row format elsewhere is in the rows of recipec.axes.
+What names a method, strategy, adaptation, row format or hyperparameter of a method elsewhere is in the rows of
+recipec.axes.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes.method import TOOLS
 from recipec.recipe.clashes import TABLES
-from recipec.recipe.passed_on import DECIDED_ARGUMENTS
+from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 
 
 class Row(Protocol):
@@ -36,6 +38,17 @@ class Names:
     def help(self) -> str:
         """What to write instead."""
         return f"set `{self.key}`{self.note}"
+
+
+def _of_rows() -> Iterator[Names]:
+    """The keys of the methods' own hyperparameters, each with the names that all of its methods have for it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for own in (own for method in METHODS.values() for own in method.own):
+        tools = found.setdefault(own.key, {tool: [] for tool in TOOLS})
+        for tool, names in own.elsewhere.items():
+            tools[tool] += names
+    for key, tools in found.items():
+        yield Names(f"alignment.{key}", **{tool: " ".join(dict.fromkeys(names)) for tool, names in tools.items()})
 
 
 # Read in the sources of axolotl (067b021, July 2026) and LLaMA-Factory (ff6d4d1, August 2026) and in TRL 1.16.
@@ -64,10 +77,7 @@ NAMES = (
     Names("hardware.vram_gib", typed="vram vram_gb gpu_memory"),
     Names("hardware.host_memory_gib", typed="ram ram_gb ram_gib memory_gib cpu_memory"),
     Names("alignment.method", "", "rl", ""),
-    Names("alignment.beta", "", "rl_beta", "pref_beta", "dpo_beta"),
-    Names("alignment.loss", "", "dpo_loss_type", "pref_loss"),
-    Names("alignment.desirable_weight", "", "kto_desirable_weight", "kto_chosen_weight"),
-    Names("alignment.undesirable_weight", "", "kto_undesirable_weight", "kto_rejected_weight"),
+    *_of_rows(),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora"),
     Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),
@@ -178,6 +188,7 @@ def _typed() -> dict[str, str]:
 # Key or table that people type -> what to write.
 KEYS: dict[str, str] = {
     **{name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()},
+    **{name: f"set `{key}`" for name, key in BROUGHT_ARGUMENTS.items() if name not in DECIDED_ARGUMENTS},
     **_typed(),
     **_OTHERS,
 }

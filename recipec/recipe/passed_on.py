@@ -13,6 +13,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 
+_OWN = [own for row in METHODS.values() for own in row.own]
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
 DECIDED_ARGUMENTS: dict[str, str] = {
     "learning_rate": "train.learning_rate",
@@ -71,6 +72,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "remove_unused_columns": "",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
+    "precompute_ref_log_probs": "",
     "chat_template_path": "data.template",
     "router_aux_loss_coef": "",
     "torch_compile": "train.compile",
@@ -80,7 +82,9 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "fsdp_config": "train.strategy",
     "accelerator_config": "train.strategy",
     "ddp_find_unused_parameters": "",
-} | {own.argument: f"alignment.{own.key}" for row in METHODS.values() for own in row.own}
+} | {own.argument: f"alignment.{own.key}" for own in _OWN if not own.of_trainer}
+# Keyword of a trainer that a bundle brings, which is not its configuration's -> the recipe key to use instead.
+BROUGHT_ARGUMENTS = {own.argument: f"alignment.{own.key}" for own in _OWN if own.of_trainer}
 
 # Variables that the launcher sets for each process: a fixed value would make the ranks collide.
 LAUNCHER_VARIABLES = frozenset(
@@ -97,10 +101,11 @@ _TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in 
 
 def decided_arguments(written: Written) -> Iterator[Diagnostic]:
     """A keyword that recipec decides would contradict the decision."""
+    homes = BROUGHT_ARGUMENTS | DECIDED_ARGUMENTS
     for path, name, _ in _arguments(written):
-        if name in DECIDED_ARGUMENTS:
+        if name in homes:
             label = Label(written.key(*path), "recipec sets this keyword")
-            home = DECIDED_ARGUMENTS[name]
+            home = homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
 

@@ -13,7 +13,7 @@ import torch.nn.functional as functional
 from recipec.axes.method import POLICY, REFERENCE
 from recipec.simulate.run import Inputs, Run
 
-BETA = 0.1  # of preference methods; bytes do not depend on it
+BETA, GAMMA = 0.1, 1.0  # of preference methods; bytes do not depend on them
 
 
 def supervised(run: Run, inputs: Inputs) -> torch.Tensor:
@@ -42,6 +42,24 @@ def odds(run: Run, inputs: Inputs) -> torch.Tensor:
     chosen, rejected = (means - torch.log1p(-means.exp())).chunk(2)
     nll = -means.chunk(2)[0].mean()
     return run.with_router_loss(nll - BETA * functional.logsigmoid(chosen - rejected).mean(), outputs)
+
+
+def contrast(run: Run, inputs: Inputs) -> torch.Tensor:
+    """ContrastiveTrainer._compute_loss: summed log-probabilities of both answers, and the loss of the chosen ones."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    sums = outputs.log_probs.float().sum(1)
+    chosen, rejected = sums.chunk(2)
+    nll = -chosen.sum() / outputs.label_mask.chunk(2)[0].sum()
+    return run.with_router_loss(nll - functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
+
+
+def margin(run: Run, inputs: Inputs) -> torch.Tensor:
+    """SimPOTrainer._compute_loss: mean log-probabilities of both answers."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    chosen, rejected = outputs.log_probs.float().mean(1).chunk(2)
+    return run.with_router_loss(-functional.logsigmoid(BETA * (chosen - rejected) - GAMMA).mean(), outputs)
 
 
 def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
@@ -80,6 +98,5 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
 
 
-LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {
-    function.__name__: function for function in (supervised, pairs, odds, unpaired, ranking, divergence)
-}
+_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence)
+LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

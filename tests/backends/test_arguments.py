@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, Method
 from recipec.backends.arguments import OPTIMIZERS
 
 COMMON = {
@@ -27,12 +28,11 @@ COMMON = {
 }
 MUST = {
     "SFTConfig": COMMON | {"packing"},
-    "DPOConfig": COMMON | {"beta", "loss_type", "disable_dropout"},
-    "RewardConfig": COMMON | {"center_rewards_coefficient", "disable_dropout"},
+    "DPOConfig": COMMON | {"disable_dropout"},
+    "KTOConfig": COMMON | {"disable_dropout"},
+    "RewardConfig": COMMON | {"disable_dropout"},
 }
-# Base -> arguments of its configuration class that it does not read: weights by chance, a loss of its own.
-NOT_READ = {"pretrain": {"model_init_kwargs"}, "orpo": {"loss_type"}}
-MUST["KTOConfig"] = MUST["DPOConfig"] | {"desirable_weight", "undesirable_weight"}
+NOT_READ = {"pretrain": {"model_init_kwargs"}}  # method -> arguments that it does not read: weights by chance
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
 SHAPES = {
@@ -50,6 +50,8 @@ SHAPES = {
     "dpo-full": {"tf32"},
     "kto": {"tf32", "activation_checkpointing_kwargs"},
     "orpo": {"tf32", "precompute_ref_log_probs"},
+    "cpo": {"tf32", "precompute_ref_log_probs"},
+    "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
@@ -105,16 +107,27 @@ def _stages(folder: Path, recipe: Tables) -> list[tuple[str, dict[str, Any]]]:
     return [arguments(text) for path, text in texts(good(folder, recipe)).items() if path.endswith("train.py")]
 
 
+def _methods(folder: Path, recipe: Tables) -> Iterator[tuple[Method, set[str], set[str]]]:
+    """The method of every stage, what its configuration must have, and what it has."""
+    plan = good(folder, recipe).plan
+    assert plan
+    for stage, (config, found) in zip(plan.stages, _stages(folder, recipe), strict=True):
+        method = METHODS[stage.stage.name]
+        assert config == method.config
+        own = {own.argument for own in method.own if not own.of_trainer}
+        yield method, MUST[config] | own, set(found)
+
+
 @pytest.mark.parametrize("name", BASES)
 def test_the_closed_list_is_written_out(tmp_path: Path, name: str) -> None:
-    for config, found in _stages(tmp_path, BASES[name]):
-        assert MUST[config] - found.keys() == NOT_READ.get(name, set())
+    for method, must, found in _methods(tmp_path, BASES[name]):
+        assert must - found == NOT_READ.get(method.name, set())
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_nothing_else_is_written(tmp_path: Path, name: str) -> None:
-    [(config, found)] = _stages(tmp_path, BASES[name])
-    assert found.keys() - MUST[config] == SHAPES[name]
+    [(_, must, found)] = _methods(tmp_path, BASES[name])
+    assert found - must == SHAPES[name]
 
 
 def test_a_constant_rate_still_has_its_warmup(tmp_path: Path) -> None:
@@ -200,7 +213,10 @@ def test_experts_are_balanced_as_in_the_models_own_configuration(tmp_path: Path,
     assert found["router_aux_loss_coef"] == getattr(transformers, source)().router_aux_loss_coef
 
 
-@pytest.mark.parametrize(("base", "written"), [("dpo-full", True), ("kto", True), ("orpo", True), ("reward", False)])
+@pytest.mark.parametrize(
+    ("base", "written"),
+    [("dpo-full", True), ("kto", True), ("orpo", True), ("cpo", True), ("simpo", True), ("reward", False)],
+)
 def test_experts_are_balanced_by_every_method_that_writes(tmp_path: Path, base: str, written: bool) -> None:
     recipe = with_key(BASES[base], "model.name", "Qwen/Qwen3-30B-A3B")
     recipe = with_key(recipe, "train.adaptation", "lora")
@@ -264,6 +280,13 @@ def test_the_stack_has_every_class_of_a_row(name: str) -> None:
     assert {row.trainer, row.config} <= _classes(row.module), row.module
     assert row.adapter_class in _classes("peft")
     assert row.auto_class in _classes("transformers")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_trainer_is_brought_what_its_configuration_does_not_take(name: str) -> None:
+    row = METHODS[name]
+    taken = _fields(row.config)
+    assert [own.argument for own in row.own if own.of_trainer == (own.argument in taken)] == []
 
 
 @cache

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from compiling import BASES, OF_METHOD, good, texts, with_key
 
+from recipec.axes import METHODS, Method
 from recipec.compiler import Compilation, compile_recipe
 from recipec.rules.metrics import METRICS
 
@@ -39,6 +40,14 @@ def _written(folder: Path, bundle: dict[str, str]) -> Path:
 def _run(*command: str, cwd: Path) -> None:
     done = subprocess.run([str(TOOLS / command[0]), *command[1:]], cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_every_hyperparameter_of_a_method_is_shown(tmp_path: Path, method: Method) -> None:
+    bundle = texts(good(tmp_path, BASES[OF_METHOD[method.name]]))
+    entry = json.loads(bundle["registry/entry.json"])["hyperparameters"][method.name]
+    for own in method.own:
+        assert f"\n| {own.name} | " in bundle["README.md"] and own.name in entry
 
 
 @pytest.mark.parametrize("recipe", WHOLE, ids=lambda path: path.stem)

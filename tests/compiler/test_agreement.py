@@ -294,6 +294,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {"own": (replace(BETA, id="KTO-001"), DPO.own[1])},
         "methods `dpo` and `kto` have different hyperparameters with the id KTO-001",
     ),
+    "own name in an unknown tool": (
+        "method",
+        "dpo",
+        {"own": (replace(BETA, elsewhere={"unsloth": ("beta",)}), DPO.own[1])},
+        "DPO-001 elsewhere names `unsloth`, which is not in the tools (trl, axolotl, llama_factory, typed)",
+    ),
     "own that is a model": (
         "method",
         "dpo",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, texts, with_key, write_data
+from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, others_of, texts, with_key, write_data
 
 from recipec.axes import METHODS, Method
 from recipec.recipe.schema_training import ADAPTED
@@ -109,16 +109,10 @@ CASES: dict[str, tuple[str, Any]] = {
     "data.ignore": ("lora-single+hub", ["id"]),
     "launch.setup": ("lora-single", ["source env.sh"]),
     "alignment.method": ("sft-dpo", "none"),
-    "alignment.beta": ("sft-dpo", 0.3),
-    "alignment.loss": ("sft-dpo", "ipo"),
-    "alignment.desirable_weight": ("kto", 1.2),
-    "alignment.undesirable_weight": ("kto", 1.2),
+    **{f"alignment.{own.key}": (OF_METHOD[row.name], others_of(own)[0]) for row in METHODS.values() for own in row.own},
     "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),
     "alignment.teacher.like": ("distill+unknown teacher", "Qwen/Qwen2.5-3B-Instruct"),
     "alignment.teacher.revision": ("distill+teacher", "abc"),
-    "alignment.temperature": ("distill", 2.0),
-    "alignment.label_weight": ("distill", 0.3),
-    "alignment.center_rewards_coefficient": ("reward", 0.05),
     "train.adaptation": ("dpo-full", "lora"),
     "train.quantization": ("lora-single", "nf4"),
     "train.precision": ("lora-single", "fp16"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, compiled, good, texts, with_key
+from compiling import BASES, compiled, good, others_of, texts, with_key
 
 from recipec.axes import METHODS
 from recipec.compiler import Compilation
@@ -21,13 +21,11 @@ from recipec.render.artifact import Rendered
 from recipec.rules import RULES
 from recipec.rules.core import Decision
 
+OWN = [own for method in METHODS.values() for own in method.own]
+OWN_KEYS = {own.key for own in OWN}
 # Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
 FLIPS: dict[str, tuple[Any, ...]] = {
-    "alignment.beta": (0.3,),
-    "alignment.center_rewards_coefficient": (0.05,),
-    "alignment.desirable_weight": (1.2,),
-    "alignment.label_weight": (0.3,),
-    "alignment.loss": ("ipo",),
+    **{f"alignment.{key}": tuple(v for own in OWN if own.key == key for v in others_of(own)) for key in OWN_KEYS},
     "alignment.method": ("none",),
     "data.eval_fraction": (0.2,),
     "data.examples": (700, 30_000),
@@ -47,8 +45,6 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "model.licenses": (["Qwen licence"],),
     "model.name": ("Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen3-8B"),
     "alignment.teacher": ("Qwen/Qwen2.5-3B-Instruct",),
-    "alignment.temperature": (2.0,),
-    "alignment.undesirable_weight": (1.2,),
     "budget.price_per_gpu_hour": (2.5,),
     "recipe.seed": (7,),
     "track.to": ("wandb",),

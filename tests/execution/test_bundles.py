@@ -20,7 +20,9 @@ STARTED_ANEW = "cpu-demo"
 # What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO on
 # a model without a chat template, another optimizer, adapters under FSDP, layers that keep what others recompute, and
 # stages on different numbers of ranks and of nodes; a student that gets nearer to its teacher.
-CASES = dict.fromkeys(("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "distill"), "learn") | dict.fromkeys(
+CASES = dict.fromkeys(
+    ("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill"), "learn"
+) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
 

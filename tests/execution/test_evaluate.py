@@ -137,6 +137,22 @@ def test_what_answers_gained_is_told_apart_from_their_length(tmp_path: Path, mon
     assert "reward_accuracy" not in module.measure(after, None)
 
 
+@pytest.mark.parametrize(("base", "accuracy"), [("orpo", 0.5), ("simpo", 0.5), ("cpo", 1.0)])
+def test_answers_are_compared_as_in_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str, accuracy: float
+) -> None:
+    """Per token, or as sums; a pair without a token of one answer counts in neither."""
+    bundle = texts(good(tmp_path / "recipe", BASES[base]))
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: row[answer])
+    monkeypatch.setattr(module, "summed_loss", lambda model, loss, tokens: (loss, tokens))
+    pairs = [((2.0, 1), (3.0, 3)), ((1.0, 1), (4.0, 1)), ((5.0, 5), (0.0, 0))]
+    found = module.measure(None, None, [{"chosen": chosen, "rejected": rejected} for chosen, rejected in pairs])
+    assert found == pytest.approx({"preference_accuracy": accuracy, "chosen_loss": 8 / 7})
+
+
 LOSSES = {"a": (2.0, 2), "b": (6.0, 3), "c": (9.0, 3), "d": (2.0, 1), "cut": (0.0, 0)}  # summed, tokens
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from compiling import BASES, good, texts, with_key
 from emitted_modules import load
-from tiny_models import ARGUMENTS, WORDS, first_batch, gradients, save, tokenizer
+from tiny_models import ARGUMENTS, WORDS, first_batch, gradients, pairs, save, tokenizer
 
 pytestmark = pytest.mark.executes
 
@@ -32,26 +32,13 @@ def trainers(tmp_path, monkeypatch):
         return emitted.OddsRatioTrainer(
             model=str(tmp_path / "model"),
             args=DPOConfig(output_dir=str(tmp_path / "out"), **asked),
-            train_dataset=_pairs(),
-            eval_dataset=_pairs(),
+            train_dataset=pairs(),
+            eval_dataset=pairs(),
             processing_class=tokenizer(),
             peft_config=peft_config,
         )
 
     return make
-
-
-def _pairs():
-    """Pairs of different lengths; the answers of the last are alike."""
-    from datasets import Dataset
-
-    def words(first, number):
-        return " ".join(f"w{3 + (first + 7 * place) % (WORDS - 3)}" for place in range(number))
-
-    lengths = [(4, 9, 3), (8, 2, 11), (3, 6, 6), (5, 1, 4)]
-    rows = [(words(n, p), words(n + 1, c), words(n + 2, r)) for n, (p, c, r) in enumerate(lengths)]
-    rows.append((rows[0][0], rows[0][1], rows[0][1]))
-    return Dataset.from_list([dict(zip(("prompt", "chosen", "rejected"), row, strict=True)) for row in rows])
 
 
 def _plain(trainer, batch):

@@ -48,6 +48,19 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", bos_token="<start>", eos_token="<end>")
 
 
+def pairs() -> Any:
+    """Pairs of different lengths; the answers of the last are alike."""
+    from datasets import Dataset
+
+    def words(first: int, number: int) -> str:
+        return " ".join(f"w{3 + (first + 7 * place) % (WORDS - 3)}" for place in range(number))
+
+    lengths = [(4, 9, 3), (8, 2, 11), (3, 6, 6), (5, 1, 4)]
+    rows = [(words(n, p), words(n + 1, c), words(n + 2, r)) for n, (p, c, r) in enumerate(lengths)]
+    rows.append((rows[0][0], rows[0][1], rows[0][1]))
+    return Dataset.from_list([dict(zip(("prompt", "chosen", "rejected"), row, strict=True)) for row in rows])
+
+
 def first_batch(trainer: Any) -> dict[str, Any]:
     """The first micro batch that a trainer takes."""
     return trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))

@@ -185,7 +185,7 @@ def test_a_slow_rate_is_no_rate_of_zero(tmp_path: Path) -> None:
     plan = compiled(tmp_path, on_nodes("meta-llama/Llama-3.1-405B", 16, **long), only_plan=True).plan
     assert plan
     told = plan_document(plan)["stages"][0]["time"]["tokens_per_second_per_gpu"]
-    assert 0 < told < 10 and told == pytest.approx(plan.stages[0].time.tokens_per_second_per_gpu, rel=0.05)
+    assert 0 < told < 20 and told == pytest.approx(plan.stages[0].time.tokens_per_second_per_gpu, rel=0.05)
 
 
 @pytest.mark.parametrize(("nodes", "grouped"), [(1, False), (2, True)])

@@ -15,6 +15,7 @@ RECIPES = Path(__file__).parents[2] / "recipes"
 # Recipe -> stage, adaptation, quantization, strategy, offload of each stage. Batches follow the estimates: not pinned.
 SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "code-assistant": [("sft", "lora", "none", "single", "none")],
+    "cpo": [("cpo", "lora", "none", "single", "none")],
     "cpu-demo": [("sft", "full", "none", "single", "none")],
     "distill": [("distill", "full", "none", "single", "none")],
     "domain-text": [("continue-pretrain", "full", "none", "single", "none")],
@@ -24,6 +25,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "orpo": [("orpo", "lora", "none", "ddp", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "ddp", "none")],
+    "simpo": [("simpo", "full", "none", "fsdp", "none")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
     "support-chat": [("sft", "lora", "nf4", "single", "none")],
     "team-billing": [("sft", "lora", "none", "single", "none")],

@@ -66,6 +66,17 @@ def test_a_key_says_what_other_tools_call_it() -> None:
     assert {"- In TRL: `max_length`", "- In axolotl: `sequence_len`", "- In LLaMA-Factory: `cutoff_len`"} <= set(lines)
 
 
+def test_a_key_of_several_methods_has_the_names_of_all() -> None:
+    lines = page(entries()["alignment.beta"]).splitlines()
+    assert {"- In TRL: `beta`", "- In axolotl: `rl_beta`, `orpo_alpha`, `kd_beta`"} <= set(lines)
+
+
+@pytest.mark.parametrize("key", ["label_weight", "nll_weight", "gamma"])
+def test_an_argument_of_a_trainer_that_bundles_bring_is_no_name_of_trl(key: str) -> None:
+    named = [line for line in page(entries()[f"alignment.{key}"]).splitlines() if line.startswith("- In ")]
+    assert named and not any(f"`{key}`" in line for line in named)
+
+
 def test_every_key_that_is_pointed_to_is_there() -> None:
     assert {row.key for row in NAMES} <= entries().keys()
     assert len({row.key for row in NAMES}) == len(NAMES)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from recipec.axes import METHODS
-from recipec.recipe.passed_on import DECIDED_ARGUMENTS
+from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
@@ -28,7 +28,7 @@ def test_every_key_that_decides_an_argument_exists() -> None:
     assert not [home for home in homes if home.split(".")[-1] not in keys_of(tuple(home.split(".")[:-1]))]
 
 
-@pytest.mark.parametrize("name", DECIDED_ARGUMENTS)
+@pytest.mark.parametrize("name", DECIDED_ARGUMENTS | BROUGHT_ARGUMENTS)
 def test_a_decided_argument_is_refused(tmp_path: Path, name: str) -> None:
     assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
 

@@ -8,7 +8,7 @@ from math import inf
 
 from recipec.axes.adaptations import ADAPTATIONS
 from recipec.axes.agreement.names import unknown
-from recipec.axes.method import CHANGEABLE, LOSSES, READ_BY_FORMULAS, SIZES, Default, Method, Own
+from recipec.axes.method import CHANGEABLE, LOSSES, READ_BY_FORMULAS, SIZES, TOOLS, Default, Method, Own
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, POLICY, REFERENCE
 
@@ -125,6 +125,7 @@ def _of_own(row: str, own: Own) -> Iterator[str]:
         yield f"{row}: {own.id} has a value of its own, and because is empty"
     if own.values is not None:
         yield from unknown(row, f"{own.id} changes", map(str, own.changes), own.values, "its values")
+    yield from unknown(row, f"{own.id} elsewhere", own.elsewhere, TOOLS, "the tools")
     if own.key in NAMED_MODELS:
         yield f"{row}: {own.id} has the key `{own.key}`, by which [alignment] names a model"
 

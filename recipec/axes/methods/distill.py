@@ -150,6 +150,8 @@ DISTILL = Method(
             name="kd_beta",
             key="beta",
             argument="beta",
+            of_trainer=True,
+            elsewhere={"trl": ("beta",), "axolotl": ("kd_beta",)},
             title="Beta",
             description="Which divergence from the teacher is learned: 0 the forward KL, 1 the reverse KL, between "
             "them their generalized Jensen-Shannon divergence.",
@@ -181,6 +183,8 @@ DISTILL = Method(
             name="kd_temperature",
             key="temperature",
             argument="temperature",
+            of_trainer=True,
+            elsewhere={"trl": ("temperature",), "axolotl": ("kd_temperature",)},
             title="Temperature",
             description="Divides the logits of both models: above 1, unlikely tokens count for more.",
             formula="",
@@ -206,6 +210,8 @@ DISTILL = Method(
             name="label_weight",
             key="label_weight",
             argument="label_weight",
+            of_trainer=True,
+            elsewhere={"axolotl": ("kd_ce_alpha",)},
             title="Label weight",
             description="The share of the loss that is the cross entropy of the given answer, as in supervised "
             "fine-tuning.",

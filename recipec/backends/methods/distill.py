@@ -28,7 +28,7 @@ _CHECK = "check_tokenizers"
 
 def _part(stage: StageJob) -> Part:
     """The teacher, and the check that it knows the student's tokens."""
-    own, named = (stage.arg(own.argument, own.name) for own in stage.method.own), stage.ids(TEACHER)
+    own, named = stage.own_args(of_trainer=True), stage.ids(TEACHER)
     student = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
     check = Call(_CHECK, [Arg("", student), Arg("", other_from_hub(stage, TEACHER, "AutoTokenizer"))])
     return Part(

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
-from recipec.render.call import Arg
-
-
-def _arguments(stage: StageJob) -> Iterator[Arg]:
-    for own in stage.method.own:
-        yield stage.arg(own.argument, own.name, note=bool(own.formula))
-
 
 BACKEND = MethodBackend(
     trainer=None,
-    arguments=_arguments,
+    arguments=StageJob.own_args,
     takes_template=False,
     part=nothing,
     taught="rows/taught/unpaired.py.j2",

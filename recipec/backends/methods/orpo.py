@@ -6,43 +6,6 @@ distributed runs refuse; it reads no router_aux_loss_coef; a prompt that fills m
 learns the prompts too.
 """
 
-from __future__ import annotations
+from recipec.backends.methods.unreferenced import unreferenced
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
-from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_names, nothing
-from recipec.render.call import Arg
-
-
-def _arguments(stage: StageJob) -> Iterator[Arg]:
-    for own in stage.method.own:
-        yield stage.arg(own.argument, own.name)
-    if stage.adapts.trains_all:
-        yield Arg("precompute_ref_log_probs", True, stage.ids("adaptation"), "keeps no reference; there is none")
-
-
-def _names(stage: StageJob) -> Mapping[str, Any]:
-    """What the trainer has to know of the sides of its stage."""
-    return {
-        "precomputes": stage.because(stage.adapts.trains_all, "adaptation"),
-        "experts": stage.because(stage.routes, "model"),
-    }
-
-
-BACKEND = MethodBackend(
-    trainer=OwnTrainer(module="odds_ratio", template="trl/odds_ratio.py.j2", names=_names, name="OddsRatioTrainer"),
-    arguments=_arguments,
-    takes_template=False,
-    part=nothing,
-    taught="rows/taught/pairs.py.j2",
-    measure=Measure(
-        template="measures/odds.py.j2",
-        names=no_names,
-        by_row=False,
-        metrics=("preference_accuracy", "chosen_loss"),
-        imports=(),
-        reads=("encode", "opening"),
-    ),
-)
+BACKEND = unreferenced("odds_ratio", "OddsRatioTrainer", per_token=True)

@@ -13,7 +13,7 @@ from recipec.render.traced import Raw
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
-    yield from (stage.arg(own.argument, own.name) for own in stage.method.own)
+    yield from stage.own_args()
     if has_template_file(stage) and stage.plan.stage.starts_from is None:
         yield Arg("chat_template_path", Raw('str(BUNDLE / "chat_template.jinja")'), stage.ids("template"))
 

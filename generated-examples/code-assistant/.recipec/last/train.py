@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "acf15fbb1095f0c2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a95580d7a4c1f2ce-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 
@@ -115,7 +115,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            EarlyStoppingCallback(early_stopping_patience=4),
         ],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline

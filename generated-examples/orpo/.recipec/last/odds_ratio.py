@@ -16,6 +16,18 @@ class OddsRatioTrainer(DPOTrainer):
     """
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool) -> Any:
+        outputs, sums, counts = self.score(model, inputs)
+        chosen, rejected = (sums / counts.clamp(min=1)).chunk(2)
+        log_odds = (chosen - log1mexp(chosen)) - (rejected - log1mexp(rejected))
+        log_odds_ratio = logsigmoid(log_odds).mean()
+        nll_loss = -sums.chunk(2)[0].sum() / counts.chunk(2)[0].sum().clamp(min=1)
+        loss = nll_loss - self.beta * log_odds_ratio
+        odds = {"log_odds_ratio": log_odds_ratio, "log_odds_chosen": log_odds.mean()}
+        self.note(inputs, outputs, chosen, rejected, nll_loss=nll_loss, **odds)
+        return (loss, outputs) if return_outputs else loss
+
+    def score(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+        """The model's outputs; of each answer, chosen ones first, its log-probability and how many tokens it has."""
         outputs = model(
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
@@ -23,40 +35,35 @@ class OddsRatioTrainer(DPOTrainer):
             use_cache=False,
             fused_lm_head=True,
         )
-        learned = inputs["completion_mask"][:, 1:].bool()
-        counts = learned.sum(dim=1)
         sums = outputs.log_probs.float().sum(dim=1)  # over learned tokens: the others have 0
-        chosen, rejected = (sums / counts.clamp(min=1)).chunk(2)
-        log_odds = (chosen - log1mexp(chosen)) - (rejected - log1mexp(rejected))
-        log_odds_ratio = logsigmoid(log_odds).mean()
-        nll_loss = -sums.chunk(2)[0].sum() / counts.chunk(2)[0].sum().clamp(min=1)
-        loss = nll_loss - self.beta * log_odds_ratio
-        self.note(
-            {
-                "nll_loss": nll_loss,
-                "log_odds_ratio": log_odds_ratio,
-                "log_odds_chosen": log_odds.mean(),
-                "logps/chosen": chosen.mean(),
-                "logps/rejected": rejected.mean(),
-                "rewards/chosen": self.beta * chosen.mean(),
-                "rewards/rejected": self.beta * rejected.mean(),
-                "rewards/margins": self.beta * (chosen - rejected).mean(),
-                "rewards/accuracies": (chosen > rejected).float().mean(),
-                "entropy": (outputs.entropy * learned).sum() / counts.sum().clamp(min=1),
-            },
-            inputs["attention_mask"].sum(),
-        )
-        return (loss, outputs) if return_outputs else loss
+        return outputs, sums, inputs["completion_mask"][:, 1:].sum(dim=1)
 
     @torch.no_grad()
-    def note(self, metrics: dict[str, torch.Tensor], tokens: torch.Tensor) -> None:
+    def note(
+        self,
+        inputs: dict[str, Any],
+        outputs: Any,
+        chosen: torch.Tensor,
+        rejected: torch.Tensor,
+        **others: torch.Tensor,
+    ) -> None:
         """Keep the means over all processes for the next log, and count tokens as DPOTrainer does."""
+        learned = inputs["completion_mask"][:, 1:].bool()
+        metrics = others | {
+            "logps/chosen": chosen.mean(),
+            "logps/rejected": rejected.mean(),
+            "rewards/chosen": self.beta * chosen.mean(),
+            "rewards/rejected": self.beta * rejected.mean(),
+            "rewards/margins": self.beta * (chosen - rejected).mean(),
+            "rewards/accuracies": (chosen > rejected).float().mean(),
+            "entropy": (outputs.entropy * learned).sum() / learned.sum().clamp(min=1),
+        }
         mode = "train" if self.model.training else "eval"
         means = self.accelerator.gather(torch.stack([value.float() for value in metrics.values()])[None]).mean(dim=0)
         for name, value in zip(metrics, means.tolist(), strict=True):
             self._metrics[mode][name].append(value)
         if mode == "train":
-            self._total_train_tokens += self.accelerator.gather(tokens).sum().item()
+            self._total_train_tokens += self.accelerator.gather(inputs["attention_mask"].sum()).sum().item()
         self._metrics[mode]["num_tokens"] = [self._total_train_tokens]
 
 

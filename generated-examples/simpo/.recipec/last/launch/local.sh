@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# simpo (simpo): data, baseline, training and evaluation on this node. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+if [[ -z "${HF_TOKEN:-}" && ! -f "${HF_HOME:-$HOME/.cache/huggingface}/token" && -z "${HF_HUB_OFFLINE:-}" ]]; then
+  echo 'meta-llama/Llama-3.1-8B-Instruct is gated: accept its license on the Hub and set HF_TOKEN' >&2
+  exit 1
+fi
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+[[ "${NNODES:-1}" == 1 ]] || { echo "NNODES is $NNODES, and this script is for one node. Unset it, or set hardware.nodes." >&2; exit 2; }
+PORT="${MASTER_PORT:-29500}" # where the processes of a stage meet; set another if it is taken
+
+# The plan's numbers count, whatever a cluster exports. OTHER_RANKS=1 takes the environment's instead.
+planned() { # NAME NUMBER STAGE
+  local given="${!1:-$2}"
+  if [[ "$given" != "$2" && "${OTHER_RANKS:-}" != 1 ]]; then
+    echo "$1 is $given, and stage $3 is planned for $2. Unset $1, or set OTHER_RANKS=1 to run with $given." >&2
+    return 2
+  fi
+  echo "$given"
+}
+
+SIMPO_PROCESSES="$(planned NPROC_PER_NODE 8 simpo)"
+
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/evaluate.py" before
+accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \
+  --num_machines 1 --machine_rank 0 --num_processes "$SIMPO_PROCESSES" \
+  --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/train.py" "$@"
+python "$BUNDLE/evaluate.py" after

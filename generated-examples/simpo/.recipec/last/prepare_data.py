@@ -1,0 +1,292 @@
+"""Turn the raw data of simpo into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
+drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+All answers to a prompt are on one side of a split.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+from datasets import Dataset, concatenate_datasets, load_dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float
+    test_fraction: float
+
+
+STAGES = [
+    Stage(
+        name="simpo",
+        format="preference",  # 10 of 10 sampled rows have `chosen` and `rejected`
+        train=[{"path": "data/preference_pairs.jsonl"}],
+        max_length=2048,
+        eval_fraction=0.1,
+        test_fraction=0.1,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    for stage in STAGES:
+        prepare(stage, root, tokenizer)
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    return AutoTokenizer.from_pretrained("meta-llama/Llama-3.1-8B-Instruct")
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, report)}
+    require(splits["train"], 3, stage, "train", report)
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
+        rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
+        require(rows, 1, stage, name, report)
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "equal", "leaks", "too_long"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
+    """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
+    raw = [read(source, root) for source in sources]
+    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
+    full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
+    first: dict[bytes, int] = {}
+    for index, row in enumerate(full):
+        first.setdefault(digest(row), index)
+    counted = {"read": len(rows), "empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
+    report["train"] = counted
+    apart = [index for index in sorted(first.values()) if not says_one_thing_twice(full[index])]
+    counted["equal"] = len(first) - len(apart)
+    return full.select(apart)
+
+
+def says_one_thing_twice(row: dict) -> bool:
+    """Whether two answers of a row are the same: such a pair prefers nothing."""
+    told = taught(row)
+    return len(set(told)) < len(told)
+
+
+def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
+    """The rows of one source, in the trainer's columns."""
+    return raw.map(
+        lambda row, index: converted_row(row, index, source, stage),
+        with_indices=True,
+        remove_columns=raw.column_names,
+    )
+
+
+def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its number."""
+    try:
+        return CONVERTERS[stage.format](row)
+    except ValueError as error:
+        raise SystemExit(f"{source['path']}, row {index + 1}: {error}. Correct the row, or remove it") from error
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source, with the columns that matter."""
+    rows = read_files(source["path"], root)
+    if strange := [name for name in rows.column_names if name not in COLUMNS]:
+        raise SystemExit(f"{source['path']}: nothing reads {', '.join(strange)}. Remove them, or use data.ignore")
+    return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
+
+
+def read_files(pattern: str, root: Path) -> Dataset:
+    """The rows of every file that a path or glob names; paths are relative to the data root."""
+    files = named_files(pattern, root)
+    if not files:
+        raise SystemExit(f"No file matches {pattern} in {root.resolve()}. Set DATA_ROOT to the folder of the recipe.")
+    readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
+    reader = readers[files[0].suffix]
+    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
+    paths = [str(file.absolute()).translate(literal) for file in files]
+    return load_dataset(reader, data_files=paths, split="train")
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def messages_of(row: dict, column: str) -> list[dict]:
+    """The messages of a column: who speaks, and what is said."""
+    if not isinstance(row.get(column), list):
+        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+    for turn in row[column]:
+        if not isinstance(turn, dict) or turn.get("role") not in ("system", "user", "assistant"):
+            raise ValueError(f"this message is not of the system, the user or the assistant: {turn}")
+        if not isinstance(turn.get("content"), str) or turn.get("tool_calls"):
+            raise ValueError(f"this message has no text, or calls a tool: {turn}")
+        if strange := [name for name in said(turn) if name not in ("role", "content")]:
+            raise ValueError(f"nothing reads {', '.join(strange)} of this message: {turn}")
+    return [{"role": turn["role"], "content": turn["content"]} for turn in row[column]]
+
+
+def said(turn: dict) -> list[str]:
+    """The fields of a message that hold something."""
+    return [name for name, value in turn.items() if value not in (None, "", [], {})]
+
+
+def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
+    """The messages of an answer, without the prompt where the column repeats it."""
+    messages = messages_of(row, column)
+    told = messages[len(prompt) :] if messages[: len(prompt)] == prompt else messages
+    if told and told[0]["role"] != "assistant":
+        raise ValueError(f"`{column}` neither begins with the assistant's answer nor repeats the prompt")
+    return told
+
+
+def from_preference(row: dict) -> dict:
+    """A prompt with a better and a worse answer."""
+    prompt = messages_of(row, "prompt")
+    return {
+        "prompt": prompt,
+        "chosen": answer_of(row, "chosen", prompt),
+        "rejected": answer_of(row, "rejected", prompt),
+    }
+
+
+CONVERTERS = {"preference": from_preference}
+COLUMNS = ["chosen", "prompt", "rejected"]
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    parts = [row[column] for column in ["chosen", "rejected"] if column in row]
+    return [part if isinstance(part, str) else answers(part) for part in parts]
+
+
+def answers(messages: list[dict]) -> str:
+    """What the assistant says in a conversation."""
+    return "".join(message["content"] for message in messages if message["role"] == "assistant")
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest(row["prompt"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The training rows whose question is not also held out."""
+    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A random share of the prompts is held out, each with all its answers; shuffled, as the first are evaluated."""
+    asked = [question(row) for row in rows]
+    prompts = sorted(set(asked), key=lambda prompt: digest([SEED, prompt.hex()]))
+    held_out = {prompt: place for place, prompt in enumerate(prompts[: max(1, round(len(prompts) * fraction))])}
+    kept = [i for i, prompt in enumerate(asked) if prompt not in held_out]
+    apart = sorted((i for i, prompt in enumerate(asked) if prompt in held_out), key=lambda i: held_out[asked[i]])
+    return rows.select(kept), rows.select(apart)
+
+
+def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Count the tokens of every row as training will see it, and handle what is over max_length."""
+    rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    rows = rows.filter(lambda row: row["length"] <= stage.max_length)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"])}
+    return rows
+
+
+def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The tokens of the longest sequence that the trainer builds from the row."""
+    written = [row[column] for column in ["chosen", "rejected"] if column in row]
+    return max(rendered_length(row["prompt"] + answer, tokenizer) for answer in written)
+
+
+def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> int:
+    return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
+
+
+if __name__ == "__main__":
+    main()
