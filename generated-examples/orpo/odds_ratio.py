@@ -7,6 +7,11 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 from trl import DPOTrainer
 
+PAPER = {
+    "title": "ORPO: Monolithic Preference Optimization without Reference Model",
+    "id": "2403.07691",
+}
+
 
 class OddsRatioTrainer(DPOTrainer):
     """DPOTrainer with the loss of ORPO (arXiv 2403.07691). Rows, collation and the fused head are DPOTrainer's.
@@ -14,6 +19,8 @@ class OddsRatioTrainer(DPOTrainer):
     The loss is the mean loss of the chosen answers' tokens, plus beta * -log(sigmoid(log odds ratio)). The odds of an
     answer are p / (1 - p), where log p is the mean log-probability of its tokens. Prompts are not learned.
     """
+
+    _name, _tag_names, _paper = "ORPO", ["trl", "orpo"], PAPER  # what the model card says
 
     def _compute_loss(self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool) -> Any:
         outputs, sums, counts = self.score(model, inputs)

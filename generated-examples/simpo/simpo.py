@@ -7,6 +7,11 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 from trl import DPOTrainer
 
+PAPER = {
+    "title": "SimPO: Simple Preference Optimization with a Reference-Free Reward",
+    "id": "2405.14734",
+}
+
 
 class SimPOTrainer(DPOTrainer):
     """DPOTrainer with the loss of SimPO (arXiv 2405.14734). Rows, collation and the fused head are DPOTrainer's.
@@ -14,6 +19,8 @@ class SimPOTrainer(DPOTrainer):
     A pair costs -log(sigmoid(beta * (chosen - rejected) - gamma)), where both are the mean log-probability of an
     answer's tokens. Prompts are not learned.
     """
+
+    _name, _tag_names, _paper = "SimPO", ["trl", "simpo"], PAPER  # what the model card says
 
     def __init__(self, *args: Any, gamma: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

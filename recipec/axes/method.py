@@ -89,6 +89,14 @@ LOSSES = {
 }
 
 
+# Keywords of TRL's DPOConfig that only the loss of DPO and its reference read.
+OF_DPO_ALONE = (
+    *("loss_type", "loss_weights", "label_smoothing", "use_weighting", "ld_alpha", "discopop_tau"),
+    *("f_divergence_type", "f_alpha_divergence_coef", "precompute_ref_log_probs", "precompute_ref_batch_size"),
+    *("sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofNeeds:
     """What a proof looks at."""
@@ -191,6 +199,7 @@ class Method:
     least_micro_batch_because: str  # "" where one is enough
     sampling: str  # the order in which the trainer takes rows: of SAMPLINGS
     sampling_because: str
+    unread_arguments: tuple[str, ...]  # keywords of its configuration class that its trainer does not read
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
     keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
     # its hyperparameters

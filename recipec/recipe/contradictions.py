@@ -19,7 +19,7 @@ from recipec.recipe.check_data import (
 from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.passed_on import decided_arguments, reserved_variables, secrets, unusable_arguments
+from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
 from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, STEERING
 from recipec.rules.schedule import DECAY_SHARE
 
@@ -214,7 +214,7 @@ CHECKS: tuple[Check, ...] = (
     bad_columns,
     indivisible_batches,
     no_room_to_decay,
-    decided_arguments,
+    refused_arguments,
     unusable_arguments,
     secrets,
     reserved_variables,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from keyword import iskeyword
 from typing import Any
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, Method, methods_of
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
@@ -99,15 +99,26 @@ LAUNCHER_PREFIXES = ("ACCELERATE_", "FSDP_", "TORCHELASTIC_", "DEEPSPEED_")
 _TABLES = (("train", "arguments"), *(("train", stage, "arguments") for stage in METHODS))
 
 
-def decided_arguments(written: Written) -> Iterator[Diagnostic]:
-    """A keyword that recipec decides would contradict the decision."""
+def refused_arguments(written: Written) -> Iterator[Diagnostic]:
+    """A keyword that recipec decides would contradict the decision; one that no trainer reads would say nothing."""
     homes = BROUGHT_ARGUMENTS | DECIDED_ARGUMENTS
     for path, name, _ in _arguments(written):
-        if name in homes:
+        row = _unread_by(written, path, name)
+        if row is not None:
+            label = Label(written.key(*path), f"{row.title} has another loss")
+            yield Diagnostic("E0407", f"`{name}` is not read by the trainer of {row.name}", (label,), ("remove it",))
+        elif name in homes:
             label = Label(written.key(*path), "recipec sets this keyword")
             home = homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
+
+
+def _unread_by(written: Written, path: KeyPath, name: str) -> Method | None:
+    """The first of the methods that the keyword could be for, where the trainer of none reads it."""
+    of_task = methods_of(written.get("goal", "task"), written.get("alignment", "method"))
+    rows = [METHODS[str(path[1])]] if path[1] in METHODS else of_task
+    return rows[0] if rows and all(name in row.unread_arguments for row in rows) else None
 
 
 def unusable_arguments(written: Written) -> Iterator[Diagnostic]:

@@ -129,7 +129,7 @@ def eval_every(adaptation: str, total_steps: int) -> Choice:
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
         return Choice(share, f"after {often}", accepts=(0.01, 0.25))
-    often = f"every {steps:,} steps, {counted(total_steps // steps, 'time')}"
+    often = f"every {steps:,} steps, {counted(-(-total_steps // steps), 'time')}"
     return Choice(share, f"{often} in {counted(total_steps, 'step')}", accepts=(0.01, 0.25))
 
 

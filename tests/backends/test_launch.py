@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -226,3 +227,10 @@ def test_another_number_of_nodes_than_the_plan_uses_is_refused_by_what_the_recip
     idle = launched(tmp_path / "idle", cluster, NNODES="2")
     assert idle.returncode == 2
     assert "NNODES is 2, and the plan uses one of 2 nodes (hardware.nodes). Unset NNODES." in idle.stderr
+
+
+@pytest.mark.parametrize(("steps", "look"), [(300, 20), (40, 20), (24, 12), (4, 2), (2, 1)])
+def test_a_first_look_is_shorter_than_the_training(tmp_path: Path, steps: int, look: int) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "train.max_steps", steps)))
+    for path in ("train.py", "README.md", "launch/local.sh"):
+        assert re.findall(r"local\.sh --max-steps (\d+)", bundle[path]) == [str(look)], path

@@ -40,6 +40,7 @@ CONTINUE_PRETRAIN = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="all blocks have the same length",
+    unread_arguments=(),
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

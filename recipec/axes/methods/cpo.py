@@ -1,6 +1,6 @@
 """Contrastive preference optimization: answers are compared by their log-probabilities, the chosen ones learned too."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "CPO (arXiv 2401.08417, 2024)"
@@ -41,6 +41,7 @@ CPO = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="DPOTrainer, on which it is built, cannot group pairs by length",
+    unread_arguments=OF_DPO_ALONE,
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -46,6 +46,7 @@ DISTILL = Method(
     least_micro_batch_because="",
     sampling="group_by_length",
     sampling_because="batches of similar length need little padding, and the longest batch comes first, in step 1",
+    unread_arguments=("loss_type",),
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -41,6 +41,7 @@ DPO = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="DPOTrainer cannot group pairs by length",
+    unread_arguments=(),
     drops_dropout=True,
     keeps_recomputation=False,
     adaptations=("lora", "qlora", "full"),

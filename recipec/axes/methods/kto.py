@@ -45,6 +45,7 @@ KTO = Method(
     least_micro_batch_because="the KL is estimated from prompts with the answers of other rows of the micro batch",
     sampling="sequential",
     sampling_because="shuffled by prepare_data.py; an estimate of the KL needs the order to stay",
+    unread_arguments=(),
     drops_dropout=True,
     keeps_recomputation=False,
     adaptations=("lora", "qlora", "full"),

@@ -1,6 +1,6 @@
 """Odds ratio preference optimization: the answers are learned and compared in one pass, without a reference."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "ORPO (arXiv 2403.07691, 2024)"
@@ -40,6 +40,7 @@ ORPO = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="DPOTrainer, on which it is built, cannot group pairs by length",
+    unread_arguments=OF_DPO_ALONE,
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

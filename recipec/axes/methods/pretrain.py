@@ -39,6 +39,7 @@ PRETRAIN = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="all blocks have the same length",
+    unread_arguments=(),
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("full",),

@@ -40,6 +40,7 @@ REWARD = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="RewardTrainer cannot group pairs by length",
+    unread_arguments=(),
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

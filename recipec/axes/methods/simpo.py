@@ -1,6 +1,6 @@
 """SimPO: answers are compared by their mean log-probability per token, with a margin between them."""
 
-from recipec.axes.method import Default, Method, Own, Pass
+from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
 _PAPER = "SimPO (arXiv 2405.14734, 2024)"
@@ -43,6 +43,7 @@ SIMPO = Method(
     least_micro_batch_because="",
     sampling="random",
     sampling_because="DPOTrainer, on which it is built, cannot group pairs by length",
+    unread_arguments=OF_DPO_ALONE,
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

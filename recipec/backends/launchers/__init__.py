@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from recipec.backends.job import Job
 from recipec.backends.launchers import local, nodes
-from recipec.backends.launchers.launcher import Launcher, script_artifact, usage
+from recipec.backends.launchers.launcher import Launcher, first_look, script_artifact, usage
 from recipec.recipe.schema import LOCAL, NO_SCRIPT
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, fragment
@@ -40,7 +40,7 @@ def start_of(job: Job) -> Start:
     launcher = launcher_of(job)
     if launcher is None:
         return Start("python", "prepare_data.py", "")
-    return Start(launcher.command, launcher.script, "--max-steps 20")
+    return Start(launcher.command, launcher.script, f"--max-steps {first_look(job)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def start_text(job: Job, script: str) -> StartText:
     if launcher_of(job) is None:
         says = "With your own launcher and configuration; README.md has the order:"
         commands = [f"accelerate launch {script}"]
-    return StartText(says, [fragment(text, job.ids("world_size", "gpus_per_node")) for text in commands])
+    return StartText(says, [fragment(text, job.ids("world_size", "gpus_per_node", "total_steps")) for text in commands])
 
 
 def launch_artifacts(job: Job) -> list[Artifact]:

@@ -12,7 +12,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, fragment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +32,32 @@ class Launcher:
 def script_artifact(launcher: Launcher, job: Job) -> Artifact:
     """The script of a launcher."""
     ids = job.ids(*("nodes",) * launcher.several_nodes, "strategy", "stage")
-    names = {**_names(job), **_start(launcher), **launcher.names(job)}
+    names = {**_names(job), **_start(launcher, job), **launcher.names(job)}
     return Artifact(launcher.script, ids, launcher.template, names, executable=True)
 
 
 def usage(launcher: Launcher, job: Job) -> Raw:
     """The commands that start it, for README.md."""
-    return snippet(launcher.usage, {**_start(launcher), **launcher.names(job)}, job.ids("world_size"))
+    names = {**_start(launcher, job), **launcher.names(job), "blank": Raw(" " * len(_short(job)))}
+    return snippet(launcher.usage, names, job.ids("world_size", "total_steps"))
 
 
-def _start(launcher: Launcher) -> dict[str, Any]:
-    return {"start": Raw(f"{launcher.command} {launcher.script}"), "several_nodes": launcher.several_nodes}
+LOOK_STEPS = 20  # of a first look, at most: our decision
+
+
+def first_look(job: Job) -> int:
+    """Optimizer steps of a first look: no more than half of the shortest stage's."""
+    return max(1, min(LOOK_STEPS, *(stage.value("total_steps") // 2 for stage in job.stages)))
+
+
+def _start(launcher: Launcher, job: Job) -> dict[str, Any]:
+    start = Raw(f"{launcher.command} {launcher.script}")
+    short = fragment(_short(job), job.ids("total_steps"))
+    return {"start": start, "short": short, "several_nodes": launcher.several_nodes}
+
+
+def _short(job: Job) -> str:
+    return f"--max-steps {first_look(job)}"
 
 
 def _names(job: Job) -> dict[str, Any]:

@@ -7,6 +7,11 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 from trl import DPOTrainer
 
+PAPER = {
+    "title": "Contrastive Preference Optimization: Pushing the Boundaries of LLM Performance in Machine Translation",
+    "id": "2401.08417",
+}
+
 
 class ContrastiveTrainer(DPOTrainer):
     """DPOTrainer with the loss of CPO (arXiv 2401.08417). Rows, collation and the fused head are DPOTrainer's.
@@ -14,6 +19,8 @@ class ContrastiveTrainer(DPOTrainer):
     A pair costs -log(sigmoid(beta * (chosen - rejected))), where both are the summed log-probabilities of an answer's
     tokens. nll_weight times the mean loss of the chosen answers' tokens is added. Prompts are not learned.
     """
+
+    _name, _tag_names, _paper = "CPO", ["trl", "cpo"], PAPER  # what the model card says
 
     def __init__(self, *args: Any, nll_weight: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -10,6 +10,11 @@ from transformers.modeling_outputs import ModelOutput
 from trl import SFTTrainer
 from trl.kernels.chunked_divergence import ChunkedDivergenceFunction
 
+PAPER = {
+    "title": "On-Policy Distillation of Language Models: Learning from Self-Generated Mistakes",
+    "id": "2306.13649",
+}
+
 
 class SupervisedDistillationTrainer(SFTTrainer):
     """SFTTrainer that learns from a teacher. Rows, masks, packing, metrics and the mean over a step are SFTTrainer's.
@@ -19,6 +24,8 @@ class SupervisedDistillationTrainer(SFTTrainer):
     temperature: with beta 0 the forward KL, with 1 the reverse KL. temperature**2 keeps its gradient in proportion
     (arXiv 1503.02531).
     """
+
+    _name, _tag_names, _paper = "supervised distillation", ["trl", "distillation"], PAPER  # what the model card says
 
     def __init__(
         self,
