@@ -35,6 +35,16 @@ def test_the_trainer_is_told(tmp_path: Path, name: str, train: dict[str, str], s
     assert ("trainer.ref_model = None" in bundle["train.py"]) is (says == EMPTY)
 
 
+def test_the_empty_reference_is_of_the_pinned_commit(tmp_path: Path) -> None:
+    recipe = with_key(BASES[WITHOUT[0]], "hardware", {"gpu": "h100", "gpus_per_node": 2})
+    recipe = with_key(
+        with_key(recipe, "train", {"adaptation": "full", "strategy": "fsdp"}), "model.revision", "0123abc"
+    )
+    text = texts(good(tmp_path, recipe))["train.py"]
+    call = text.partition("AutoConfig.from_pretrained(")[2].partition(")")[0]
+    assert 'revision="0123abc"' in call
+
+
 def test_sharding_moves_no_empty_weight() -> None:
     """What is on the meta device stays there: an empty reference takes no memory of the GPU."""
     import inspect

@@ -95,7 +95,7 @@ def test_build_says_what_it_made_and_what_to_do_next(run):
     [
         (
             'nodes = 2\nnetwork_gbps = 3200\n\n[train]\nstrategy = "hsdp"\nglobal_batch_size = 512\n',
-            "NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 4",
+            "NODE_RANK=0 MASTER_ADDR=first-node bash big/launch/nodes.sh --max-steps 2",
         ),
         ('\n[launch]\nwith = "none"\n', "python big/prepare_data.py"),
     ],

@@ -8,8 +8,9 @@ from typing import Any
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
+from recipec.backends.models import from_hub
 from recipec.backends.parts import Import, Part, lines
-from recipec.render.call import Arg
+from recipec.render.call import Arg, render_call
 from recipec.render.traced import Raw
 
 
@@ -39,27 +40,26 @@ def unreferenced(module: str, name: str, *, per_token: bool) -> MethodBackend:
 # TRL 1.16 dpo_trainer.py: under FSDP, `precompute_ref_log_probs` loads the reference, too, and shards it as one unit.
 _EMPTY_REFERENCE = """\
 with torch.device("meta"):  # under FSDP, DPOTrainer loads a reference beside the model unless it is given one
-    reference = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(MODEL))"""
+    reference = AutoModelForCausalLM.from_config({config})"""
 
 
 def _arguments(stage: StageJob) -> Iterator[Arg]:
     yield from stage.own_args()
     if _precomputes(stage):
-        yield Arg("precompute_ref_log_probs", True, stage.ids("adaptation"), "keeps no reference; there is none")
+        ids, note = stage.ids("adaptation", "strategy"), "keeps no reference; there is none"
+        yield Arg("precompute_ref_log_probs", True, ids, note)
 
 
 def _part(stage: StageJob) -> Part:
-    own = tuple(stage.own_args(of_trainer=True))
-    if not stage.adapts.trains_all or _precomputes(stage):
-        return Part(arguments=own)
-    ids = stage.ids("adaptation", "strategy")
+    own, ids = tuple(stage.own_args(of_trainer=True)), stage.ids("adaptation", "strategy")
+    without = not stage.adapts.trains_all or _precomputes(stage)
+    named = [Import("transformers", name, ids, left_out=without) for name in ("AutoConfig", "AutoModelForCausalLM")]
+    if without:
+        return Part(imports=tuple(named), arguments=own)
+    config = render_call(from_hub(stage, "AutoConfig", Raw("MODEL")), indent=8)
     return Part(
-        imports=(
-            Import("torch", "", ids),
-            Import("transformers", "AutoConfig", ids),
-            Import("transformers", "AutoModelForCausalLM", ids),
-        ),
-        before_trainer=lines(ids, *_EMPTY_REFERENCE.splitlines()),
+        imports=(Import("torch", "", ids), *named),
+        before_trainer=lines(ids, *_EMPTY_REFERENCE.format(config=config).splitlines()),
         arguments=(*own, Arg("ref_model", Raw("reference"), ids)),
         after_trainer=lines(ids, "trainer.ref_model = None"),
     )
