@@ -224,12 +224,13 @@ def test_evaluation_interval_in_steps():
 
 
 def test_evaluations_are_counted_as_the_trainer_makes_them():
+    """TrainerCallback evaluates at the last step, too, where the interval does not meet it."""
     said = {steps: evaluation.eval_every("lora", steps).because for steps in (1, 2, 7, 83, 1_000)}
     assert said == {
         1: "after the only step",
         2: "after each of the 2 steps",
-        7: "every 2 steps, 3 times in 7 steps",
-        83: "every 17 steps, 4 times in 83 steps",
+        7: "every 2 steps, 4 times in 7 steps",
+        83: "every 17 steps, 5 times in 83 steps",
         1_000: "every 50 steps, 20 times in 1,000 steps",
     }
 
