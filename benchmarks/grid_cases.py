@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
@@ -52,8 +54,7 @@ TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (819
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One run of the grid."""
 
     model: str

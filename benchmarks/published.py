@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture, Modules
 from recipec.catalog.configs import architecture_from_config
@@ -25,8 +27,7 @@ class Unmodelled(Exception):
     """A run that uses something the estimates do not model: the feature's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One published run in our terms."""
 
     architecture: Architecture

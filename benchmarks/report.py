@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+
+from msgspec import Struct
 
 _COLUMNS = ("median", "p90", "p95", "worst", "bias")
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Struct, frozen=True):
     """One run: what was measured and what is predicted, in the same unit."""
 
     id: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
+
+from msgspec import Struct
 
 from recipec.agreement import contradictions, without_code
 from recipec.backends import Job, Start, lower, missing, start_of
@@ -27,8 +28,7 @@ from recipec.render.environment import render
 from recipec.selection import choose_model
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """Everything that compiling a recipe finds out; commands are thin readers of it."""
 
     diagnostics: Sequence[Diagnostic]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
@@ -10,8 +10,7 @@ from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
 ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
 
 
-@dataclass(frozen=True, slots=True)
-class Machines:
+class Machines(Struct, frozen=True):
     """The devices of a recipe: so many in each of so many nodes."""
 
     nodes: int
@@ -22,8 +21,7 @@ class Machines:
         return self.nodes * self.gpus_per_node
 
 
-@dataclass(frozen=True, slots=True)
-class Mesh:
+class Mesh(Struct, frozen=True):
     """Ranks by the role they play; the product is the world size."""
 
     replicate: int = 1
@@ -47,8 +45,7 @@ class Mesh:
         return self.replicate * self.shard
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """One candidate of the planner: everything that decides memory and speed and nothing that decides learning."""
 
     adaptation: str  # a row of recipec.axes.adaptations

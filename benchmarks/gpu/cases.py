@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 STEPS = 6
 ROWS = "rows.jsonl"
@@ -45,8 +46,7 @@ packing = false
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One run on one GPU; every choice that the planner has is fixed."""
 
     model: str

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from msgspec import Struct, field
+from msgspec.structs import asdict
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 
-@dataclass
-class Measured:
+class Measured(Struct):
     """Bytes, seconds and tokens of one run."""
 
     status: str = "started"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.gpu.cases import SMALL_MOE
 from recipec.catalog.models import model

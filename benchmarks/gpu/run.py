@@ -9,9 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from benchmarks.gpu.cases import ROWS, SMALL_MOE, STEPS, Case
 from benchmarks.gpu.models import place_model, words, write_config
@@ -25,8 +26,7 @@ class NotPlanned(Exception):
     """The recipe of a case does not compile: its diagnostics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A case, as planned or with another micro batch."""
 
     case: Case

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from benchmarks.mutants.sandbox import ROOT, Sandbox
 
 TABLE = ROOT / "tests" / "known-mutants.toml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Struct, frozen=True, kw_only=True):
     """One line of one file, wrong."""
 
     mistake: str  # in words

@@ -6,8 +6,9 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 # Arguments that hold sentences for people, not behavior.
 TEXTS = frozenset(
@@ -42,8 +43,7 @@ CALLS = {"max": "min", "min": "max", "any": "all", "all": "any", "sorted": "list
 _NAME = re.compile(r"[a-z][\w./-]*")  # a string that is a name of something, not a text
 
 
-@dataclass(frozen=True, slots=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """One change of one place."""
 
     path: str  # of the file, from the root of the repository

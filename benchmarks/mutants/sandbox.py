@@ -14,11 +14,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from benchmarks.mutants.operators import Mutant
 
@@ -31,8 +32,7 @@ LIMIT_SECONDS = 60.0  # for the tests of one mutant, and 20 times what they take
 _FAILED = ("FAILED ", "ERROR ")
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(Struct, frozen=True, dict=True):
     """The tests of some folders, as they pass without a mutant."""
 
     tests: dict[str, dict[str, Any]]  # by id: seconds and reaches

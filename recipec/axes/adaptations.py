@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 # What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
 REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
@@ -10,8 +10,7 @@ REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "no
 AS_IS = "none"  # the base whose weights are stored in the compute type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adaptation:
+class Adaptation(Struct, frozen=True, kw_only=True):
     """What is trained, and what follows from it for a run and for what it leaves."""
 
     name: str
@@ -127,8 +126,7 @@ FULL = Adaptation(
 ADAPTATIONS = {row.name: row for row in (LORA, QLORA, FULL)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class Base(Struct, frozen=True, kw_only=True):
     """How the frozen weights below an adapter are stored."""
 
     name: str  # the value of train.quantization

@@ -7,9 +7,11 @@ knows its name. Every field is required: a row that lacks one does not construct
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.adaptations import Adaptation
 from recipec.axes.models import POLICY, REFERENCE, TEACHER
@@ -19,8 +21,7 @@ from recipec.axes.sections import COMMON_SECTION
 SIZES = "<1K", "1K-10K", "10K-100K", ">100K"
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Struct, frozen=True):
     """One row of a table of defaults: the first row whose conditions hold gives the value.
 
     An empty condition always holds.
@@ -67,8 +68,7 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weigh
 CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Loss(Struct, frozen=True, kw_only=True):
     """What a loss is computed from."""
 
     head: str  # of HEADS
@@ -97,8 +97,7 @@ OF_DPO_ALONE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProofNeeds:
+class ProofNeeds(Struct, frozen=True, kw_only=True):
     """What a proof looks at."""
 
     metrics: tuple[str, ...]  # that the method logs; the loss is logged by every method
@@ -116,8 +115,7 @@ PROOFS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pass:
+class Pass(Struct, frozen=True, kw_only=True):
     """One forward pass of a micro step, in the order in which the trainer runs them."""
 
     model: str  # of recipec.axes.models.MODELS
@@ -126,8 +124,7 @@ class Pass:
     gives: str  # of SCORES: probabilities over the policy's vocabulary, or one number for a sequence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+class Own(Struct, frozen=True, kw_only=True):
     """A hyperparameter that not every method has, and the key of [alignment] that sets it."""
 
     id: str  # of its rule, never reused: "DPO-001"
@@ -159,8 +156,7 @@ class Own:
         return low and value <= self.most
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class Method(Struct, frozen=True, kw_only=True):
     """One training method, apart from its own trainer arguments."""
 
     # who it is

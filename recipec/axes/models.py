@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 POLICY, REFERENCE, TEACHER = "policy", "reference", "teacher"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedModel:
+class NamedModel(Struct, frozen=True, kw_only=True):
     """A model that is neither what is trained nor its frozen start."""
 
     name: str  # of the model of a pass, of the decision that names it, and the key of [alignment]

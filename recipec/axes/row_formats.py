@@ -6,7 +6,7 @@ several formats become one kind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LOSS_ON = "all", "assistant", "completion"  # the tokens of a row that are learned
 FLAGS = ("flags",)  # what a role holds that is true or false, or 1 or 0
@@ -24,8 +24,7 @@ MEANT = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
+class Role(Struct, frozen=True, kw_only=True):
     """What one column of a row is for."""
 
     name: str
@@ -35,8 +34,7 @@ class Role:
     becomes: str  # the column of the kind that it ends up in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(Struct, frozen=True, kw_only=True):
     """What a trainer reads: the columns of data/STAGE/*.jsonl."""
 
     name: str
@@ -106,8 +104,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowFormat:
+class RowFormat(Struct, frozen=True, kw_only=True):
     """One way to write training rows."""
 
     name: str  # the value of data.format

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSection:
+class DataSection(Struct, frozen=True, kw_only=True):
     """One key of [data] that names sources of rows."""
 
     name: str  # the key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
@@ -16,8 +16,7 @@ OFFLOADS = {
 ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(Struct, frozen=True, kw_only=True):
     """Who moves the data between the ranks of a strategy."""
 
     name: str  # of its file in backends/engines/
@@ -37,8 +36,7 @@ ENGINES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class Strategy(Struct, frozen=True, kw_only=True):
     """What a strategy shards, what runs it, and how it compares. Its place in the table is its rank by simplicity."""
 
     name: str

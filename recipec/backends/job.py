@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import KINDS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
 from recipec.backends import engines
@@ -17,8 +18,7 @@ from recipec.render.call import Arg
 from recipec.render.traced import Traced
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One compilation, as the back ends see it."""
 
     loaded: LoadedRecipe
@@ -52,8 +52,7 @@ class Job:
         return Traced(value, ",".join(self.ids(*names)))
 
 
-@dataclass(frozen=True, slots=True)
-class StageJob:
+class StageJob(Struct, frozen=True):
     """One stage of a compilation."""
 
     job: Job

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from itertools import chain
+
+from msgspec import Struct
 
 from recipec.render.call import WIDTH, Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """A module, or a name from it, and the decisions that need it."""
 
     module: str
@@ -21,8 +21,7 @@ class Import:
     left_out: bool = False  # by its decisions: the statement for its module is also theirs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """What one side of a stage (its method, adaptation, engine, device or model) brings to train.py."""
 
     imports: tuple[Import, ...] = ()
@@ -41,7 +40,7 @@ def joined(parts: Iterable[Part]) -> Part:
     """All parts as one, in their order."""
     listed = list(parts)
     return Part(
-        **{field.name: tuple(chain.from_iterable(getattr(p, field.name) for p in listed)) for field in fields(Part)}
+        **{name: tuple(chain.from_iterable(getattr(p, name) for p in listed)) for name in Part.__struct_fields__}
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.bundle.changes import Action, Change, OnConflict, compare
 from recipec.bundle.folder import check_paths, foreign, of_another_recipe, strangers, unusable, unwritable
@@ -19,8 +21,7 @@ from recipec.render.artifact import Rendered
 FINE, FOUND, UNUSABLE = 0, 1, 2  # exit codes
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     """What happened to each file, what to tell the user, and the exit code."""
 
     changes: tuple[Change, ...] = ()
@@ -29,8 +30,7 @@ class WriteResult:
     stale: bool = True  # the build had something to write
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(Struct, frozen=True):
     """Everything of one build that can reach the disk."""
 
     out: Path

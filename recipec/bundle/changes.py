@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from recipec.bundle.merge import has_markers, merge_json, merge_text
 from recipec.bundle.state import LastBuild, read_text
@@ -36,8 +37,7 @@ class OnConflict(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One file, what happens to it, a word to the user, and its new text when it is written."""
 
     path: str

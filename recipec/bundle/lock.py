@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
+
+from msgspec import Struct, field
 
 from recipec import __version__
 from recipec.bundle.state import dump_json
@@ -13,8 +14,7 @@ from recipec.render.artifact import Rendered
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class LockInputs:
+class LockInputs(Struct, frozen=True):
     """What a bundle was compiled from; paths are relative to the recipe's folder, digests are hexadecimal SHA-256."""
 
     recipes: Mapping[str, str] = field(default_factory=dict)  # the recipe and what it extends

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MINE, LAST, NEW = "<<<<<<< your edit", "||||||| last build", ">>>>>>> new build"
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """The merged text and how many places both sides changed differently."""
 
     text: str

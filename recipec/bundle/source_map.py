@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
 from recipec.bundle.state import LAST, SOURCE_MAP, dump_json, read_text
@@ -15,8 +16,7 @@ from recipec.render.artifact import Rendered
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a line comes from: the decisions, nearest first, and the line as the last build wrote it."""
 
     text: str  # the line as it is now

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
 
 
-@dataclass(frozen=True, slots=True)
-class LastBuild:
+class LastBuild(Struct, frozen=True):
     """The files of the last build as they were emitted, and those whose deletion by the user was noted."""
 
     texts: Mapping[str, str] = field(default_factory=dict)

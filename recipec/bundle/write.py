@@ -21,9 +21,10 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec import Struct
 
 from recipec.bundle.state import STATE
 
@@ -31,16 +32,14 @@ _STAGING, _NEXT, _UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"
 _JOURNAL = "journal.json"
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """What a file will be."""
 
     text: str
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """One file of the journal with its fingerprints, None where there is no file."""
 
     path: str

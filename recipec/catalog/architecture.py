@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
 ExpertShape = tuple[str, int, int, int]  # parameter name, experts, input features, output features
 
 
-@dataclass(frozen=True, slots=True)
-class Modules:
+class Modules(Struct, frozen=True):
     """What an implementation calls its linear modules; one name where projections are fused."""
 
     qkv: tuple[str, ...] = ("q_proj", "k_proj", "v_proj")
@@ -18,8 +17,7 @@ class Modules:
     mlp_out: str = "down_proj"
 
 
-@dataclass(frozen=True, slots=True)
-class Experts:
+class Experts(Struct, frozen=True):
     """The mixture-of-experts part of a layer. Experts are fused 3-D parameters (transformers 5), not linear modules."""
 
     count: int
@@ -31,8 +29,7 @@ class Experts:
     bias: bool = False  # on expert projections and router
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(Struct, frozen=True):
     """Shape fields of one model; sizes in features, heads, layers and tokens."""
 
     model_type: str

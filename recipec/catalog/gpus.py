@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.catalog.lookup import entries_with, names_in, nearest
 
@@ -16,8 +17,7 @@ _ANY = ""  # every file of the catalog
 _MAKERS = re.compile(r"^((nvidia|amd|geforce|tesla|quadro|instinct)-)+")
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One device as the framework sees it (a half of an MI250X); what is not known is None."""
 
     name: str

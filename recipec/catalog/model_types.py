@@ -5,8 +5,9 @@ Checked 2026-11-20 against the modelling and configuration sources of transforme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Modules
 
@@ -20,8 +21,7 @@ class Key(NamedTuple):
     default: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MoeType:
+class MoeType(Struct, frozen=True):
     """How a mixture-of-experts config names its parts."""
 
     block: str
@@ -32,8 +32,7 @@ class MoeType:
     bias: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ModelType:
+class ModelType(Struct, frozen=True):
     """One row: class names, module names, and the defaults that transformers fills in."""
 
     decoder_layer: str

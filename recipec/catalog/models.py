@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
@@ -18,8 +19,7 @@ _FOLDER = Path(__file__).parent / "models"
 _GENERATION = re.compile(r"([a-z]+)-?(\d+(?:\.\d+)?)(?:-[a-z]+)?")  # qwen2.5, llama-3.1, qwen3-moe
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """One published model; what is not known is None or empty."""
 
     name: str

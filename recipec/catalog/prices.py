@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 _FILE = Path(__file__).parent / "prices.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """What one GPU costs for an hour, in US dollars."""
 
     usd_per_hour: float

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from recipec.cli.inputs import AnyPath, RecipePath, files_on_disk, open_bundle
 from recipec.cli.output import FINE, FOUND, formats, print_json, strong, table
@@ -49,8 +49,7 @@ SCHEMA_VERSION = 1
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One of the two: its name on the command line, its plan and its files."""
 
     name: str

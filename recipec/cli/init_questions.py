@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from recipec.axes import METHODS, NAMED_MODELS, ROW_FORMATS, methods_of, tasks
 from recipec.axes.tasks import AUTO
@@ -21,8 +21,7 @@ _USUAL_TASK = "instruct"
 Flags = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """An answer and the reason for it, "" when the user gave it."""
 
     value: str
@@ -148,8 +147,7 @@ def _refused_name(answer: str) -> str:
     return "" if fine else wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """One thing that a recipe must say; `refuses` returns what is wrong with an answer, "" when it is good."""
 
     flag: str

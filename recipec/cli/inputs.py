@@ -6,11 +6,11 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from recipec.bundle.source_map import load
 from recipec.bundle.state import PLAN, STATE, read_last, read_text
@@ -55,8 +55,7 @@ class RecipePath(AnyPath):
 PLAN_VERSION = 1  # planner.document.SCHEMA_VERSION, which takes pydantic to import
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
+class Records(Struct, frozen=True):
     """What `.recipec/` tells of a bundle."""
 
     out: Path

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
 from recipec.bundle.source_map import Origin, ids_at
@@ -123,8 +124,7 @@ def _no_such_line(bundle: Records, path: str) -> Failure:
 Lines = Mapping[str, Mapping[int, tuple[str, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Emitted:
+class Emitted(Struct, frozen=True):
     """A plan, and for each line of its files the decisions behind it."""
 
     plan: Document

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.dataset.contents import FLAGS, BadContent, Row, content_of, is_flag
@@ -28,8 +29,7 @@ class BadFlags(UnknownFormat):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
-class DataShape:
+class DataShape(Struct, frozen=True):
     """The format of a source and what its columns hold."""
 
     format: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from recipec.dataset.files import ENDINGS
 from recipec.dataset.rows import READERS, Row, Unreadable
@@ -13,8 +14,7 @@ SAMPLE_ROWS = 200
 SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """The first rows of a source, and how many it has in all."""
 
     file: str  # the source as the recipe writes it, for messages

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Severity(StrEnum):
@@ -21,28 +22,25 @@ class Span(NamedTuple):
     end_col: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A span in a named file, with the file's text so that a renderer can quote it."""
 
     file: str  # as the user wrote the path
     span: Span
-    text: str = field(repr=False)
+    text: str
 
     def __str__(self) -> str:
         return f"{self.file}:{self.span.line}:{self.span.col}"
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """A place and what to say beside it."""
 
     place: Place
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One finding: a headline, the primary label first, and how to mend it."""
 
     code: str

@@ -8,15 +8,14 @@ h hidden, f feed-forward, q query and kv key width, H heads, r rank.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.workload import ALL_LINEAR, LoraShape
 
 
-@dataclass(frozen=True, slots=True)
-class Activations:
+class Activations(Struct, frozen=True):
     """Bytes per token of one layer, and of what lies around the layers."""
 
     checkpoint: int  # the layer's input: all that checkpointing keeps

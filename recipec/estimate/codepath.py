@@ -7,7 +7,7 @@ and `stage3.py` (the engine casts the module to bf16 and keeps fp32 masters).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.axes import BASES
 from recipec.axes.optimizers import PAGED
@@ -18,8 +18,7 @@ from recipec.layout import Layout
 BLOCK, NESTED_BLOCK = 64, 256  # weights per absmax, and absmax values per second scale (bitsandbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class CodePath:
+class CodePath(Struct, frozen=True):
     """Bytes per parameter of each kind, and the ranks that share it."""
 
     compute: int  # activations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import masked, row_tokens
@@ -12,8 +13,7 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Flops:
+class Flops(Struct, frozen=True):
     """Operations per token."""
 
     layers: float  # all layers' matrix products, forward
@@ -21,8 +21,7 @@ class Flops:
     head: float  # projection to the vocabulary, forward
 
 
-@dataclass(frozen=True, slots=True)
-class StepFlops:
+class StepFlops(Struct, frozen=True):
     """Operations per trained token of one step."""
 
     products: float  # matrix products with weights, with what checkpointing repeats

@@ -6,7 +6,8 @@ The methods' own codes come first; the others exist to score published runs. A c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import final_norm
@@ -20,8 +21,7 @@ NORM_FORWARD, NORM_BACKWARD = 14, 24  # bytes per feature at the peak of a norm 
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """Bytes of the head in a step."""
 
     forward: int  # while the model's forward computes what it returns
@@ -35,8 +35,7 @@ class Head:
 Needs = Callable[[int, Architecture, int, CodePath], Head]  # of tokens, and elements of the head's weight that train
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossCode:
+class LossCode(Struct, frozen=True, kw_only=True):
     """One code that gets from the last hidden states to the loss."""
 
     name: str  # Method.head, or Workload.head

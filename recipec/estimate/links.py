@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
 from recipec.layout import ASSUMED_NETWORK_GBPS
@@ -27,8 +28,7 @@ class _Gpu(Protocol):
     link_gb_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """The path between ranks."""
 
     kind: str  # nvlink | infinity-fabric | pcie
@@ -37,8 +37,7 @@ class Link:
     network_gb_s: float  # per node and direction
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Ranks that talk to each other: `size` of them, every `stride`-th one, nodes filled in the order of ranks."""
 
     size: int

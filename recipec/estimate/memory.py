@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
@@ -19,8 +20,7 @@ from recipec.layout import Layout
 _RESULTS = "benchmarks/results/memory_accuracy.md"
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBand:
+class ErrorBand(Struct, frozen=True):
     """Relative error of the allocated peak on published runs: measured / predicted lies in [low, high]."""
 
     low: float
@@ -28,8 +28,7 @@ class ErrorBand:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
+class MemoryEstimate(Struct, frozen=True):
     """Memory of one rank. `terms` sum to `peak_allocated_bytes` and are those of `peak_moment`."""
 
     terms: Mapping[str, int]

@@ -7,8 +7,9 @@ of a 139,584-parameter Llama on 2 x 2 tensor and FSDP ranks held 34,976 paramete
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import Sizes, sizes

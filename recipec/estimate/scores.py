@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import adapted_modules
@@ -12,8 +13,7 @@ from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Struct, frozen=True):
     """Bytes per rank. Layers with a window may hold more than those that attend to the whole sequence."""
 
     layer: int  # of the layer that holds most

@@ -7,7 +7,8 @@ torch DDP reducer (buckets are copies of all gradients), DeepSpeed 0.19 `stage_1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import strategies
 from recipec.estimate.codepath import CodePath
@@ -19,8 +20,7 @@ ZERO3_PREFETCH = 0.9  # our stage3_prefetch_bucket_size in units of hidden_size 
 ZERO3_REUSE_ELEMENTS = 1_000_000_000  # stage3_max_reuse_distance and stage3_max_live_parameters, DeepSpeed defaults
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct, frozen=True):
     """Bytes per rank while a forward runs: in its embedding, its layers and its head."""
 
     first: float = 0.0  # the embedding
@@ -32,8 +32,7 @@ class Gathered:
         return Gathered(self.first + held, self.layers + held, self.head + held)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffers:
+class Buffers(Struct, frozen=True):
     """Bytes per rank in the situations of a step."""
 
     forward: Gathered = Gathered()

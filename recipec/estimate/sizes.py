@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import ALL_LINEAR, LoraShape
@@ -11,8 +12,7 @@ from recipec.estimate.workload import ALL_LINEAR, LoraShape
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Parameter counts of a model and of the adapters on it."""
 
     params: int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.strategies import DEEPSPEED
 from recipec.estimate.codepath import CodePath
@@ -15,8 +16,7 @@ from recipec.layout import Layout
 OFFLOAD_PINNED_COPIES = 1.5  # DeepSpeed's own factor for host buffers (memory.rst, `additional_buffer_factor`)
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """Bytes per rank."""
 
     terms: dict[str, float]  # resident at all times

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
@@ -21,8 +22,7 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout, Mesh
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """What does not depend on the batch: shared by all micro batches of a search."""
 
     sizes: Sizes
@@ -41,8 +41,7 @@ class Fixed:
     weight_passes: int  # over the weights of policy and reference, without recomputation
 
 
-@dataclass(frozen=True, slots=True)
-class Depth:
+class Depth(Struct, frozen=True):
     """The layers of the model by what they leave for the backward pass."""
 
     layers: int
@@ -56,8 +55,7 @@ class Depth:
         return self.layers - self.recomputed
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """The sequences of one pass."""
 
     tokens: int  # per rank and micro step, all sequences of an example counted
@@ -66,8 +64,7 @@ class Batch:
     layer: float  # bytes while a layer runs that saves nothing: its feed-forward block, or its attention
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
+class Scoring(Struct, frozen=True):
     """A pass without a gradient, in bytes."""
 
     model: str  # POLICY, REFERENCE or TEACHER
@@ -81,8 +78,7 @@ class Scoring:
     in_evaluation: Gathered
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A `Fixed` with a batch on it."""
 
     fixed: Fixed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
@@ -20,8 +20,7 @@ SMALL_FILES_BYTES = 20 * (1 << 20)  # tokenizer, configuration, trainer state
 TOKEN_BYTES = 9  # Arrow cache of tokenised data: int64 input ids and an int8 mask
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """Bytes on disk of one run."""
 
     checkpoint_bytes: int  # one resumable checkpoint
@@ -32,8 +31,7 @@ class Storage:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
+class HostMemory(Struct, frozen=True):
     """host memory of one node."""
 
     needed_bytes: int

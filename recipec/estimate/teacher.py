@@ -6,7 +6,8 @@ transformers shards whatever is loaded, DeepSpeed's engine runs its decoder (TRL
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
@@ -17,8 +18,7 @@ from recipec.estimate.sizes import sizes
 from recipec.layout import Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Teacher:
+class Teacher(Struct, frozen=True):
     """A frozen model in the compute type."""
 
     architecture: Architecture

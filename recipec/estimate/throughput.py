@@ -7,7 +7,8 @@ communicate: the step from one GPU to several pays the ring's (N-1)/N, and leavi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
@@ -32,8 +33,7 @@ BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 publish
 _SCORED = "128 published runs on one to eight GPUs, with which the rates were chosen; benchmarks/results"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeEstimate:
+class TimeEstimate(Struct, frozen=True):
     """One optimizer step on all ranks."""
 
     seconds_per_step: float

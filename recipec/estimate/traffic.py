@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.axes.strategies import DEEPSPEED, ONE_PROCESS, TORCH_DDP, TORCH_FSDP
 from recipec.catalog.architecture import Architecture
@@ -17,8 +18,7 @@ HIDDEN_SHARE = 0.8
 EXPOSED_SHARE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """Collectives over one group: bytes of one full copy that they move, and how many they are."""
 
     group: Group

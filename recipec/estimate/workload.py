@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.axes import METHODS, Method
 from recipec.axes.methods.sft import SFT
@@ -11,8 +11,7 @@ from recipec.catalog.architecture import Architecture
 ALL_LINEAR = "all-linear"
 
 
-@dataclass(frozen=True, slots=True)
-class LoraShape:
+class LoraShape(Struct, frozen=True):
     """The adapters of one run."""
 
     rank: int
@@ -20,8 +19,7 @@ class LoraShape:
     dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """One training step, apart from the layout that runs it.
 
     The defaults are what an emitted train.py does (TRL 1.16, transformers 5.23, PEFT 0.21, accelerate 1.15). The

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
 from recipec.dataset import NOTHING, BadFlags, DataShape, Sample, UnknownFormat, fields_of, flag_columns, recognise
@@ -17,8 +19,7 @@ from recipec.recipe.clashes import either
 from recipec.rules.core import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class DataFacts:
+class DataFacts(Struct, frozen=True):
     """One section of the data, as a stage will use it."""
 
     shape: DataShape

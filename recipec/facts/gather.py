@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
@@ -29,8 +30,7 @@ from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.rules.core import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """Everything that is given without the model, and the model that the recipe names; None for `auto`."""
 
     model: Model | None
@@ -43,8 +43,7 @@ class Given:
     others: Mapping[str, OtherModel]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Everything that is given, and the model."""
 
     model: Model

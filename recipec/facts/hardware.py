@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from recipec.dataset import DataShape, Sample, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report

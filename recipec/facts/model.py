@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.axes import NAMED_MODELS, methods_of
 from recipec.catalog.models import Model
@@ -18,8 +19,7 @@ MOST_PADDING = 512  # rows: Qwen2.5's matrices differ by 128 between sizes, Pyth
 ONE_TOKENIZER = ({"llama", "tinyllama", "codellama"}, {"mistral", "mixtral"})
 
 
-@dataclass(frozen=True, slots=True)
-class OtherModel:
+class OtherModel(Struct, frozen=True):
     """A model beside the one that is trained."""
 
     model: Model

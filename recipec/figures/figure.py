@@ -6,17 +6,17 @@ A figure is a small pure function that computes our number; nothing is stored, s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import cleandoc
 from math import ceil, inf
+
+from msgspec import Struct
 
 HOLDS = 0.05  # the estimates' own error: benchmarks/results; closer than this is the same number
 NEAR = 0.2  # as far apart as two honest rules of thumb
 NOT_COMPUTED = "cannot be computed"
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
+class Stated(Struct, frozen=True):
     """The number of a rule book: a value, a range, or one end of one."""
 
     low: float
@@ -24,8 +24,7 @@ class Stated:
     unit: str  # "GB", "%", "x", "$", …
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(Struct, frozen=True):
     """Our number and how it came about; `value` is None where no estimate has it, and then `shown` may say more."""
 
     value: float | None
@@ -33,8 +32,7 @@ class Ours:
     shown: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A registered figure: what the book says, and the function that computes what we say."""
 
     id: str

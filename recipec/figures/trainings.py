@@ -6,7 +6,7 @@ fit; a step is one sequence of 2,048 tokens with activations recomputed, unless 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.axes import Adaptation, Strategy
 from recipec.axes.adaptations import FULL, LORA
@@ -36,8 +36,7 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+class Training(Struct, frozen=True):
     """One training that a book speaks of."""
 
     size: str  # a key of MODELS

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
+
+from msgspec import to_builtins
 
 from recipec.axes.models import NAMED_MODELS
 from recipec.facts import Facts
@@ -26,7 +27,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     """The JSON model of a plan; human output is rendered from it."""
     return {
         "schema_version": SCHEMA_VERSION,
-        **({"model_selection": asdict(plan.selection)} if plan.selection else {}),
+        **({"model_selection": to_builtins(plan.selection)} if plan.selection else {}),
         "stages": [_stage(stage) for stage in plan.stages],
         "total": {"seconds": round(plan.seconds), "usd": None if plan.cost_usd is None else round(plan.cost_usd, 2)},
     }
@@ -88,9 +89,9 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             **_band(plan),
         },
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
-        "storage": asdict(plan.needs.storage),
-        "host": {**asdict(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
-        "decisions": [_decision(decision) for decision in plan.decisions.values()],
+        "storage": to_builtins(plan.needs.storage),
+        "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
+        "decisions": [to_builtins(decision) for decision in plan.decisions.values()],
         "rejected": [
             {
                 "family": rejected.family,
@@ -100,7 +101,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             }
             for rejected in plan.rejected
         ],
-        "next_better": None if plan.next_better is None else asdict(plan.next_better),
+        "next_better": None if plan.next_better is None else to_builtins(plan.next_better),
     }
 
 
@@ -124,7 +125,7 @@ def _choice(plan: StagePlan) -> dict[str, Any]:
         "quantization": layout.quantization,
         "precision": layout.precision,
         "strategy": layout.strategy,
-        "mesh": asdict(layout.mesh),
+        "mesh": to_builtins(layout.mesh),
         "offload": layout.offload,
         "world_size": layout.mesh.world_size,
         "micro_batch_size": layout.micro_batch,
@@ -152,12 +153,8 @@ def _memory(plan: StagePlan) -> dict[str, Any]:
         "terms": dict(memory.terms),
         "stages": dict(memory.moments),
         "peak_stage": memory.peak_moment,
-        "error_band": asdict(memory.error_band),
+        "error_band": to_builtins(memory.error_band),
     }
-
-
-def _decision(decision: Decision) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(decision).items()}
 
 
 def _short(value: float) -> float:

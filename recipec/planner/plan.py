@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
@@ -13,16 +14,14 @@ from recipec.layout import Layout
 from recipec.rules.core import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """What is trained, before anything is known of how."""
 
     name: str  # of its row in METHODS; also its folder, and [train.NAME]
     starts_from: str | None  # the stage whose result it continues; None: the recipe's model
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Struct, frozen=True):
     """The best layout of a family that was not taken, and why."""
 
     family: str  # "full fine-tuning, fsdp"
@@ -32,8 +31,7 @@ class Rejected:
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
 
 
-@dataclass(frozen=True, slots=True)
-class NextBetter:
+class NextBetter(Struct, frozen=True):
     """A better option that does not fit, and what each way to it would take."""
 
     what: str  # "full fine-tuning", or "nothing in host memory" where the same would be trained
@@ -44,8 +42,7 @@ class NextBetter:
     asks: str  # what the recipe has to say for it where the rules prefer what is chosen; else empty
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What a stage needs of the node around its GPUs; host memory and cores are those of one node."""
 
     storage: Storage
@@ -54,8 +51,7 @@ class Needs:
     waiting_share: float  # of a step's time, in communication that no computation hides
 
 
-@dataclass(frozen=True, slots=True)
-class StagePlan:
+class StagePlan(Struct, frozen=True):
     """One stage, settled."""
 
     stage: Stage
@@ -80,8 +76,7 @@ class StagePlan:
         return self.decisions[id].value
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
+class RunnerUp(Struct, frozen=True):
     """A model that was not taken, and why."""
 
     model: str
@@ -89,8 +84,7 @@ class RunnerUp:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The model that was taken from the catalog."""
 
     model: str
@@ -101,8 +95,7 @@ class Selection:
     runners_up: tuple[RunnerUp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """All stages, in the order they run."""
 
     stages: tuple[StagePlan, ...]

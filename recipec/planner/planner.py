@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
+
+from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report

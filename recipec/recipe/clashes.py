@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import (
     ADAPTATIONS,
@@ -46,8 +47,7 @@ FORMAT, OVERFLOW = ("data", "format"), ("data", "overflow")
 TABLES = tuple(dict.fromkeys(row.table for row in ADAPTATIONS.values() if row.table))  # of [train], for adapters
 
 
-@dataclass(frozen=True, slots=True)
-class Clash:
+class Clash(Struct, frozen=True):
     """Two keys, the values of each that cannot hold together (ANY: whatever it is), and why."""
 
     one: tuple[str, ...]
@@ -135,8 +135,7 @@ def _offloads() -> Iterator[Clash]:
 Had = Callable[[str, str | None], Collection[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A value of goal.task, or of alignment.method within a task."""
 
     task: str

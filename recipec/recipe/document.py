@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
 from recipec.recipe.locate import KeyPath, dotted, locate
@@ -22,16 +23,14 @@ _DEEP_KEY = re.compile(rf"^[ \t\[]*{_KEY}(?:[ \t]*\.[ \t]*{_KEY}){{{MAX_DEPTH}}}
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """Where a key and its value were written."""
 
     key: Place
     value: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """The values of one recipe file, or of several merged, and where each was written."""
 
     source: Source
@@ -160,8 +159,7 @@ def _forbidden(character: str, where: str, place: Place) -> Diagnostic:
     return Diagnostic("E0006", title, (Label(place, why_forbidden(character)),), ("remove the character",))
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """The values of the whole recipe without those that the schema refused, and the places of all of them."""
 
     data: Mapping[str, Any]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 import recipec
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
@@ -17,8 +18,7 @@ from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What reading one recipe and all that it extends has seen so far."""
 
     folder: Path  # of the main recipe; paths are re-expressed relative to it
@@ -26,8 +26,7 @@ class Reading:
     sources: list[Source] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(Struct, frozen=True):
     """A recipe named by `extends`."""
 
     path: Path

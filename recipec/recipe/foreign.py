@@ -7,8 +7,9 @@ recipec.axes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.method import TOOLS
@@ -23,8 +24,7 @@ class Row(Protocol):
     def elsewhere(self) -> tuple[str, ...]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """What other tools call a key of the recipe, and what people type for it; several names are parted by spaces."""
 
     key: str  # of the recipe: "train.lora.rank"

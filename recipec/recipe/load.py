@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
@@ -22,15 +23,14 @@ from recipec.recipe.validate import doubtful_sections, recipe_of, validate
 from recipec.rules.core import Wish
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedRecipe:
+class LoadedRecipe(Struct, frozen=True):
     """A recipe without errors of its own, and where each of its values was written."""
 
     recipe: Recipe
     path: Path
     files: tuple[Path, ...]  # every file that was read, the recipe first
-    document: Document = field(repr=False)
-    names: Mapping[str, str] = field(repr=False)  # a file as diagnostics show it -> relative to the recipe's folder
+    document: Document
+    names: Mapping[str, str]  # a file as diagnostics show it -> relative to the recipe's folder
 
     @property
     def folder(self) -> Path:
@@ -76,8 +76,7 @@ class LoadedRecipe:
         return {code: self.place("recipe", "allow", index) for index, code in enumerate(codes)}
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """What can be read of a recipe with errors, so that what it names can be looked up all the same."""
 
     loaded: LoadedRecipe

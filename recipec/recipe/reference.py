@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import METHODS
 from recipec.recipe.fields import ABSENT
@@ -41,8 +42,7 @@ how, and `recipec explain KEY` prints its page. Generated: `python -m recipec.re
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A table or a key."""
 
     path: str  # as a recipe names it: "train.lora.rank"

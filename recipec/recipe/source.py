@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
 
@@ -13,13 +14,12 @@ MAX_BYTES = 256 * 1024  # a recipe is a page of text; more is the wrong file
 _BOMS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A file that was read: where it lies, how the user knows it, and what it says."""
 
     path: Path
     shown: str  # as the user wrote the path
-    text: str = field(repr=False)
+    text: str
     shipped: bool = False  # comes with recipec
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
+from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -114,8 +114,7 @@ _LIMITS = {
 }
 
 
-@dataclass(slots=True)
-class Problem:
+class Problem(Struct):
     """A path of the document, its value, and what the schema has against it."""
 
     path: KeyPath

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+
+class Artifact(Struct, frozen=True):
     """One file to emit: a template with its names, or a mapping that is dumped as YAML or JSON by its suffix."""
 
     path: str  # posix, relative to the bundle
@@ -19,8 +19,7 @@ class Artifact:
     executable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """The text of one emitted file and the decisions behind each of its lines, the nearest first."""
 
     path: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.render.literals import py
 from recipec.render.prose import comment
@@ -15,8 +16,7 @@ WIDTH = 120  # columns of the emitted Python
 _BRACKETS = {list: "[]", tuple: "()"}
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(Struct, frozen=True):
     """One argument, the decisions behind it, and the reason to print beside it; positional when `name` is empty."""
 
     name: str
@@ -25,8 +25,7 @@ class Arg:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A call of `target`, which is code."""
 
     target: str

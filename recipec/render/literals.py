@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.render.characters import escaped, long_escape, utf16_escape
 from recipec.render.traced import Raw, Traced, mark, visible
@@ -17,8 +18,7 @@ _YAML_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+-]+)*")
 _YAML_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Language:
+class _Language(Struct, frozen=True):
     """How a data language writes its scalars; lists and mappings are alike in all three."""
 
     true: str

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.render.literals import json, yaml
 from recipec.render.prose import comment
 from recipec.render.traced import Raw, Traced, fragment
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A value (a scalar or a whole branch), the decisions behind it, and a note that YAML prints beside it."""
 
     value: Any

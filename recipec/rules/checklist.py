@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One line of a rule book's checklist, and the fact about a bundle that meets it."""
 
     text: str
@@ -19,8 +19,7 @@ class Item:
     by_run: bool = False  # the bundle does it when it runs: its box is left empty until then
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """An item with its verdict."""
 
     text: str

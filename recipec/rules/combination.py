@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import Adaptation, Method, Strategy
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Combination:
+class Combination(Struct, frozen=True, kw_only=True):
     """What is known to fail may depend on this."""
 
     method: Method
@@ -99,8 +99,7 @@ PLAIN: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BadCombination:
+class BadCombination(Struct, frozen=True):
     """One row: when it applies, what happens, who says so, and what to do instead."""
 
     id: str

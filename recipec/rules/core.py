@@ -7,15 +7,15 @@ lets the recipe's own value win, and records the result as a `Decision` whose `i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from recipec.rules.watching import watched_for
 from recipec.units import value_text
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What a rule answers: the value, the reason, and the range that it accepts from a recipe."""
 
     value: Any
@@ -24,8 +24,7 @@ class Choice:
     below: str = ""  # what a recipe gains and loses with a value under the range
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """A settled value and everything a reviewer may ask about it."""
 
     id: str  # short name, unique in a stage: "learning_rate"
@@ -42,8 +41,7 @@ class Decision:
     dissent: str = ""  # what the rule says when the recipe's value is outside its range
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A registered rule: its metadata and its function."""
 
     id: str
@@ -88,16 +86,14 @@ def rule(
     return register
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """A value that the recipe sets, and where."""
 
     value: Any
     where: str  # "recipe.toml:14"
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """The decisions of one stage, in the order they were taken."""
 
     wishes: Mapping[str, Wish] = field(default_factory=dict)  # recipe key -> wish

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Unbuilt:
+class Unbuilt(Struct, frozen=True):
     """A branch or row of a rule book that has no rule."""
 
     id: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
+
+from msgspec.structs import replace
 
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Report
@@ -29,8 +30,7 @@ _FIXABLE = {  # recipe key -> the decision that it fixes, for those that a plan 
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Picked:
+class _Picked(Struct, frozen=True):
     trial: Trial
     group: tuple[Model, ...]  # the acceptable models of its kind
     room: Room  # what it fits in

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from recipec.catalog.models import Model
 from recipec.facts.consistency import against_model
@@ -15,8 +16,7 @@ from recipec.rules.model import ModelRow, model_order
 from recipec.selection.terms import Terms
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """Why the terms leave a model out, and the change of the recipe that would admit it."""
 
     term: str  # the decision that leaves it out
@@ -24,8 +24,7 @@ class Miss:
     admitted_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shortlist:
+class Shortlist(Struct, frozen=True):
     """The acceptable models and the others."""
 
     groups: tuple[tuple[Model, ...], ...]  # the preferred group first; within it in the order of MODEL-007

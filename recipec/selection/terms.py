@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.facts import Given
 from recipec.facts.data import train_format
@@ -15,8 +17,7 @@ from recipec.rules import model as rules
 from recipec.rules.core import Decision, Ledger
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The terms of a choice as decisions, each with its reason."""
 
     decisions: Mapping[str, Decision]

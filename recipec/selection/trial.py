@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
@@ -20,8 +22,7 @@ from recipec.rules.core import Wish
 from recipec.units import GIB
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """What a model may take: of the weights' bits, of each device's memory, and whether of host memory."""
 
     base_bits: int  # 16: an unquantized base; 4: any
@@ -41,8 +42,7 @@ _TIME_SPREAD = 8.0
 ANY_ROOM = Room(base_bits=4, memory_share=1.0, offloads=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A model that was tried."""
 
     model: Model

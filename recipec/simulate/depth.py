@@ -6,13 +6,12 @@ stays at one operation. Where two depths disagree about that operation, the call
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.simulate.meter import Peak
 
 
-@dataclass(frozen=True, slots=True)
-class Shallow:
+class Shallow(Struct, frozen=True):
     """The sites of one shallow run, by their distance from the ends of the model."""
 
     layers: int

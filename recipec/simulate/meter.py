@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
@@ -16,8 +16,7 @@ from torch.utils._pytree import tree_leaves
 BLOCK_BYTES = 512  # smallest block of the CUDA caching allocator: c10/cuda/CUDACachingAllocator.h kMinBlockSize
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(Struct, frozen=True):
     """The moment of a site at which most bytes were live."""
 
     total: int

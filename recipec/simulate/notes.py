@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from recipec.axes.strategies import DEEPSPEED, TORCH_DDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload
@@ -44,7 +42,7 @@ def _foreign(work: Workload) -> list[str]:
         double_quant=work.double_quant,
         sync_each_batch=work.sync_each_batch,
     )
-    return [field.name for field in fields(Workload) if getattr(work, field.name) != getattr(emitted, field.name)]
+    return [name for name in Workload.__struct_fields__ if getattr(work, name) != getattr(emitted, name)]
 
 
 def notes_of(layout: Layout, work: Workload) -> tuple[str, ...]:

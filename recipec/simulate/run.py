@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from accelerate.utils.operations import convert_to_fp32
+from msgspec import Struct
 from torch import nn
 from trl.models.utils import disable_gradient_checkpointing
 
@@ -20,8 +20,7 @@ from recipec.simulate.sites import Sites
 Inputs = dict[str, torch.Tensor]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """What takes part in a step."""
 
     method: Method

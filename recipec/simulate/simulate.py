@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import lcm
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import Workload
@@ -19,8 +21,7 @@ SHALLOW = (2, 3)  # layers; the ends of a model are all there is where nothing i
 SHALLOW_SHARDED = (4, 5)  # FSDP gathers one layer ahead and reduces one behind, so the ends are two layers deep
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
+class Simulated(Struct, frozen=True):
     """Allocated bytes of one rank. `terms` are those of `peak_moment`; `seconds` is how long the simulation took."""
 
     moments: Mapping[str, int]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import METHODS, STRATEGIES, Adaptation, Method, Strategy, adaptation_of
 
@@ -20,8 +21,7 @@ class NotABundle(Exception):
     """The folder has no plan.json that can be read: the message says why."""
 
 
-@dataclass(frozen=True)
-class BundleStage:
+class BundleStage(Struct, frozen=True, dict=True):
     """One stage of a bundle: its plan and its script."""
 
     root: Path
@@ -63,8 +63,7 @@ class BundleStage:
         return STRATEGIES[self.choice["strategy"]]
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Struct, frozen=True, dict=True):
     """A folder that `recipec build` wrote."""
 
     root: Path

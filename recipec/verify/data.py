@@ -6,9 +6,10 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from recipec.verify.bundle import Bundle
 from recipec.verify.rows import NoSample, Row, StageData, bundle_data, sample_rows
@@ -16,8 +17,7 @@ from recipec.verify.rows import NoSample, Row, StageData, bundle_data, sample_ro
 _FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
 
 
-@dataclass(slots=True)
-class PlacedData:
+class PlacedData(Struct):
     """What was put under the private data root."""
 
     description: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import Method
 
@@ -28,8 +29,7 @@ class UnknownProof(Exception):
     """A method's row names a check that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """A check of a trainer's log."""
 
     title: str  # what holds when it passes

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _GRACE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a command ended."""
 
     code: int | None  # None: it was stopped at its time limit

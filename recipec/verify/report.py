@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 SCHEMA_VERSION = 1
 _WIDTH = 100  # of a detail in the human text before it moves below its headline
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that was tried; `detail` says what was seen, or what is wrong."""
 
     name: str
@@ -19,8 +19,7 @@ class Check:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Substituted:
+class Substituted(Struct, frozen=True):
     """What this machine could not do as planned, what was done instead, and what the run therefore does not show."""
 
     what: str
@@ -33,16 +32,14 @@ class Substituted:
         return {"what": self.what, "from": self.planned, "to": self.used, "claim_lost": self.claim_lost}
 
 
-@dataclass(frozen=True, slots=True)
-class NotRun:
+class NotRun(Struct, frozen=True):
     """Something that was not tried; never a pass."""
 
     what: str
     reason: str
 
 
-@dataclass(slots=True)
-class VerifyReport:
+class VerifyReport(Struct):
     """Everything one verification found."""
 
     level: str
@@ -74,10 +71,10 @@ class VerifyReport:
             "schema_version": SCHEMA_VERSION,
             "level": self.level,
             "ok": self.ok,
-            "checks": [asdict(check) for check in self.checks],
+            "checks": to_builtins(self.checks),
             "facts": self.facts,
             "substitutions": [row.document() for row in self.substitutions],
-            "not_run": [asdict(row) for row in self.not_run],
+            "not_run": to_builtins(self.not_run),
             "metrics": self.metrics,
         }
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.verify.bundle import assigned, function, literal_keywords
@@ -19,16 +20,14 @@ class NoSample(Exception):
     """The bundle's data cannot be stood in for: the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class SplitColumn:
+class SplitColumn(Struct, frozen=True):
     """The column that rows are split by, where the recipe names one."""
 
     column: str
     classes: bool  # every class goes to both sides, so that there must be few of them
 
 
-@dataclass(frozen=True, slots=True)
-class StageData:
+class StageData(Struct, frozen=True):
     """What one stage reads."""
 
     stage: str
@@ -39,8 +38,7 @@ class StageData:
     max_length: int
 
 
-@dataclass(frozen=True, slots=True)
-class BundleData:
+class BundleData(Struct, frozen=True):
     """What the whole bundle reads."""
 
     stages: tuple[StageData, ...]

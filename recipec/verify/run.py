@@ -8,9 +8,10 @@ import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import Method
 from recipec.axes.row_formats import KINDS
@@ -28,8 +29,7 @@ ROWS = 160
 MOST_MACHINES = 2  # that are played here
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True):
     """One way of starting the bundle: the shim's patches, and how many processes."""
 
     sandbox: Sandbox

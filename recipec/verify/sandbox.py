@@ -8,9 +8,10 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
 from recipec.verify.data import place_data
@@ -20,8 +21,7 @@ from recipec.verify.stand_in import place_models
 SHIM = Path(__file__).parent / "shim"
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """Where everything of one verification is."""
 
     root: Path

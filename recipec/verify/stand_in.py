@@ -8,11 +8,13 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
 from importlib import resources
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig, window_keys
@@ -44,8 +46,7 @@ class NoStandIn(Exception):
     """Nothing says which architecture a model of the plan has, or transformers has no such model."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
+class NamedModel(Struct, frozen=True):
     """A model that a plan names."""
 
     role: str  # what it is to the method: policy, or another model of a pass

@@ -7,9 +7,10 @@ launch (the model, the data, the number of processes), or by patches of the shim
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
+
+from msgspec import Struct, field
 
 from recipec.axes import BASES
 from recipec.axes.strategies import TORCH_FSDP
@@ -54,8 +55,7 @@ def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
 MAX_PACKED_TOKENS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """A bundle, and what it will be run with."""
 
     bundle: Bundle
@@ -95,8 +95,7 @@ class Situation:
         return self.bundle.last.decisions["gpu"] == "cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """How a row applies to a bundle."""
 
     planned: str
@@ -104,8 +103,7 @@ class Applied:
     patches: Mapping[str, Any] = field(default_factory=dict)  # names and values for the shim
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One substitution."""
 
     what: str

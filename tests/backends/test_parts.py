@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, ROW_FORMATS
 from recipec.axes.strategies import ENGINES

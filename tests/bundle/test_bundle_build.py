@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bundles import INPUTS, PLAN, actions, build, codes, rendered, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recipec.bundle.build import write_bundle
 

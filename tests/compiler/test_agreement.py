@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, OF_METHOD, compiled, toml, with_key, write_data
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
 from recipec.axes.adaptations import BASES as STORED
@@ -755,7 +755,7 @@ def test_a_row_that_breaks_what_is_imported_is_told(case: str, tmp_path: Path) -
     write_data(tmp_path)
     (tmp_path / "recipe.toml").write_text(toml(BASES["lora-single"]), encoding="utf-8")
     code = (
-        "import sys\nfrom dataclasses import replace\nfrom recipec.axes import ADAPTATIONS, METHODS\n"
+        "import sys\nfrom msgspec.structs import replace\nfrom recipec.axes import ADAPTATIONS, METHODS\n"
         f"from recipec.axes.strategies import ENGINES\n{change}\nfrom recipec.cli import main\n"
         "sys.argv = ['recipec', 'check', 'recipe.toml']\nmain()"
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from estimate_shapes import GIB, LLAMA_8B, layout
+from msgspec.structs import replace
 
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from estimate_shapes import LLAMA_8B, QWEN_HALF_B, layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.catalog.architecture import Experts

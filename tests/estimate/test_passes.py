@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from estimate_shapes import GIB, LLAMA_8B, QWEN_HALF_B, layout
+from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu

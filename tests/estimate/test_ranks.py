@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from estimate_shapes import LLAMA_8B, dense, layout
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Experts
 from recipec.estimate.memory import step_memory

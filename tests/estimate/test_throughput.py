@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from estimate_shapes import LLAMA_7B, LLAMA_8B, MISTRAL_7B, layout
+from msgspec.structs import replace
 
 from recipec.catalog.gpus import gpu
 from recipec.catalog.models import model

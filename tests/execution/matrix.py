@@ -13,7 +13,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from itertools import product
@@ -21,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fork_server.start import fork_server, forking
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Adaptation, Method, Strategy
 from recipec.bundle.build import write_bundle
@@ -60,8 +60,7 @@ BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another si
 DATA = HERE / "recipes" / "data"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One recipe of the matrix and how far it is verified."""
 
     name: str

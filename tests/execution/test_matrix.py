@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import matrix
 import pytest
+from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
 from recipec.catalog.models import models

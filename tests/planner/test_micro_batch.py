@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 from compiling import BASES, codes, compiled, good, with_key
+from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.catalog.models import model

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from recipec.axes import KINDS, METHODS, ROW_FORMATS
 

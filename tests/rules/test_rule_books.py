@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from citations import PUBLIC, cited, plain
+from msgspec.structs import astuple
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 from recipec.diagnostics.codes import CODES
@@ -51,7 +51,7 @@ def sources() -> Iterator[tuple[str, str]]:
     yield from ((item.text, item.source) for item in CHECKLIST)
     yield from ((row.name, row.source) for row in (*STRATEGIES.values(), *ADAPTATIONS.values(), *METHODS.values()))
     for method in METHODS.values():
-        lists = [value for field in fields(method) if isinstance(value := getattr(method, field.name), tuple)]
+        lists = [value for value in astuple(method) if isinstance(value, tuple)]
         yield from ((method.name, row.source) for rows in lists for row in rows if hasattr(row, "source"))
 
 

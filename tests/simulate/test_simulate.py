@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from recipec.catalog.models import model
 from recipec.estimate.memory import step_memory

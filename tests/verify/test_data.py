@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from emitted import built
+from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role
 from recipec.axes.row_formats import PROMPT_COMPLETION

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from emitted import built, copy_of
+from msgspec.structs import replace
 
 from recipec.axes import METHODS, Method
 from recipec.axes import method as rows

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from emitted import RECIPES, built
+from msgspec.structs import replace
 
 from recipec.bundle.build import write_bundle
 from recipec.compiler import compile_recipe

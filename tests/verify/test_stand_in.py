@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from emitted import built, copy_of
+from msgspec.structs import replace
 
 from recipec.axes import METHODS, Pass
 from recipec.catalog.configs import architecture_from_config

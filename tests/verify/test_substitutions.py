@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from emitted import built
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
 from recipec.verify.bundle import read_bundle

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import Strategy
 from recipec.backends.parts import Part, lines
@@ -18,8 +19,7 @@ _ACCELERATE = {"bf16": "bf16", "fp16": "fp16", "fp32": "no"}
 _TORCH = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """What the footprint of a strategy is made from."""
 
     layout: Layout
@@ -30,8 +30,7 @@ class Placement:
     folder: str  # where the configuration files are; the stages of a recipe may need different ones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineBackend:
+class EngineBackend(Struct, frozen=True, kw_only=True):
     """The footprint of the strategies that an engine runs; which one it is, their row in `run.layout.spreads` says."""
 
     config: str  # the accelerate configuration that the launch script passes; "" where one process starts by itself

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from recipec.backends.job import Job
 from recipec.backends.launchers import local, nodes
@@ -26,8 +26,7 @@ def launchers_for(asked: str, several_nodes: bool) -> list[Launcher]:
     return [row for row in fitting if row.asked_by == asked]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """The one command that starts a bundle: words, then a script of the bundle, then arguments for a short run."""
 
     command: str
@@ -43,8 +42,7 @@ def start_of(job: Job) -> Start:
     return Start(launcher.command, launcher.script, f"--max-steps {first_look(job)}")
 
 
-@dataclass(frozen=True, slots=True)
-class StartText:
+class StartText(Struct, frozen=True):
     """What a training script says of its start: a sentence, and the commands that follow it."""
 
     says: str

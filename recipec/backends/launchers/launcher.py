@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.backends.configs import config_path
 from recipec.backends.job import Job, StageJob
@@ -15,8 +16,7 @@ from recipec.render.environment import snippet
 from recipec.render.traced import Raw, fragment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launcher:
+class Launcher(Struct, frozen=True, kw_only=True):
     """One way to start a bundle, and the recipes that want it."""
 
     asked_by: str  # the value of launch.with

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class Measure(Struct, frozen=True, kw_only=True):
     """How evaluate.py judges a model by the held-out rows."""
 
     template: str  # defines measure(model, tokenizer, rows) and show(model, tokenizer, rows)
@@ -23,8 +23,7 @@ class Measure:
     reads: tuple[str, ...]  # functions of rows.py
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnTrainer:
+class OwnTrainer(Struct, frozen=True, kw_only=True):
     """A trainer that a bundle brings itself, built on that of its row: a file beside train.py.
 
     preflight.py asks it for what TRL's trainers have: `num_tokens` in the logs, a `length` column of the training rows,
@@ -37,8 +36,7 @@ class OwnTrainer:
     name: str  # of the class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodBackend:
+class MethodBackend(Struct, frozen=True, kw_only=True):
     """One training method in emitted code."""
 
     trainer: OwnTrainer | None  # in place of the library's; None: the library's

@@ -10,8 +10,9 @@ tiles. A step of Qwen3-1.7B under Qwen3-8B on 4 x 2,048 tokens has its peak at 4
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from recipec.axes.models import TEACHER
 from recipec.backends.engines.engine import torch_dtype

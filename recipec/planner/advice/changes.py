@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu, gpu_names

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.estimate.memory import step_memory
@@ -24,8 +26,7 @@ from recipec.rules.core import Ledger
 from recipec.units import GIB, times
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A clause for each part of the layout; "" where it was compared with nothing."""
 
     strategy: str

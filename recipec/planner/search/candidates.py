@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
 from recipec.axes.tasks import AUTO
@@ -28,8 +30,7 @@ MOST_HOST_BYTES = 2 * 1024 * GIB
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
@@ -72,8 +73,7 @@ def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A layout with its estimates; `over_bytes` is 0 when it fits."""
 
     stage: str

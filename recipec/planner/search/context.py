@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.models import TEACHER
@@ -36,8 +37,7 @@ from recipec.rules.optimizers import WITHOUT_BETAS
 from recipec.rules.watching import watched_for
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """One stage, everything that is given for it, and what the recipe fixes."""
 
     stage: Stage

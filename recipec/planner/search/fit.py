@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS
 from recipec.layout import Layout
@@ -18,8 +19,7 @@ from recipec.rules.core import Ledger
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """What was tried; `chosen` and `ledger` are None when nothing fits."""
 
     chosen: Candidate | None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from itertools import product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, STRATEGIES
 from recipec.catalog.architecture import Architecture
@@ -16,8 +18,7 @@ from recipec.rules.combinations import known_bad
 from recipec.rules.core import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A row of the table, and the combination and layout that it is about."""
 
     row: BadCombination

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from typing import Any
+
+from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES, Method, Strategy
 from recipec.axes.strategies import ON_DEVICE

@@ -9,11 +9,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from os.path import abspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec import Struct
 
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
@@ -22,8 +23,7 @@ READER = Path(__file__).with_name("reader.sh")
 _LIMIT_SECONDS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """One call of a program: a Python script, by itself or through accelerate."""
 
     program: str  # python | accelerate
