@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +62,15 @@ def _names(job: Job) -> dict[str, Any]:
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **_rows(stages),
+        **_marks(stages),
+        "dataset_names": _dataset_names(stages),
     }
+
+
+def _dataset_names(stages: list[StageJob]) -> Raw:
+    """What the script takes from datasets."""
+    turns = any(stage.format.turns for stage in stages)
+    return Raw(", ".join(["Dataset", "Features", *["List"] * turns, "Value", "concatenate_datasets", "load_dataset"]))
 
 
 def _fields(stages: list[StageJob]) -> list[Raw]:
@@ -118,9 +127,15 @@ def _splitting(job: Job) -> dict[str, Any]:
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
         "splits_by_prompt": column is None and shared,
-        "splits_at_random": column is None and not shared,
+        "all_conversations": all(map(_of_conversations, job.stages)),
+        "some_conversations": any(map(_of_conversations, job.stages)),
         "split_column": column,
     }
+
+
+def _of_conversations(stage: StageJob) -> bool:
+    """Whether several rows are answers in one conversation."""
+    return stage.unrolls and not stage.format.answers
 
 
 def _eval_share(job: Job) -> Raw:
@@ -143,7 +158,6 @@ def _requiring(job: Job) -> dict[str, Any]:
     return {
         "needed_rows": _needed_rows(job.stages),
         "drop_reasons": job.because([reason for reason, has in reasons.items() if has], "overflow", "data_format"),
-        "draws": _weighs(job) or bool(job.loaded.recipe.data.split and job.loaded.recipe.data.split.stratify),
     }
 
 
@@ -179,6 +193,7 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "converters": [_converter(of_format[name]) for name in dict.fromkeys(stage.format.name for stage in stages)],
         "converters_by_format": Raw("{" + ", ".join(named) + "}"),
+        "features_by_format": _features_by_format(of_format),
         "unrolled": [
             _unrolled(KINDS[kind], stages) for kind in dict.fromkeys(s.format.kind for s in stages if s.unrolls)
         ],
@@ -187,9 +202,32 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     """answers_of_KIND: one row for each answer."""
-    names = {"split_column": _split_column(stages[0].job)}
+    column = _split_column(stages[0].job)
+    columns = ["prompt", "completion", "conversation", *filter(None, [column])]
+    names = {"split_column": column, "unrolled_columns": columns}
     text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
     return SimpleNamespace(column=kind.taught[0], function=Raw(f"answers_of_{kind.name}"), text=text)
+
+
+def _features_by_format(of_format: Mapping[str, StageJob]) -> Raw:
+    rows = [f'"{name}": {_features(of_format[name])}' for name in sorted(of_format)]
+    return Raw("{" + rows[0] + "}" if len(rows) == 1 else "{\n    " + ",\n    ".join(rows) + ",\n}")
+
+
+def _features(stage: StageJob) -> str:
+    """The columns that the converter of a format fills, and their types."""
+    kind = KINDS[stage.format.kind]
+    types = {kind.flag: 'Value("bool")'} if kind.flag else {}
+    text = "TURNS" if stage.format.turns else 'Value("string")'
+    return "Features({" + ", ".join(f'"{name}": {types.get(name, text)}' for name in kind.columns) + "})"
+
+
+def _marks(stages: list[StageJob]) -> dict[str, Any]:
+    """What rows carry on their way, beside what the trainer reads."""
+    beside = [*filter(None, [_split_column(stages[0].job)]), *["conversation"] * any(map(_of_conversations, stages))]
+    compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
+    marks = ["teaches", "itself", "question", *["equal"] * compares, *["conversation"] * ("conversation" in beside)]
+    return {"beside": tuple(beside), "marks": [*marks, *["weight"] * _weighs(stages[0].job)]}
 
 
 def _converter(stage: StageJob) -> Raw:

@@ -95,7 +95,7 @@ def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
         (
             "sft-dpo",
             {},
-            ["    eval_fraction: float\n", "says_one_thing_twice"],
+            ["    eval_fraction: float\n", "\"equal\": len(set(told)) < len(told)"],
             ["if stage.", "told :="],
         ),
         ("sft-kto", {}, ["shuffled: bool = False\n", 'if "label" in', 'if "messages" in'], ["if stage.eval"]),

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
-from datasets import Dataset, concatenate_datasets, load_dataset
+from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -69,7 +70,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     require(splits["train"], 3, stage, "train", report)
     splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
     splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
-    held_out = {question(row) for name, rows in splits.items() if name != "train" for row in rows}
+    held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"]}
     splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
     folder = BUNDLE / "data" / stage.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,23 +95,34 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
 def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = [read(source, root) for source in sources]
-    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
-    full = rows.filter(lambda row: all(text.strip() for text in taught(row)))
+    try:
+        rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
+    except UnreadableRow as error:
+        raise SystemExit(str(error)) from error
     first: dict[bytes, int] = {}
-    for index, row in enumerate(full):
-        first.setdefault(digest(row), index)
-    counted = {"read": len(rows), "empty": len(rows) - len(full), "duplicates": len(full) - len(first)}
+    for index, (teaches, itself) in enumerate(zip(rows["teaches"], rows["itself"], strict=True)):
+        if teaches:
+            first.setdefault(itself, index)
+    kept, teaching = list(first.values()), sum(rows["teaches"])
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
-    return full.select(sorted(first.values()))
+    return rows.select(kept)
 
 
 def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
-    """The rows of one source, in the trainer's columns."""
-    return raw.map(
+    """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    rows = raw.map(
         lambda row, index: converted_row(row, index, source, stage),
         with_indices=True,
         remove_columns=raw.column_names,
+        features=FEATURES[stage.format],
+        num_proc=processes(raw),
     )
+    return rows.map(marks, num_proc=processes(rows))
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as the first rows were; whichever process finds it, the script ends with these words."""
 
 
 def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
@@ -119,7 +131,12 @@ def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
         return CONVERTERS[stage.format](row)
     except ValueError as error:
         name = source.get("path") or source["hub"]
-        raise SystemExit(f"{name}, row {index + 1}: {error}. Correct the row, or remove it") from error
+        raise UnreadableRow(f"{name}, row {index + 1}: {error}. Correct the row, or remove it") from error
+
+
+def processes(rows: Dataset) -> int:
+    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
+    return min(os.cpu_count() or 1, len(rows) // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -166,7 +183,19 @@ def from_text(row: dict) -> dict:
 
 
 CONVERTERS = {"text": from_text}
+FEATURES = {"text": Features({"text": Value("string")})}
+MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
 COLUMNS = ["text"]
+
+
+def marks(row: dict) -> dict:
+    """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
+    told = taught(row)
+    return {
+        "teaches": all(text.strip() for text in told),
+        "itself": digest(dict(row)),
+        "question": question(row),
+    }
 
 
 def taught(row: dict) -> list[str]:
@@ -190,20 +219,38 @@ def question(row: dict) -> bytes:
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
     """The training rows whose question is not also held out."""
-    kept = [index for index, row in enumerate(rows) if question(row) not in held_out]
+    kept = [index for index, asked in enumerate(rows["question"]) if asked not in held_out]
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A random share is held out."""
-    parts = rows.train_test_split(test_size=fraction, seed=SEED)
-    return parts["train"], parts["test"]
+    """A share of the rows, drawn at random, is held out."""
+    units = rows["itself"]
+    members: dict[bytes, list[int]] = {}
+    for index, unit in enumerate(units):
+        members.setdefault(digest([SEED, unit]), []).append(index)
+    held_out = drawn(members, max(1, round(len(rows) * fraction))) or min(members.values(), key=len)
+    apart = set(held_out)
+    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+
+
+def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+    """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
+    rows: list[int] = []
+    for unit in sorted(members):
+        if len(rows) + len(members[unit]) <= wanted:
+            rows += members[unit]
+    return rows
 
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
-    rows = rows.map(lambda row: {"length": count_tokens(row, tokenizer)})
+    rows = rows.map(
+        lambda row: {"length": count_tokens(row, tokenizer)},
+        remove_columns=[mark for mark in MARKS if mark in rows.column_names],
+        num_proc=processes(rows),
+    )
     report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
     report["dropped_rows"] = 0.0  # longer rows are cut
