@@ -1,4 +1,4 @@
-"""Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 40,000 of 50,000 rows, teacher
+"""Supervised distillation of Qwen/Qwen3-1.7B for distill: full fine-tuning, 48,000 of 50,000 rows, teacher
 Qwen/Qwen3-14B.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
@@ -29,7 +29,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "c6935147f7359f29-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a6ab770ec275e494-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 

@@ -13,6 +13,7 @@ Row = Mapping[str, Any]
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
 _MESSAGES = ("role", "content", ("system", "user", "assistant"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant"))
+ASSISTANT = ("assistant", "gpt")  # who gives the answers
 _TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
 
 

@@ -12,7 +12,7 @@ from recipec.dataset import NOTHING, BadFlags, DataShape, Sample, UnknownFormat,
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
-from recipec.facts.sizes import sizes
+from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import places_of, samples_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
@@ -28,6 +28,7 @@ class DataFacts(Struct, frozen=True):
     flags: tuple[str, ...]  # those that hold true or false, or 1 or 0, in every sampled row
     unread: tuple[str, ...]  # columns and fields of messages that hold something, and that nothing reads
     seen: bool  # whether rows of every source were looked at
+    whole: bool  # whether every row was
     decisions: Mapping[str, Decision]
 
 
@@ -37,12 +38,14 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     shape = None if samples is None else _shape(loaded, section, samples, report)
     if samples is None or shape is None:
         return None
-    facts = [*sizes(loaded, section, samples), known("data_format", shape.format, shape.evidence, origin="data")]
+    facts = [*sizes(loaded, section, samples, shape), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, shape, samples, report)
     columns, rows = _columns(samples), [row for sample in samples for row in sample.rows]
     flags = tuple(flag_columns(rows, columns))
     strange, seen = unread(loaded, shape, samples), len(samples) == len(getattr(loaded.recipe.data, section))
-    return DataFacts(shape, columns, _some_columns(samples), flags, strange, seen, {fact.id: fact for fact in facts})
+    whole = seen and all(sample.total_rows == len(sample.rows) for sample in samples)
+    decisions = {fact.id: fact for fact in facts}
+    return DataFacts(shape, columns, _some_columns(samples), flags, strange, seen, whole, decisions)
 
 
 def unread(loaded: LoadedRecipe, shape: DataShape, samples: Iterable[Sample]) -> tuple[str, ...]:
@@ -54,11 +57,22 @@ def unread(loaded: LoadedRecipe, shape: DataShape, samples: Iterable[Sample]) ->
     return tuple(dict.fromkeys((*columns, *fields)))
 
 
-def read_by(facts: DataFacts, method: Method) -> DataFacts:
-    """The rows as the method's trainer reads them: where it reads single answers, every answer is a row."""
+def marks_answers(loaded: LoadedRecipe, decisions: Mapping[str, Decision]) -> bool:
+    """Whether the chat template of the training says which tokens of a conversation are the assistant's."""
+    template = loaded.recipe.data.template or ("model" if decisions["has_template"].value else "plain")
+    return template != "model" or bool(decisions["template_has_mask"].value)
+
+
+def read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
+    """The rows as the method's trainer reads them: where it reads single answers, every answer is a row.
+
+    So it is with conversations whose template is not `marked` (`marks_answers`).
+    """
     row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
-    if row.kind in method.kinds or not row.answers:
+    if row.kind in method.kinds and (marked or not KINDS[row.kind].masked):
         return facts
+    if not row.answers:
+        return replace(facts, decisions={**facts.decisions, **answered(facts.decisions)})
     because = f"{row.answers} answers in each of {rows.value:,} {row.name} rows; {rows.because}"
     decisions = {**facts.decisions, "examples": replace(rows, value=row.answers * rows.value, because=because)}
     if KINDS[row.unrolled].flag:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from recipec.dataset import Sample
+from msgspec.structs import replace
+
+from recipec.axes import ROW_FORMATS
+from recipec.dataset import ASSISTANT, DataShape, Sample
 from recipec.facts.fact import known, stated
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
+from recipec.units import counted
 
 CHARACTERS_PER_TOKEN = 4.0  # English text with a byte-pair vocabulary of 32k or more; counted exactly by prepare_data
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that cannot be looked at from here, such as a dataset on the hub
 
 
-def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample]) -> list[Decision]:
-    """Return rows and tokens: stated in the recipe, else measured, else assumed."""
+def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: DataShape) -> list[Decision]:
+    """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
     data = loaded.recipe.data
     weights = {source.path: source.weight or 1.0 for source in getattr(data, section)}
     rows, tokens, longest, how = _measured(samples, weights)
@@ -34,7 +39,39 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample]) -> list[Dec
             origin=origin,
         ),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=origin),
+        *_answers(samples, shape),
     ]
+
+
+def _answers(samples: list[Sample], shape: DataShape) -> Iterator[Decision]:
+    """How many answers a conversation has, and how much shorter than the whole is what ends with one of them."""
+    if ROW_FORMATS[shape.format].answers:
+        return
+    (column,) = (shape.columns[role.name] for role in ROW_FORMATS[shape.format].required)
+    conversations = [row[column] for sample in samples for row in sample.rows]
+    parts = [[_tokens(turns[: i + 1]) for i in _answer_places(turns)] for turns in conversations]
+    how = f"the answers of {counted(len(conversations), 'sampled conversation')}"
+    count = sum(map(len, parts)) / len(parts) if parts else 1.0
+    whole = sum(map(_tokens, conversations)) / max(1, len(parts))
+    mean = sum(map(sum, parts)) / max(1, sum(map(len, parts)))
+    yield known("answers_per_row", round(count, 1), how if parts else "assumed: one", origin="data")
+    yield known("answer_share", round(mean / whole, 3) if whole and mean else 1.0, how, origin="data")
+
+
+def _answer_places(turns: list[dict[str, Any]]) -> list[int]:
+    return [index for index, turn in enumerate(turns) if turn.get("role", turn.get("from")) in ASSISTANT]
+
+
+def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
+    """The sizes where every answer is a row, with the conversation before it: more rows, and shorter ones."""
+    rows, mean = decisions["examples"], decisions["tokens_per_example"]
+    each, share = decisions["answers_per_row"], decisions["answer_share"].value
+    many = f"{each.value:g} answers in each of {rows.value:,} conversations, {each.because}; {rows.because}"
+    shorter = f"a conversation up to one of its answers has {share:.0%} of the whole; {mean.because}"
+    return {
+        "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
+        "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
+    }
 
 
 def _measured(samples: list[Sample], weights: Mapping[str, float]) -> tuple[int, int, int | None, str]:

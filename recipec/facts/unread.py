@@ -65,12 +65,11 @@ def _line(names: list[str]) -> str:
 def _ignored_without_need(
     loaded: LoadedRecipe, data: Mapping[str, DataFacts], accepted: list[str]
 ) -> Iterator[Diagnostic]:
-    if not data or not all(facts.seen for facts in data.values()):
-        return
+    whole = bool(data) and all(facts.whole for facts in data.values())
     for index, name in enumerate(accepted):
-        if not any(name in facts.unread for facts in data.values()):
-            read = any(name in facts.some_columns for facts in data.values())
-            why, which = ("it is read", "training reads") if read else ("no sampled row has it", "the rows do not have")
+        read = any(name in facts.shape.columns.values() for facts in data.values())
+        if read or (whole and not any(name in facts.some_columns or name in facts.unread for facts in data.values())):
+            why, which = ("it is read", "training reads") if read else ("no row has it", "the rows do not have")
             label = Label(loaded.place("data", "ignore", index), why)
             title = f"`data.ignore` names `{name}`, which {which}"
             yield Diagnostic("E0401", title, (label,), (f'remove "{name}" from `data.ignore`',))

@@ -10,7 +10,7 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
-from recipec.facts.data import preference_format, read_by, train_format
+from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
@@ -72,7 +72,8 @@ def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
-    return Context(stage, goals, facts, read_by(facts.data[method.rows_in(facts.data)], method), wishes, None)
+    rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
+    return Context(stage, goals, facts, rows, wishes, None)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

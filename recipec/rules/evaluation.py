@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from recipec.axes import ADAPTATIONS, KINDS
+from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
-from recipec.rules.defaults import method_of
 from recipec.units import counted
+
+MOST_EVALUATED = 1_000  # rows that an evaluation reads at most (EVAL-003): more would be held out unread
 
 
 @rule(
@@ -19,18 +20,18 @@ from recipec.units import counted
     watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
     source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
-def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
-    """Evaluation split: 10% of the rows, less for large pretraining corpora.
+def eval_fraction(has_eval_file: bool, examples: int) -> Choice:
+    """Evaluation split: 10% of the rows, at most about 1,000 of them.
 
     Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
     remaining 90%, which is this 10%. Its example has no seed; recipec seeds the split (TRACK-003).
 
-    A file given as `data.eval` replaces the split. Pretraining needs its text for learning, and an evaluation reads at
-    most 1,000 rows (EVAL-003), so it gives 1% from 100,000 documents on and 0.1% from a million on.
+    A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows (EVAL-003). Of more than
+    10,000 rows the share is smaller, so that about 1,000 are held out, and the others are learned.
     """
     if has_eval_file:
         return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
-    share, why = _held_out(stage, examples)
+    share, why = _held_out(examples)
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
@@ -42,8 +43,8 @@ def eval_fraction(has_eval_file: bool, stage: str, examples: int) -> Choice:
     source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
     "docs/rule-books/003.md, Quality gates",
 )
-def test_fraction(has_test_file: bool, stage: str, examples: int) -> Choice:
-    """Test split: rows that neither training nor the choice of the checkpoint uses; 10%, less for large corpora.
+def test_fraction(has_test_file: bool, examples: int) -> Choice:
+    """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, at most about 1,000.
 
     Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
     model before and after training, because the evaluation split chooses the checkpoint and no longer measures it
@@ -53,33 +54,29 @@ def test_fraction(has_test_file: bool, stage: str, examples: int) -> Choice:
     """
     if has_test_file:
         return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
-    return Choice(*_held_out(stage, examples), accepts=(0.0, 0.3))
+    return Choice(*_held_out(examples), accepts=(0.0, 0.3))
 
 
-def _held_out(stage: str, examples: int) -> tuple[float, str]:
-    """The share of the rows for one of the two parts, and why."""
-    if not method_of(stage).random_weights or examples < 100_000:
+def _held_out(examples: int) -> tuple[float, str]:
+    """The share of the rows for one of the two parts, in two digits, and why."""
+    if examples <= 10 * MOST_EVALUATED:
         return 0.1, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
-    share = 0.01 if examples < 1_000_000 else 0.001
-    return share, f"{round(share * examples):,} of {examples:,} documents are enough: an evaluation reads at most 1,000"
+    share = float(f"{MOST_EVALUATED / examples:.2g}")
+    return share, f"about {MOST_EVALUATED:,} of {examples:,} rows are enough: an evaluation reads no more"
 
 
 def training_rows(value: Mapping[str, Any]) -> int:
     """The rows of a stage that are left to train on; what is held out is rounded as prepare_data.py rounds it.
 
-    Where a column splits the rows, or several share a prompt, it may hold out some more or fewer; and it refuses to
-    leave none.
+    Where groups, conversations or prompts stay whole, it may hold out some more or fewer; and it refuses to leave none.
     """
-    shares_prompts = any(KINDS[kind].shares_prompts for kind in method_of(value["stage"]).kinds)
-    left = value["examples"] - _drawn(value["examples"], value["test_fraction"], shares_prompts)
-    return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"]), shares_prompts))
+    left = value["examples"] - _drawn(value["examples"], value["test_fraction"])
+    return max(1, left - _drawn(left, value["eval_fraction"] / (1 - value["test_fraction"])))
 
 
-def _drawn(rows: int, share: float, shares_prompts: bool) -> int:
-    """Whole rows, one at least; a share of prompts is rounded to the nearest, one of rows upwards."""
-    if not share:
-        return 0
-    return max(1, round(rows * share)) if shares_prompts else ceil(rows * share)
+def _drawn(rows: int, share: float) -> int:
+    """Whole rows, one at least."""
+    return max(1, round(rows * share)) if share else 0
 
 
 @rule(
@@ -98,7 +95,7 @@ def eval_samples(params: int) -> Choice:
 
     `evaluate.py` reads as many rows of the test split, before and after training.
     """
-    count = 500 if params > 7e9 else 1000
+    count = 500 if params > 7e9 else MOST_EVALUATED
     return Choice(
         count,
         f"enough to compare evaluations, and few enough for {params / 1e9:.1f}B parameters",

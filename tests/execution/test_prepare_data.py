@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,18 +17,31 @@ from recipec.rules.evaluation import training_rows
 
 pytestmark = pytest.mark.executes
 
-TOKENIZER = SimpleNamespace(
-    chat_template="plain",
-    get_vocab=lambda: {"word": 0},
-    apply_chat_template=lambda messages, **_: {"input_ids": " ".join(m["content"] for m in messages).split()},
-)
+
+class Words:
+    """A tokenizer whose tokens are words."""
+
+    chat_template = "plain"
+
+    def get_vocab(self) -> dict[str, int]:
+        return {"word": 0}
+
+    def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> str:
+        return " ".join(message["content"] for message in messages)
+
+    def __call__(self, texts: list[str], **_: Any) -> dict[str, list[list[str]]]:
+        return {"input_ids": [text.split() for text in texts]}
+
+
+class OtherWords(Words):
+    chat_template = "other"
 
 
 def emitted(folder: Path, recipe: Tables, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """prepare_data.py of a recipe whose data are in `folder`, which is its bundle, too."""
     (folder / "prepare_data.py").write_text(texts(good(folder, recipe))["prepare_data.py"])
     module = load(folder / "prepare_data.py", monkeypatch)
-    monkeypatch.setattr(module, "load_tokenizer", lambda *_: TOKENIZER)
+    monkeypatch.setattr(module, "load_tokenizer", lambda *_: Words())
     monkeypatch.setattr(module, "prove_mask", lambda *_: None, raising=False)
     monkeypatch.setattr(sys, "argv", ["prepare_data.py", "--data-root", str(folder)])
     return module
@@ -95,7 +108,7 @@ def test_pairs_of_the_same_answer_twice_are_dropped_and_counted(
         (
             "sft-dpo",
             {},
-            ["    eval_fraction: float\n", "\"equal\": len(set(told)) < len(told)"],
+            ["    eval_fraction: float\n", '"equal": len(set(told)) < len(told)'],
             ["if stage.", "told :="],
         ),
         ("sft-kto", {}, ["shuffled: bool = False\n", 'if "label" in', 'if "messages" in'], ["if stage.eval"]),
@@ -149,17 +162,16 @@ def test_changed_data_are_prepared_again(tmp_path: Path, monkeypatch: pytest.Mon
     module.main()
     with (tmp_path / changed).open("a") as file:
         file.write("\n")
-    assert not module.up_to_date(module.inputs_digest(tmp_path, TOKENIZER))
+    assert not module.up_to_date(module.inputs_digest(tmp_path, Words()))
 
 
 def test_missing_rows_and_another_tokenizer_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "chat.jsonl", chats(50))
     module = emitted(tmp_path, BASES["lora-single"], monkeypatch)
     module.main()
-    inputs = module.inputs_digest(tmp_path, TOKENIZER)
+    inputs = module.inputs_digest(tmp_path, Words())
     assert module.up_to_date(inputs)
-    other = SimpleNamespace(chat_template="other", get_vocab=TOKENIZER.get_vocab)
-    assert module.inputs_digest(tmp_path, other) != inputs
+    assert module.inputs_digest(tmp_path, OtherWords()) != inputs
     (tmp_path / "data/sft/test.jsonl").unlink()
     assert not module.up_to_date(inputs)
 
@@ -193,6 +205,7 @@ def test_every_answer_of_a_conversation_keeps_what_it_is_split_by(
     ]
     write(tmp_path / "chat.jsonl", [{"messages": messages, "user": n} for n, messages in enumerate(said)])
     recipe = with_key(BASES["full-fsdp"], "model.name", "meta-llama/Llama-3.1-8B-Instruct")
+    recipe = with_key(recipe, "data.examples", 60)
     emitted(tmp_path, with_key(recipe, "data.split", {"group": "user"}), monkeypatch).main()
 
     users = {part: [row["user"] for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}

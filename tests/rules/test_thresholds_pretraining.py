@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recipec.rules import batch, data, evaluation, lora, optimizer, schedule
+from recipec.rules import batch, data, lora, optimizer, schedule
 
 RAW = ("continue-pretrain", "pretrain")
 
@@ -87,12 +87,6 @@ def test_texts_are_packed_and_split(stage):
     assert data.packing(stage, "sdpa").value is True
     assert data.packing_strategy(stage, True).value == "wrapped"
     assert data.overflow(stage).value == "split"
-
-
-@pytest.mark.parametrize(("texts", "share"), [(99_999, 0.1), (100_000, 0.01), (999_999, 0.01), (1_000_000, 0.001)])
-def test_less_is_held_out_of_more_text(texts, share):
-    for rule in (evaluation.eval_fraction, evaluation.test_fraction):
-        assert rule(False, "pretrain", texts).value == share
 
 
 def test_adapters_of_continued_pretraining_have_room_and_no_dropout():

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 200,000 of 250,000 rows.
+"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 248,000 of 250,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "ada1a005b0471585-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5fac93ce46822bcd-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 

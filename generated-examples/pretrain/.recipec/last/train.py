@@ -1,4 +1,4 @@
-"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,451,000 of 24,500,000
+"""Pretraining of HuggingFaceTB/SmolLM2-1.7B from random weights for pretrain: full training, 24,497,991 of 24,500,000
 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "f88b45d50246f1e7-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "8ca474f503e51890-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -51,7 +51,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         learning_rate=3e-4,
         lr_scheduler_type="warmup_stable_decay",
         # the last 0.1 of the steps, planned or asked for
-        lr_scheduler_kwargs={"num_decay_steps": int(0.1 * (args.max_steps if args.max_steps > 0 else 19_005))},
+        lr_scheduler_kwargs={"num_decay_steps": int(0.1 * (args.max_steps if args.max_steps > 0 else 19_041))},
         warmup_steps=0.01,  # below 1: a share of all steps
         optim="adamw_torch_fused",
         adam_beta1=0.9,

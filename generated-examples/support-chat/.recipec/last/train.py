@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 9,600 of 12,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen3-14B for support-chat: a LoRA adapter on a 4-bit base, 10,008 of 12,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "053a72a5c6c09856-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "bfae8e37087e008d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.8
 

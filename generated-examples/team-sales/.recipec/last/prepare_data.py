@@ -171,7 +171,8 @@ def processes(rows: Dataset) -> int:
 def read(source: dict, root: Path) -> Dataset:
     """The rows of one source, with the columns that matter."""
     rows = read_files(source["path"], root)
-    if strange := [name for name in rows.column_names if name not in COLUMNS]:
+    others = [name for name in rows.column_names if name not in COLUMNS]
+    if strange := [name for name in others if any(value not in (None, "", [], {}) for value in rows[name])]:
         raise SystemExit(f"{source['path']}: nothing reads {', '.join(strange)}. Remove them, or use data.ignore")
     return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
 
@@ -293,7 +294,8 @@ def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
     rows = rows.map(
-        lambda row: {"length": count_tokens(row, tokenizer)},
+        lambda batch: {"length": count_tokens(batch, tokenizer)},
+        batched=True,
         remove_columns=[mark for mark in MARKS if mark in rows.column_names],
         num_proc=processes(rows),
     )
@@ -305,13 +307,14 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
     return rows
 
 
-def count_tokens(row: dict, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The tokens of the longest sequence that the trainer builds from the row."""
-    return rendered_length(row["messages"], tokenizer)
+def count_tokens(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens of the longest sequence that the trainer builds from each row."""
+    return rendered_lengths(batch["messages"], tokenizer)
 
 
-def rendered_length(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> int:
-    return len(tokenizer.apply_chat_template(messages, tokenize=True, return_dict=True)["input_ids"])
+def rendered_lengths(conversations: list[list[dict]], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    texts = [tokenizer.apply_chat_template(messages, tokenize=False) for messages in conversations]
+    return [len(tokens) for tokens in tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
 
 def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:

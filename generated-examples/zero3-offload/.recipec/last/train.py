@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 16,000 of 20,000 rows.
+"""Supervised fine-tuning of Qwen/Qwen2.5-7B-Instruct for zero3-offload: full fine-tuning, 18,000 of 20,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b69116d5b9eaa04b-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "96ca536e6f170e1e-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 
