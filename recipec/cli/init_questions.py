@@ -40,7 +40,7 @@ def look(pattern: str) -> tuple[str, str]:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern)
     if sample is None:
-        return "", "a .parquet file is not looked at"
+        return "", "a .parquet file is looked at where pyarrow is installed"
     where = [f"{sample.file}:{line}" for line in sample.lines]
     shape = recognise(sample.rows, None, {}, where)
     return shape.format, shape.evidence

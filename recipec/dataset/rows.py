@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,8 @@ from recipec.axes.row_formats import TEXT
 DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
 MAX_FIELD_BYTES = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
+
+_OPENING, _COMMA, _DECODER = re.compile(r"\s*\[\s*"), re.compile(r"\s*,\s*"), json.JSONDecoder()
 
 Row = dict[str, Any]
 Numbered = Iterator[tuple[int, Row]]
@@ -43,6 +46,22 @@ def json_array(text: str, shown: str) -> Numbered:
         raise Unreadable(shown, "it is not a list of objects")
     for row in rows:
         yield 1, _shallow(row, shown)
+
+
+def json_beginning(text: str, shown: str) -> Numbered:
+    """Yield the whole objects of a JSON list that is cut off somewhere."""
+    opening = _OPENING.match(text)
+    place = opening.end() if opening else len(text)
+    while place < len(text):
+        try:
+            row, place = _DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(row, dict):
+            raise Unreadable(shown, "it is not a list of objects")
+        yield 1, _shallow(row, shown)
+        comma = _COMMA.match(text, place)
+        place = comma.end() if comma else len(text)
 
 
 def csv_rows(text: str, shown: str) -> Numbered:

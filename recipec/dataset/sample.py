@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import codecs
+from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.dataset.files import ENDINGS
-from recipec.dataset.rows import READERS, Row, Unreadable
+from recipec.dataset.rows import READERS, Row, Unreadable, json_beginning
 
 SAMPLE_ROWS = 200
 SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
+_LIMIT = f"{SAMPLE_BYTES // 2**20} MiB"
 
 
 class Sample(Struct, frozen=True):
@@ -25,13 +27,10 @@ class Sample(Struct, frozen=True):
 
 
 def read_sample(files: list[Path], shown: str) -> Sample | None:
-    """Sample the first file; None when its kind (parquet) cannot be read without a library.
-
-    Raises Unreadable.
-    """
+    """Sample the first file; None for Parquet where pyarrow is not installed. Raises Unreadable."""
     kind = _kind(files, shown)
     if kind == ".parquet":
-        return None
+        return parquet_sample(files, shown) if find_spec("pyarrow") else None
     try:
         sizes = [file.stat().st_size for file in files]
         head = _head(files[0])
@@ -39,15 +38,31 @@ def read_sample(files: list[Path], shown: str) -> Sample | None:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
     text, whole = _text(head, kind, shown), len(head) <= SAMPLE_BYTES
     text = text if whole else _cut(text, kind, shown)
-    found = list(READERS[kind](text, shown))
+    found = list((READERS if whole else READERS | {".json": json_beginning})[kind](text, shown))
     if kind == ".csv" and not whole:
         found = found[:-1]  # its last record may go on behind the cut
     if not found:
-        raise Unreadable(shown, "it holds no rows")
+        raise Unreadable(shown, "it holds no rows" if whole else f"its first row is longer than {_LIMIT}")
     lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
     read_bytes = sizes[0] if whole else len(text.encode())
     total = None if kind == ".txt" else round(len(found) * sum(sizes) / read_bytes)
     return Sample(shown, rows, lines, total, sum(sizes))
+
+
+def parquet_sample(files: list[Path], shown: str) -> Sample:
+    """The first rows of Parquet files, which say themselves how many they have. Raises Unreadable."""
+    from pyarrow import ArrowException, parquet
+
+    try:
+        opened = [parquet.ParquetFile(file) for file in files]
+        batch = next(opened[0].iter_batches(batch_size=SAMPLE_ROWS), None)
+    except (OSError, ArrowException) as error:
+        raise Unreadable(shown, f"it is not Parquet: {str(error).splitlines()[0]}") from error
+    rows = tuple(batch.to_pylist()) if batch is not None else ()
+    if not rows:
+        raise Unreadable(shown, "it holds no rows")
+    total = sum(file.metadata.num_rows for file in opened)
+    return Sample(shown, rows, tuple(range(1, len(rows) + 1)), total, sum(file.stat().st_size for file in files))
 
 
 def _kind(files: list[Path], shown: str) -> str:
@@ -79,11 +94,8 @@ def _text(head: bytes, kind: str, shown: str) -> str:
 
 def _cut(text: str, kind: str, shown: str) -> str:
     """The whole lines of a file that goes on."""
-    limit = f"{SAMPLE_BYTES // 2**20} MiB"
-    if kind == ".json":
-        raise Unreadable(shown, f"a .json file above {limit}: write it as .jsonl, one row per line")
-    if kind == ".txt":
+    if kind in (".json", ".txt"):
         return text
     if "\n" not in text:
-        raise Unreadable(shown, f"its first line is longer than {limit}: it must have one row per line")
+        raise Unreadable(shown, f"its first line is longer than {_LIMIT}: it must have one row per line")
     return text[: text.rfind("\n") + 1]

@@ -14,7 +14,9 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
 
-CHARACTERS_PER_TOKEN = 4.0  # English text with a byte-pair vocabulary of 32k or more; counted exactly by prepare_data
+# Vocabularies merge bytes: English, a byte a letter, has 3.94 letters a token with a vocabulary of 128k (Llama 3, arXiv
+# 2407.21783, section 3.2), and a letter of Chinese, Japanese or Korean has three bytes. prepare_data.py counts exactly.
+BYTES_PER_TOKEN = 4.0
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that cannot be looked at from here, such as a dataset on the hub
 
 
@@ -82,7 +84,7 @@ def _measured(samples: list[Sample], weights: Mapping[str, float]) -> tuple[int,
     lengths = sorted(_tokens(row) for sample in samples for row in sample.rows)
     total = sum(weights[sample.file] * (sample.total_rows or _documents(sample)) for sample in samples)
     mean, p99 = sum(lengths) / len(lengths), lengths[int(0.99 * (len(lengths) - 1))]
-    how = f"measured on {len(lengths)} rows at {CHARACTERS_PER_TOKEN:g} characters a token"
+    how = f"measured on {len(lengths)} rows at {BYTES_PER_TOKEN:g} bytes a token"
     return rounded(total), rounded(mean), rounded(p99), how
 
 
@@ -95,7 +97,7 @@ def _documents(sample: Sample) -> float:
 def _tokens(value: object) -> float:
     """Estimated tokens of everything textual in a row."""
     if isinstance(value, str):
-        return len(value) / CHARACTERS_PER_TOKEN
+        return len(value.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN
     if isinstance(value, dict):
         return sum(_tokens(part) for part in value.values())
     if isinstance(value, list):

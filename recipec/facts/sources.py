@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from recipec.dataset import Sample, Unreadable, endings_in, files_of, read_sample
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
 
 
 def samples_of(loaded: LoadedRecipe, part: str, report: Report) -> list[Sample] | None:
@@ -43,7 +47,8 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
     endings = endings_in(path, loaded.folder)
     if endings is None:
         label = Label(place, f"no such file in {loaded.folder}")
-        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,))
+        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if _HUB_ID.fullmatch(path) else ()
+        return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []
     held = f"holds {' and '.join(endings)} files" if endings else "holds no data files"

@@ -23,7 +23,7 @@ EDGES = {
     for name, cells in re.findall(r"^\| `(\w+)(?:/|\.py)` \| .* \| (.*) \|$", ARCHITECTURE.read_text(), re.MULTILINE)
 }
 RECORDS = "msgspec"  # everywhere: what dataclasses would be
-LIBRARIES = {"cli": {"click"}, "recipe": {"pydantic", "pydantic_core"}, "render": {"jinja2"}}
+LIBRARIES = {"cli": {"click"}, "recipe": {"pydantic", "pydantic_core"}, "render": {"jinja2"}, "dataset": {"pyarrow"}}
 RUN_THINGS = ("verify", "simulate")  # these alone load frameworks
 WRITERS = ("bundle", "cli", *RUN_THINGS)  # these alone write files; render writes jinja2's cache through jinja2
 WRITES = frozenset(("write_text", "write_bytes", "mkdir", "unlink", "rmtree", "rename", "touch", "chmod"))

@@ -45,7 +45,9 @@ UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
     "nested too deeply": ("a.jsonl", b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "a.jsonl:1", "not JSON"),
     "one huge line": ("a.jsonl", b'{"text": "' + b"x" * SAMPLE_BYTES + b'"}\n', "a.jsonl", "line"),
     "more fields than the header": ("a.csv", b"prompt,completion\na,b\na,b,c\n", "a.csv:3", "more fields"),
-    "huge json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", ".jsonl"),
+    "huge row of json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", "first row is longer"),
+    "huge json of strings": ("a.json", b'["a",' + b"x" * SAMPLE_BYTES, "a.json", "list of objects"),
+    "not parquet": ("a.parquet", b"PAR1", "a.parquet", "not Parquet"),
 }
 
 
@@ -68,9 +70,30 @@ def test_what_cannot_be_read_says_where_and_why(tmp_path: Path, case: str) -> No
     assert reason in error.value.reason
 
 
-def test_parquet_is_not_looked_at(tmp_path: Path) -> None:
+def test_parquet_says_how_many_rows_it_has(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    rows = [{"messages": [{"role": "user", "content": f"Why {n}?"}]} for n in range(1_000)]
+    Dataset.from_list(rows).to_parquet(tmp_path / "a.parquet")
+    sample = read_sample([tmp_path / "a.parquet"], "a.parquet")
+    assert sample is not None and sample.total_rows == 1_000
+    assert sample.rows == tuple(rows[:SAMPLE_ROWS])
+
+
+def test_parquet_is_not_looked_at_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recipec.dataset.sample.find_spec", lambda _: None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert read_sample([tmp_path / "a.parquet"], "a.parquet") is None
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_beginning_of_a_large_list_is_sampled(tmp_path: Path, indent: int | None) -> None:
+    rows = [{"instruction": f"Say {n}.", "output": "word " * 40} for n in range(50_000)]
+    (tmp_path / "a.json").write_text(json.dumps(rows, indent=indent))
+    sample = read_sample([tmp_path / "a.json"], "a.json")
+    assert sample is not None and sample.total_rows is not None
+    assert sample.rows == tuple(rows[:SAMPLE_ROWS])
+    assert abs(sample.total_rows / len(rows) - 1) < 0.01
 
 
 def test_a_large_file_is_sampled_and_its_rows_are_estimated(tmp_path: Path) -> None:
