@@ -24,8 +24,9 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
     data = loaded.recipe.data
     weights = {source.path: source.weight or 1.0 for source in getattr(data, section)}
-    rows, tokens, longest, how = _measured(samples, weights)
-    origin = "data" if samples else "default"
+    unread = [source for source in getattr(data, section) if source.path not in {sample.file for sample in samples}]
+    rows, tokens, longest, how = _measured(samples, weights, [source.weight or 1.0 for source in unread])
+    origin = "default" if unread else "data"
     if longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
     else:
@@ -76,16 +77,24 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     }
 
 
-def _measured(samples: list[Sample], weights: Mapping[str, float]) -> tuple[int, int, int | None, str]:
-    """Rows as often as they are drawn, mean and 99th-percentile tokens; rounded, as small changes change no plan."""
+def _measured(
+    samples: list[Sample], weights: Mapping[str, float], unread: list[float]
+) -> tuple[int, int, int | None, str]:
+    """Rows as often as they are drawn, mean and 99th-percentile tokens; rounded, as small changes change no plan.
+
+    `unread` holds the weights of the sources that cannot be looked at: a common number of rows is assumed for each.
+    """
     if not samples:
-        how = f"assumed: {ASSUMED_ROWS:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
-        return ASSUMED_ROWS, ASSUMED_TOKENS, None, how
+        total = round(ASSUMED_ROWS * sum(unread))
+        how = f"assumed: {total:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
+        return total, ASSUMED_TOKENS, None, how
     lengths = sorted(_tokens(row) for sample in samples for row in sample.rows)
     total = sum(weights[sample.file] * (sample.total_rows or _documents(sample)) for sample in samples)
     mean, p99 = sum(lengths) / len(lengths), lengths[int(0.99 * (len(lengths) - 1))]
     how = f"measured on {len(lengths)} rows at {BYTES_PER_TOKEN:g} bytes a token"
-    return rounded(total), rounded(mean), rounded(p99), how
+    if unread:
+        how += f"; {ASSUMED_ROWS:,} rows are assumed of each source that is not read"
+    return rounded(total + ASSUMED_ROWS * sum(unread)), rounded(mean), rounded(p99), how
 
 
 def _documents(sample: Sample) -> float:

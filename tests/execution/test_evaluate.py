@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 from compiling import BASES, good, texts
 from datasets import Dataset
 from emitted_modules import load
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, set_seed
 
 pytestmark = pytest.mark.executes
 
@@ -52,13 +54,14 @@ class Judge:
     """A reward model that likes the token 7, or long answers; it has no device to be on."""
 
     device = "cpu"
+    config = SimpleNamespace(pad_token_id=0)
 
     def __init__(self, by_length: bool) -> None:
         self.by_length = by_length
 
-    def __call__(self, input_ids: torch.Tensor) -> SimpleNamespace:
-        liked = input_ids.shape[1] if self.by_length else (input_ids == 7).sum()
-        return SimpleNamespace(logits=torch.tensor([[float(liked)]]))
+    def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SimpleNamespace:
+        liked = attention_mask.sum(1) if self.by_length else (input_ids == 7).sum(1)
+        return SimpleNamespace(logits=liked[:, None].float())
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_answers_are_compared_as_in_training(
         (tmp_path / name).write_text(bundle[name])
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "encode", lambda row, tokenizer, answer: row[answer])
-    monkeypatch.setattr(module, "summed_loss", lambda model, loss, tokens: (loss, tokens))
+    monkeypatch.setattr(module, "summed_losses", lambda model, encoded: encoded)
     pairs = [((2.0, 1), (3.0, 3)), ((1.0, 1), (4.0, 1)), ((5.0, 5), (0.0, 0))]
     found = module.measure(None, None, [{"chosen": chosen, "rejected": rejected} for chosen, rejected in pairs])
     assert found == pytest.approx({"preference_accuracy": accuracy, "chosen_loss": 8 / 7})
@@ -172,7 +175,7 @@ def test_labeled_answers_are_measured_apart_and_against_each_other(
         (tmp_path / name).write_text(bundle[name])
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "encode", lambda row, _: (row["name"], None))
-    monkeypatch.setattr(module, "summed_loss", lambda _, name, __: LOSSES[name])
+    monkeypatch.setattr(module, "summed_losses", lambda _, encoded: [LOSSES[name] for name, _ in encoded])
     found = module.measure(None, None, [{"name": name, "label": label} for name, label in rows.items()])
     names = ("desirable_loss", "undesirable_loss", "label_auc")
     assert found == pytest.approx(
@@ -186,9 +189,61 @@ def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: p
         (tmp_path / name).write_text(bundle[name])
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "encode", lambda *_: ([], []))
-    monkeypatch.setattr(module, "summed_loss", lambda *_: (0.0, 0))
+    monkeypatch.setattr(module, "summed_losses", lambda _, encoded: [(0.0, 0) for _ in encoded])
     with pytest.raises(SystemExit, match=r"no row of .* has a learned token"):
         module.measure(None, None, [{"label": True}])
+
+
+def tiny() -> PreTrainedModel:
+    """A model of two small layers in fp32."""
+    set_seed(3)
+    shape = AutoConfig.for_model(
+        "llama", vocab_size=97, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2
+    )
+    return AutoModelForCausalLM.from_config(shape, dtype=torch.float32).eval()
+
+
+def test_batches_change_no_loss(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences of every length, cut at the limit, with and without learned tokens: as if each were alone."""
+    model, drawn = tiny(), random.Random(5)
+    monkeypatch.setattr(evaluate, "MAX_LENGTH", 40)
+    lengths = [*range(1, 60, 3), 5, 5, 5]
+    encoded = [([drawn.randrange(97) for _ in range(n)], [drawn.randrange(2) for _ in range(n)]) for n in lengths]
+    with torch.no_grad():
+        alone = [evaluate.summed_losses(model, [sequence])[0] for sequence in encoded]
+        for at_once in (1, 64, 10_000):
+            monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", at_once)
+            together = evaluate.summed_losses(model, encoded)
+            assert [tokens for _, tokens in together] == [tokens for _, tokens in alone]
+            assert [loss for loss, _ in together] == pytest.approx([loss for loss, _ in alone], rel=1e-5, abs=1e-6)
+    tokens, learned = encoded[4]
+    losses = torch.nn.functional.cross_entropy(
+        model(torch.tensor([tokens])).logits[0, :-1], torch.tensor(tokens[1:]), reduction="none"
+    )
+    assert alone[4][0] == pytest.approx((losses * torch.tensor(learned[1:])).sum().item(), rel=1e-5)
+
+
+def test_batches_are_full_and_lose_nothing(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "TOKENS_AT_ONCE", 10)
+    sequences = [[0] * n for n in (3, 12, 5, 5, 1, 4, 2)]
+    found = list(evaluate.batches(sequences))
+    assert found == [[1], [2, 3], [5, 0], [6, 4]]
+
+
+@pytest.mark.parametrize("stop", [None, 11, [11, 12]])
+def test_answers_in_a_batch_are_those_of_each_question_alone(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, stop: int | list[int] | None
+) -> None:
+    model = tiny()
+    model.generation_config.eos_token_id = stop
+    spoken = SimpleNamespace(decode=lambda tokens: " ".join(map(str, tokens)))
+    monkeypatch.setattr(evaluate, "opening", lambda row, _: row["question"])
+    monkeypatch.setattr(evaluate, "NEW_TOKENS", 12)
+    rows = Dataset.from_list([{"question": list(range(1, 2 + 3 * n))} for n in range(5)])
+    together = evaluate.show(model, spoken, rows)
+    assert together == [evaluate.show(model, spoken, rows.select([place]))[0] for place in range(5)]
+    stops = {str(token) for token in ([stop] if isinstance(stop, int) else stop or [])}
+    assert all(not stops & set(row["answer"].split()[:-1]) for row in together)
 
 
 class Words:
@@ -196,11 +251,14 @@ class Words:
 
     device, eos_token = "cpu", "."
 
-    def __call__(self, text: str = "", input_ids: torch.Tensor | None = None) -> dict[str, list[int]] | SimpleNamespace:
+    def __call__(
+        self, text: str = "", input_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
+    ) -> dict[str, list[int]] | SimpleNamespace:
         if input_ids is None:
             return {"input_ids": list(range(len(text)))}
-        self.seen.append(input_ids[0].tolist())
-        return SimpleNamespace(logits=torch.zeros(1, input_ids.shape[1], 5000))
+        assert attention_mask is not None
+        self.seen += [row[: present.sum()].tolist() for row, present in zip(input_ids, attention_mask, strict=True)]
+        return SimpleNamespace(logits=torch.zeros(*input_ids.shape, 5000))
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -220,7 +278,7 @@ def of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_every_token_of_a_long_text_is_scored_once(of_texts: ModuleType, characters: int, capsys) -> None:
     words = Words()
     metrics = of_texts.measure(words, words, [{"text": "a" * characters}])
-    assert [token for part in words.seen for token in part[1:]] == list(range(1, characters + 1))
+    assert sorted(token for part in words.seen for token in part[1:]) == list(range(1, characters + 1))
     assert max(map(len, words.seen)) <= 100
     assert metrics["eval_loss"] == pytest.approx(8.517, abs=1e-3)  # ln 5000
     assert capsys.readouterr().out == f"scored {characters:,} of {characters:,} tokens of the texts\n"

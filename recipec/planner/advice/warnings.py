@@ -78,13 +78,14 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
         return
     section = section_of(loaded, stage)
     values = " and ".join(f"{id} = {stage.decisions[id].value:,}" for id in assumed)
-    label = Label(
-        loaded.place("data", section),
-        f"not read at compile time, so recipec assumes {values} in stage {stage.stage.name}",
-    )
+    because = f"not read at compile time, so recipec assumes {values} in stage {stage.stage.name}"
+    sources = getattr(loaded.recipe.data, section)
+    hubs = [index for index, source in enumerate(sources) if source.hub is not None]
+    places = [loaded.place("data", section, index) for index in hubs] or [loaded.place("data", section)]
+    labels = [Label(place, because if place is places[0] else "nor is this") for place in places]
     help = (f"set {' and '.join(f'`data.{id}`' for id in assumed)}",)
     note = "steps, schedule, time and cost depend on these numbers"
-    report.add(Diagnostic("W0509", "the size of the data is assumed", (label,), help, (note,)))
+    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), help, (note,)))
 
 
 def _for_stage(text: str, stage: StagePlan) -> str:
