@@ -8,6 +8,9 @@ from typing import Any
 
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
 from recipec.catalog.models import Model
+from recipec.files import read_regular
+
+_MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
 
 
 def local_model(folder: Path) -> Model:
@@ -29,11 +32,13 @@ def local_model(folder: Path) -> Model:
 def read_config(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; raises UnsupportedConfig when it is missing, unreadable or not an object."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_regular(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise UnsupportedConfig(f"{path.name} cannot be read: {error.strerror or 'no such file'}") from error
     except ValueError as error:
         raise UnsupportedConfig(f"{path.name} is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise UnsupportedConfig(f"{path.name} nests too deeply") from error
     if not isinstance(config, dict):
         raise UnsupportedConfig(f"{path.name} holds no JSON object")
     return config

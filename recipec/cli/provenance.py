@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
 from recipec.bundle.source_map import Origin, ids_at
-from recipec.bundle.state import read_text
-from recipec.cli.inputs import Records, files_on_disk, open_bundle
+from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
 from recipec.cli.output import Failure
 from recipec.units import counted
 
@@ -71,9 +70,10 @@ def _grown(id: str, decisions: Mapping[str, Document], seen: set[str]) -> Docume
 def explain_line(out: Path, path: str, line: int) -> Document:
     """The JSON model; `kind` is decided, fixed (text of the template) or yours (a line that the user added)."""
     bundle = open_bundle(out)
+    now = text_on_disk(out / path)
     origin = ids_at(out, path, line)
     if origin is None:
-        raise _no_such_line(bundle, path)
+        raise _no_such_line(bundle, path, now)
     placed_by = _of_every_line(bundle, path)
     own = [id for id in origin.ids if id not in placed_by]
     decisions = decisions_of(bundle.plan)
@@ -113,9 +113,8 @@ def _values(ids: list[str], decisions: Mapping[str, Document]) -> list[Document]
     return [{"id": id, "value": decisions[id]["value"]} for id in ids if id in decisions]
 
 
-def _no_such_line(bundle: Records, path: str) -> Failure:
-    text = read_text(bundle.out / path) if path in bundle.built else None
-    if text is not None:
+def _no_such_line(bundle: Records, path: str, text: str | None) -> Failure:
+    if path in bundle.built and text is not None:
         return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
     gone = "is no longer there" if path in bundle.built else "is not a file that recipec built"
     return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")

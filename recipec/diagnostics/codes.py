@@ -18,6 +18,7 @@ CODES: dict[str, str] = {
     "E0006": "forbidden character in a string",
     "E0007": "extended recipe not found",
     "E0008": "recipes extend each other in a loop",
+    "E0009": "too many recipes extended",
     "E0101": "not valid TOML",
     "E0102": "nested too deeply",
     "E0103": "number too large for TOML",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,17 @@ def test_what_is_not_there(run, out, arguments, says):
 
     assert result.exit_code == 1
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["out/train.py:1"], ["out", "learning_rate"]])
+def test_a_pipe_is_not_waited_for(run, out, arguments):
+    (out / "train.py").unlink()
+    os.mkfifo(out / "train.py")
+
+    result = run("why", *arguments)
+
+    assert result.exit_code == 2
+    assert "train.py` cannot be read: it is a pipe or a device, not a file" in result.stderr
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"schema_version": 99}'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,14 @@ def test_an_eval_file_is_for_the_stage_with_such_rows(tmp_path: Path, file: str,
     assert plan is not None
     fractions = {part.stage.name: part.decisions["eval_fraction"].value for part in plan.stages}
     assert [name for name, fraction in fractions.items() if not fraction] == stages
+
+
+@pytest.mark.parametrize("size", [None, 2**20 + 1])
+def test_a_template_that_is_no_page_of_text_is_refused(tmp_path: Path, size: int | None) -> None:
+    write_data(tmp_path)
+    os.mkfifo(tmp_path / "a.jinja") if size is None else (tmp_path / "a.jinja").write_bytes(b" " * size)
+    [finding] = compiled(tmp_path, with_key(CHAT, "data.template", "./a.jinja")).diagnostics
+    assert (finding.code, finding.labels[0].message[:6]) == ("E0002", "it is ")
 
 
 def test_a_template_is_read_as_it_is(tmp_path: Path) -> None:
