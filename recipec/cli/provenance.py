@@ -140,7 +140,9 @@ class Emitted(Struct, frozen=True):
 def explain_key(key: str, emitted: Emitted) -> Document:
     """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
     decisions = decisions_of(emitted.plan)
-    found = [id for id, decision in decisions.items() if key in _names(id, decision["key"])]
+    from recipec.recipe.foreign import keys_named
+
+    found = _called({key}, decisions) or _called(set(keys_named(key)), decisions)
     if not found:
         raise _unknown(key, decisions)
     return {
@@ -148,6 +150,11 @@ def explain_key(key: str, emitted: Emitted) -> Document:
         "key": key,
         "decisions": [_decision(id, decisions, emitted.lines) for id in found],
     }
+
+
+def _called(names: set[str], decisions: Mapping[str, Document]) -> list[str]:
+    """The ids of the decisions that answer to one of the names."""
+    return [id for id, decision in decisions.items() if names & _names(id, decision["key"])]
 
 
 def _names(id: str, key: str) -> set[str]:
@@ -193,6 +200,10 @@ def _moved(marks: Mapping[int, tuple[str, ...]], built: str, now: str) -> dict[i
 def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:
     from difflib import get_close_matches
 
+    from recipec.recipe.foreign import not_built
+
+    if help := not_built(key):
+        return Failure(f"recipec does not build `{key}`", *help)
     names = sorted({name for id, decision in decisions.items() for name in _names(id, decision["key"])})
     near = get_close_matches(key, names, n=3)
     help = (

@@ -14,7 +14,7 @@ from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
-from recipec.recipe.foreign import KEYS, instead_of
+from recipec.recipe.foreign import KEYS, instead_of, not_built
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
 
@@ -188,9 +188,8 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
     named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
     known = list(keys_of(problem.path[:-1]))
-    return _plain(
-        "E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", _elsewhere(key, known, kind)
-    )
+    help = not_built(key) or (_elsewhere(key, known, kind),)
+    return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", *help)
 
 
 MANY_KEYS = 6  # of a table: more of them are not listed

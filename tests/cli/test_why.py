@@ -79,7 +79,7 @@ def test_edited_lines(run, out):
 
 
 @pytest.mark.parametrize(
-    "key", ["learning_rate", "sft.learning_rate", "train.learning_rate", "train.sft.learning_rate"]
+    "key", ["learning_rate", "sft.learning_rate", "train.learning_rate", "train.sft.learning_rate", "lr"]
 )
 @pytest.mark.parametrize("target", ["out", "recipe.toml"])
 def test_a_decision_answers_to_its_names(run, out, key, target):
@@ -113,6 +113,7 @@ def test_a_fact_says_what_it_leads_to(run, out):
         (["out/nothing.py:1"], "`nothing.py` is not a file that recipec built"),
         (["out/evaluate.py:1"], "`evaluate.py` is no longer there"),
         (["out", "learning_rte"], "did you mean `learning_rate`"),
+        (["out", "ppo"], "`recipec explain NOT-001`"),
     ],
 )
 def test_what_is_not_there(run, out, arguments, says):
