@@ -35,7 +35,7 @@ def test_a_line_has_its_decision_with_the_chain_down_to_the_recipe(run, out):
     text = run("why", f"out/train.py:{line}").stdout
     assert text.startswith(f"train.py:{line}\n  num_train_epochs=")
     assert "sft.gpu = rtx-4090" not in text, "a line shows what its decision was made from, and no more"
-    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", "out", "sft.epochs").stdout
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", "out", "sft.epochs", "--full").stdout
     assert "rule     SCHED-003 (recipec explain SCHED-003)" in text
 
 
@@ -171,6 +171,25 @@ def test_a_line_is_told_in_short(run, out):
         assert len(text.splitlines()) <= 24, text
     hint = next(line for line in text.splitlines() if "recipec why OUT" in line)
 
-    whole = run("why", "out", hint.split()[3].rstrip("`")).stdout
+    whole = run(*hint.partition("`recipec ")[2].partition("`")[0].replace("OUT", "out").split()).stdout
 
-    assert whole.startswith(hint.split()[3].rstrip("`"))
+    assert whole.startswith(hint.split()[3])
+
+
+@pytest.mark.parametrize("target", [["out", "learning_rate"], ["recipe.toml", "learning_rate"]])
+def test_a_key_is_told_with_what_it_was_made_from_and_in_full_when_asked(run, out, target):
+    short, whole = run("why", *target).stdout, run("why", *target, "--full").stdout
+
+    (decision,) = ask(run, *target)["decisions"]
+    direct = {each["id"] for each in decision["from"]}
+    told = {id for id in ids(decision)[1:] if f"    {id} = " in short}
+    assert told and told <= direct
+    assert all(f"    {id} = " in whole for id in ids(decision)[1:])
+    assert len(short.splitlines()) <= 16 < len(whole.splitlines())
+    assert short.endswith("`recipec why OUT sft.learning_rate --full` shows all that it rests on\n")
+
+
+def test_a_line_is_told_in_full_when_asked(run, out):
+    line = line_of(out / "train.py", "num_train_epochs=")
+
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", f"out/train.py:{line}", "--full").stdout
