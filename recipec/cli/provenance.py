@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,40 @@ def _no_such_line(bundle: Records, path: str, text: str | None) -> Failure:
         return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
     gone = "is no longer there" if path in bundle.built else "is not a file that recipec built"
     return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")
+
+
+def edited_lines(bundle: Records) -> list[Document]:
+    """The lines that the user changed: as built, as they are, and the recipe key that decides them, "" for none."""
+    decisions = decisions_of(bundle.plan)
+    return [
+        {
+            "file": path,
+            "line": after,
+            "built": built.strip(),
+            "now": now.strip(),
+            "key": _key(bundle, path, before, decisions),
+        }
+        for path, text in files_on_disk(bundle).items()
+        for before, after, built, now in _changed(bundle.built[path], text)
+    ]
+
+
+def _changed(built: str, now: str) -> Iterator[tuple[int, int, str, str]]:
+    """Lines that took the place of others: both numbers, from 1, and both texts."""
+    from difflib import SequenceMatcher
+
+    if built == now:
+        return
+    old, new = lines_of(built), lines_of(now)
+    for tag, a, end_a, b, end_b in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "replace" and end_a - a == end_b - b:
+            yield from ((a + i + 1, b + i + 1, old[a + i], new[b + i]) for i in range(end_a - a))
+
+
+def _key(bundle: Records, path: str, line: int, decisions: Mapping[str, Document]) -> str:
+    """The key of the nearest decision on a line of the last build that a recipe can set."""
+    own = [id for id in bundle.lines.get(path, {}).get(line, ()) if id not in _of_every_line(bundle, path)]
+    return next((key for id in own if (key := decisions.get(id, {}).get("key"))), "")
 
 
 Lines = Mapping[str, Mapping[int, tuple[str, ...]]]

@@ -182,3 +182,39 @@ def test_check_says_that_a_deleted_file_is_not_noted_yet(run, folder):
     assert "Only what recipec remembers of the folder is out of date" in checked.stdout
     run("build", "recipe.toml", "-o", "new")
     assert run("build", "recipe.toml", "-o", "new", "--check").exit_code == 0
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_lines_that_were_edited_are_named_with_the_key_that_says_the_same(run, out, check):
+    train = out / "train.py"
+    line = line_of(train, "learning_rate=2e-4")
+    edited = train.read_text().replace("learning_rate=2e-4", "learning_rate=9e-5")
+    train.write_text(edited.replace("import argparse", "import argparse  # mine", 1))
+    assert json.loads(run("build", "recipe.toml", "-o", "out", "--json", *check).stdout)["edits"] == [
+        {"file": "train.py", "line": 12, "built": "import argparse", "now": "import argparse  # mine", "key": ""},
+        {
+            "file": "train.py",
+            "line": line,
+            "built": "learning_rate=2e-4,",
+            "now": "learning_rate=9e-5,",
+            "key": "train.learning_rate",
+        },
+    ]
+    text = run("build", "recipe.toml", "-o", "out", *check).stdout
+    assert (
+        f"  train.py:{line}: learning_rate=2e-4, -> learning_rate=9e-5,  "
+        "(to keep it in the recipe, set `train.learning_rate`)\n"
+    ) in text
+    assert "lines that you edited" not in run("build", "recipe.toml", "-o", "out", "--force").stdout
+
+
+def test_many_edited_lines_are_cut(run, out):
+    train = out / "train.py"
+    train.write_text(train.read_text().replace("import ", "import  "))
+    found = json.loads(run("build", "recipe.toml", "-o", "out", "--check", "--json").stdout)["edits"]
+    assert f"  and {len(found) - 8} more lines\n" in run("build", "recipe.toml", "-o", "out", "--check").stdout
+
+
+def test_edits_of_damaged_records_are_passed_over(run, out):
+    (out / ".recipec" / "source_map.json").write_text("{}")
+    assert run("build", "recipe.toml", "-o", "out", "--check").exit_code == 1
