@@ -109,7 +109,7 @@ def build_document(
     *,
     written: bool,
 ) -> Document:
-    """The JSON model: each file with its action, decisions that changed, lines that the user edited, what to do next."""
+    """The JSON model: each file with its action, the decisions that changed, the user's edits, what to do next."""
     return {
         "schema_version": SCHEMA_VERSION,
         "recipe": str(recipe),

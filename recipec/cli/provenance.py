@@ -174,9 +174,7 @@ class Emitted(Struct, frozen=True):
 def explain_key(key: str, emitted: Emitted) -> Document:
     """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
     decisions = decisions_of(emitted.plan)
-    from recipec.recipe.foreign import keys_named
-
-    found = _called({key}, decisions) or _called(set(keys_named(key)), decisions)
+    found = _called({key}, decisions) or _called_elsewhere(key, decisions)
     if not found:
         raise _unknown(key, decisions)
     return {
@@ -189,6 +187,13 @@ def explain_key(key: str, emitted: Emitted) -> Document:
 def _called(names: set[str], decisions: Mapping[str, Document]) -> list[str]:
     """The ids of the decisions that answer to one of the names."""
     return [id for id, decision in decisions.items() if names & _names(id, decision["key"])]
+
+
+def _called_elsewhere(name: str, decisions: Mapping[str, Document]) -> list[str]:
+    """The ids of the decisions whose key another tool calls by the name."""
+    from recipec.recipe.foreign import keys_named  # takes pydantic to import
+
+    return _called(set(keys_named(name)), decisions)
 
 
 def _names(id: str, key: str) -> set[str]:
