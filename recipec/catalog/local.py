@@ -29,6 +29,18 @@ def local_model(folder: Path) -> Model:
     )
 
 
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_TOKENIZER = ("tokenizer.json", "vocab.*", "*.model", "*.tiktoken", "tekken.json")
+
+
+def missing_files(folder: Path, *, weights: bool) -> tuple[str, ...]:
+    """What a model folder lacks to be loaded, in words; `weights` are not needed to train random ones."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    needed = {"weights (*.safetensors)": _WEIGHTS} if weights else {}
+    needed |= {"tokenizer (tokenizer.json)": _TOKENIZER}
+    return tuple(what for what, names in needed.items() if not any(file.match(n) for file in files for n in names))
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; raises UnsupportedConfig when it is missing, unreadable or not an object."""
     try:
