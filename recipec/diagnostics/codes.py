@@ -63,6 +63,7 @@ CODES: dict[str, str] = {
     "W0515": "adapter keys without an adapter",
     "W0516": "columns that nothing reads",
     "W0517": "model folder not complete",
+    "W0518": "rows not checked",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

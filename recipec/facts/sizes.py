@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from recipec.dataset import Sample
 from recipec.facts.fact import known, stated
+from recipec.facts.sources import states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -19,7 +20,9 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample]) -> list[Dec
     weights = {source.path: source.weight or 1.0 for source in getattr(data, section)}
     rows, tokens, longest, how = _measured(samples, weights)
     origin = "data" if samples else "default"
-    if longest is not None and (data.tokens_per_example or 0) > longest:
+    if states_rows(loaded):
+        longest, how_long, origin = None, "the recipe states the rows, so none is measured", "recipe"
+    elif longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
     else:
         how_long = how

@@ -219,3 +219,37 @@ def test_edits_of_damaged_records_are_passed_over(run, out):
     (out / ".recipec" / "source_map.json").write_text("{}")
     result = run("build", "recipe.toml", "-o", "out", "--check")
     assert (result.exit_code, result.stderr) == (1, "")
+
+
+STATED = """
+format = "instruction"
+examples = 20_000
+tokens_per_example = 600
+"""
+STATED = RECIPE.replace("[data]\n", f"[data]{STATED}")
+
+
+def test_a_bundle_is_checked_where_the_data_are_not(run, folder):
+    """As in CI: what the recipe states of its rows is enough, and nothing else is taken from them."""
+    (folder / "stated.toml").write_text(STATED)
+    row = {"instruction": "Count.", "input": "to 9", "output": "one, two"}
+    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 9)
+    run("build", "stated.toml", "-o", "out")
+    (folder / "rows.jsonl").unlink()
+
+    result = run("build", "stated.toml", "-o", "out", "--check")
+
+    assert result.exit_code == 0, result.output
+    assert "warning[W0518]: the rows of `rows.jsonl` are not checked" in result.stderr
+    assert run("check", "stated.toml").exit_code == 0
+
+
+@pytest.mark.parametrize("key", ["format", "examples", "tokens_per_example"])
+def test_data_that_are_not_there_must_be_stated_in_full(run, folder, key):
+    (folder / "stated.toml").write_text(re.sub(f"^{key} = .*\n", "", STATED, flags=re.MULTILINE))
+    (folder / "rows.jsonl").unlink()
+
+    result = run("check", "stated.toml")
+
+    assert result.exit_code == 1
+    assert "error[E0303]" in result.stderr
