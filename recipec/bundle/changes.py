@@ -64,8 +64,8 @@ def compare(
 
 def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnConflict, force: bool) -> list[Change]:
     target = out / file.path
-    if target.is_dir() or not _has_room(out, target):
-        return [Change(file.path, Action.REFUSE, "a folder or file of that name is in the way")]
+    if (target.exists() and not target.is_file()) or not _has_room(out, target):
+        return [Change(file.path, Action.REFUSE, "a folder, pipe or file of that name is in the way")]
     disk, built = read_text(target), last.texts.get(file.path)
     if disk is None:
         return [_missing(file, last, force)]

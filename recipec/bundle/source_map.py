@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
-from recipec.bundle.state import LAST, SOURCE_MAP, dump_json, read_text
+from recipec.bundle.state import LAST, MOST_BYTES, SOURCE_MAP, dump_json, read_text
+from recipec.files import read_regular
 from recipec.render.artifact import Rendered
 
 SCHEMA_VERSION = 1
@@ -34,7 +35,7 @@ def source_map_text(files: Iterable[Rendered]) -> str:
 def load(out: Path) -> dict[str, Any] | None:
     """The source map of the bundle in `out`, None when there is none that we can read."""
     try:
-        data = json.loads((out / SOURCE_MAP).read_bytes())
+        data = json.loads(read_regular(out / SOURCE_MAP, MOST_BYTES))
     except (OSError, ValueError):
         return None
     known = isinstance(data, dict) and data.get("schema_version") == SCHEMA_VERSION

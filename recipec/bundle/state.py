@@ -9,8 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from recipec.files import read_regular
+
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
+
+MOST_BYTES = 64 * 2**20  # of a file of a bundle, also after edits
 
 
 class LastBuild(Struct, frozen=True):
@@ -36,7 +40,7 @@ def read_last(out: Path) -> LastBuild | None:
 def read_text(path: Path) -> str | None:
     """A file's text with `\\n` line ends, None when there is no file; bytes that are not UTF-8 survive a round trip."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        text = read_regular(path, MOST_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     return text.replace("\r\n", "\n")
@@ -50,7 +54,7 @@ def dump_json(data: object) -> str:
 def _lock(out: Path) -> Mapping[str, Any]:
     """The last lock; empty where there is none that can be read."""
     try:
-        found = json.loads((out / LOCK).read_bytes())
+        found = json.loads(read_regular(out / LOCK, MOST_BYTES))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

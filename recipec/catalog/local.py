@@ -8,6 +8,9 @@ from typing import Any
 
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
 from recipec.catalog.models import Model
+from recipec.files import read_regular
+
+_MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
 
 
 def local_model(folder: Path) -> Model:
@@ -26,14 +29,28 @@ def local_model(folder: Path) -> Model:
     )
 
 
+_WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_TOKENIZER = ("tokenizer.json", "vocab.*", "*.model", "*.tiktoken", "tekken.json")
+
+
+def missing_files(folder: Path, *, weights: bool) -> tuple[str, ...]:
+    """What a model folder lacks to be loaded, in words; `weights` are not needed to train random ones."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    needed = {"weights (*.safetensors)": _WEIGHTS} if weights else {}
+    needed |= {"tokenizer (tokenizer.json)": _TOKENIZER}
+    return tuple(what for what, names in needed.items() if not any(file.match(n) for file in files for n in names))
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; raises UnsupportedConfig when it is missing, unreadable or not an object."""
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(read_regular(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise UnsupportedConfig(f"{path.name} cannot be read: {error.strerror or 'no such file'}") from error
     except ValueError as error:
         raise UnsupportedConfig(f"{path.name} is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise UnsupportedConfig(f"{path.name} nests too deeply") from error
     if not isinstance(config, dict):
         raise UnsupportedConfig(f"{path.name} holds no JSON object")
     return config

@@ -13,9 +13,9 @@ import click
 from recipec.bundle.build import FINE, UNUSABLE, WriteResult, write_bundle
 from recipec.bundle.changes import Action, Change, OnConflict
 from recipec.cli.compiling import compiled, tell
-from recipec.cli.inputs import AnyPath, RecipePath, plan_if_any
-from recipec.cli.output import dim, formats, print_json, strong, tone
-from recipec.cli.provenance import changed_decisions
+from recipec.cli.inputs import AnyPath, RecipePath, open_bundle, plan_if_any
+from recipec.cli.output import Failure, dim, formats, print_json, strong, tone
+from recipec.cli.provenance import changed_decisions, edited_lines
 from recipec.compiler import Compilation
 from recipec.diagnostics.printable import printable
 from recipec.units import counted, value_text
@@ -51,8 +51,9 @@ def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, co
         check=check,
     )
     written = not (check or dry_run) and was_written(result, conflict)
+    edits = _edited(out) if before and result.exit_code != UNUSABLE else []
     document = build_document(
-        recipe, out, plan, before, result, next_commands(recipe, out, compilation), written=written
+        recipe, out, plan, before, result, edits, next_commands(recipe, out, compilation), written=written
     )
     if format == "json":
         print_json(document)
@@ -82,6 +83,14 @@ _WORDS = {
 Document = dict[str, Any]
 
 
+def _edited(out: Path) -> list[Document]:
+    """The lines that the user edited; none where the records of the last build cannot be read, which a build mends."""
+    try:
+        return edited_lines(open_bundle(out))
+    except Failure:
+        return []
+
+
 def was_written(result: WriteResult, conflict: str) -> bool:
     """Whether a build that may write did: not when nothing changed, or when conflicts hold everything up."""
     conflicts = [change for change in result.changes if change.action is Action.CONFLICT]
@@ -95,11 +104,12 @@ def build_document(
     plan_json: bytes,
     before: Document | None,
     result: WriteResult,
+    edits: list[Document],
     commands: list[str],
     *,
     written: bool,
 ) -> Document:
-    """The JSON model: each file with its action, the decisions that changed since the last build, what to do next."""
+    """The JSON model: each file with its action, the decisions that changed, the user's edits, what to do next."""
     return {
         "schema_version": SCHEMA_VERSION,
         "recipe": str(recipe),
@@ -108,6 +118,7 @@ def build_document(
         "stale": result.stale,
         "changes": [_change(change) for change in result.changes],
         "decisions": changed_decisions(before, json.loads(plan_json)) if before else [],
+        "edits": edits,
         "next": commands if result.exit_code == FINE and (written or not result.stale) else [],
     }
 
@@ -135,7 +146,7 @@ def _quoted(path: str) -> str:
 def build_text(document: Document, *, brief: bool = False) -> str:
     """The changes with their marks, a summary line, and unless `brief` where to go from here."""
     heading = f"{strong(printable(document['recipe']))} -> {strong(printable(document['out']))}"
-    lines = [heading, "", *_changes(document), *_decisions(document), "", _summary(document)]
+    lines = [heading, "", *_changes(document), *_decisions(document), *_edits(document), "", _summary(document)]
     return "\n".join(lines if brief else [*lines, *_ending(document)]) + "\n"
 
 
@@ -157,6 +168,22 @@ def _decisions(document: Document) -> list[str]:
     """Why the files change, where a decision is the reason."""
     rows = [f"  {row['id']}: {_side(row['a'])} -> {_side(row['b'])}{_because(row)}" for row in document["decisions"]]
     return ["", "because these decisions changed:", *rows] if rows else []
+
+
+_SHOWN_EDITS = 8
+
+
+def _edits(document: Document) -> list[str]:
+    """The lines that differ from what was built, and the key with which the recipe would say the same."""
+    edits = document["edits"]
+    rows = [f"  {edit['file']}:{edit['line']}: {edit['built']} -> {edit['now']}{_adopted(edit)}" for edit in edits]
+    left = len(rows) - _SHOWN_EDITS
+    more = [f"  and {counted(left, 'more line')}"] if left > 0 else []
+    return ["", "lines that you edited:", *map(printable, rows[:_SHOWN_EDITS]), *more] if rows else []
+
+
+def _adopted(edit: Document) -> str:
+    return f"  (to keep it in the recipe, set `{edit['key']}`)" if edit["key"] else ""
 
 
 def _side(decision: Document | None) -> str:

@@ -14,10 +14,10 @@ from recipec.diagnostics.codes import CODES, explain
 def command(name: tuple[str, ...], format: str) -> None:
     """Print the page of a key, a diagnostic, a rule, a row, a figure or a rule book.
 
-    Takes a key or a table of a recipe (train.packing, packing, [hardware]), the name of a method, strategy, adaptation
-    or row format (dpo, fsdp, qlora, preference), the code of a diagnostic (E0203), a rule (OPT-001), an unsupported
-    combination (BAD-002), a feature that is not built (NOT-001) or a figure of a rule book (FIG-307), or the number of
-    a rule book (001).
+    Takes a key or a table of a recipe (train.packing, packing, [hardware]) or its name in other tools (lr), a decision
+    (sft.learning_rate), the name of a method, strategy, adaptation or row format (dpo, fsdp, qlora, preference), the
+    code of a diagnostic (E0203), a rule (OPT-001), an unsupported combination (BAD-002), a feature that is not built
+    (NOT-001, slurm) or a figure of a rule book (FIG-307), or the number of a rule book (001).
     """
     wanted = " ".join(name)
     id, page = _page(wanted)
@@ -31,7 +31,7 @@ def command(name: tuple[str, ...], format: str) -> None:
 
 def _page(wanted: str) -> tuple[str, str | None]:
     """The id of a page, and its text; None where no page has the name."""
-    from recipec.rules.pages import explain_rule, explain_rule_book, rule_book_named
+    from recipec.rules.pages import explain_decision, explain_rule, explain_rule_book, rule_book_named
 
     code = wanted.upper()
     if book := rule_book_named(wanted):
@@ -44,9 +44,11 @@ def _page(wanted: str) -> tuple[str, str | None]:
     if row := explain_row(wanted):
         return wanted.lower(), row
     from recipec.recipe.reference import page_of
+    from recipec.rules.unbuilt import unbuilt_named
 
-    if key := page_of(wanted):
+    if key := page_of(wanted) or explain_decision(wanted):
         return key
+    code = unbuilt.id if (unbuilt := unbuilt_named(wanted)) else code
     rule = explain_rule(code)
     return code, explain_figure(code) if rule is None else rule + figures_of_rule(code)
 
@@ -68,12 +70,15 @@ def known_codes() -> list[str]:
 def _unknown(wanted: str) -> Failure:
     from difflib import get_close_matches
 
+    from recipec.recipe.foreign import KEYS
     from recipec.recipe.reference import entries
     from recipec.rules.pages import RULE_BOOKS
     from recipec.rules.row_pages import row_names
 
     codes, code = known_codes(), wanted.upper()
     swapped = [known for known in codes if sorted(known) == sorted(code)]
+    if instead := KEYS.get(wanted.lower()):
+        return Failure(f"`{wanted}` is not a key of a recipe", instead, exit_code=UNUSABLE)
     near = list(dict.fromkeys([*swapped, *get_close_matches(code, codes, n=3)]))[:3]
     ids = "Run `recipec list rules` or `recipec list figures` for ids."
     lower = {*row_names(), *entries()}

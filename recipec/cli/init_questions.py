@@ -120,6 +120,9 @@ def _refused_task(answer: str) -> str:
     return "" if answer in tasks() else f"`{answer}` is not one of {', '.join(tasks())}"
 
 
+_GPUS = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` has all"
+
+
 def _refused_gpu(answer: str) -> str:
     """A name that the catalog does not have."""
     from recipec.catalog.gpus import gpu as catalog_gpu
@@ -127,8 +130,8 @@ def _refused_gpu(answer: str) -> str:
 
     if answer == "cpu" or catalog_gpu(answer):
         return ""
-    near = ", ".join(nearest_gpus(answer))
-    return f"no GPU `{answer}` in the catalog; near it: {near}" if near else f"no GPU `{answer}` in the catalog"
+    near = nearest_gpus(answer)
+    return f"no GPU `{answer}` in the catalog; " + (f"near it: {', '.join(near)}" if near else _GPUS)
 
 
 def _refused_gpus(answer: str) -> str:
@@ -154,12 +157,13 @@ class Question(Struct, frozen=True):
     text: str
     propose: Callable[[Path, Flags], Proposal | None]
     refuses: Callable[[str], str]
+    example: str = ""  # where there may be nothing to propose
 
 
 QUESTIONS = (
-    Question("data", "Training data (a file or glob)", _data, _refused_data),
+    Question("data", "Training data (a file or glob)", _data, _refused_data, "for example data/train.jsonl"),
     Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
-    Question("gpu", "GPU", _gpu, _refused_gpu),
+    Question("gpu", "GPU", _gpu, _refused_gpu, _GPUS),
     Question("gpus", "How many GPUs", _gpus, _refused_gpus),
     Question("model", "Model to start from", _model, _refused_line),
     Question("name", "Name of the recipe", _recipe_name, _refused_name),
@@ -207,13 +211,15 @@ def _prompted(question: Question, proposal: Proposal | None) -> Proposal:
     """Ask until the answer can be used; the proposal's reason stands above the question."""
     if proposal:
         click.echo(printable(f"{proposal.value}: {proposal.because}"))
-    answer = click.prompt(question.text, default=proposal and proposal.value, value_proc=_checked(question))
+    value = proposal.value if proposal else ""  # without a default, click asks again and says nothing
+    answer = click.prompt(question.text, default=value, show_default=bool(value), value_proc=_checked(question))
     return proposal if proposal and answer == proposal.value else Proposal(answer, "")
 
 
 def _checked(question: Question) -> Callable[[str], str]:
     def check(answer: str) -> str:
-        if wrong := question.refuses(answer):
+        wrong = question.refuses(answer) if answer else f"nothing is proposed for this; {question.example}"
+        if wrong:
             raise click.UsageError(printable(wrong))
         return answer
 

@@ -13,9 +13,10 @@ import click
 from msgspec import Struct
 
 from recipec.bundle.source_map import load
-from recipec.bundle.state import PLAN, STATE, read_last, read_text
+from recipec.bundle.state import MOST_BYTES, PLAN, STATE, read_last, read_text
 from recipec.bundle.write import is_interrupted
 from recipec.cli.output import Failure
+from recipec.files import read_regular
 
 
 class AnyPath(click.Path):
@@ -72,7 +73,7 @@ def is_bundle(folder: Path) -> bool:
 def plan_if_any(out: Path) -> dict[str, Any] | None:
     """The plan of the last build in `out`; None when there is none that this version can read."""
     try:
-        plan = json.loads((out / PLAN).read_bytes())
+        plan = json.loads(read_regular(out / PLAN, MOST_BYTES))
     except (OSError, ValueError):
         return None
     return plan if isinstance(plan, dict) and plan.get("schema_version") == PLAN_VERSION else None
@@ -93,7 +94,15 @@ def open_bundle(out: Path) -> Records:
     return Records(out, plan, lines, last.texts)
 
 
+def text_on_disk(path: Path) -> str | None:
+    """The text of a file of a bundle, None when it is not there; ends the command when it cannot be read."""
+    try:
+        return read_text(path)
+    except OSError as error:
+        raise Failure(f"`{path}` cannot be read: {error.strerror}", exit_code=2) from error
+
+
 def files_on_disk(bundle: Records) -> dict[str, str]:
     """Path -> text as it is now, of the emitted files that are still there."""
-    texts = {path: read_text(bundle.out / path) for path in bundle.built}
+    texts = {path: text_on_disk(bundle.out / path) for path in bundle.built}
     return {path: text for path, text in texts.items() if text is not None}

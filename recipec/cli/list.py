@@ -67,6 +67,12 @@ def _rules() -> list[Row]:
     return [{"id": rule.id, "decides": rule.decides, "key": rule.key, "title": rule.title} for rule in rules]
 
 
+def _unbuilt() -> list[Row]:
+    from recipec.rules.unbuilt import UNBUILT
+
+    return [{"id": row.id, "title": row.title, "words": row.words, "because": row.why} for row in UNBUILT]
+
+
 def _figures() -> list[Row]:
     from recipec.figures.pages import figure_rows
 
@@ -148,6 +154,7 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "models": _models,
     "gpus": _gpus,
     "rules": _rules,
+    "unbuilt": _unbuilt,
     "figures": _figures,
     "methods": _methods,
     "strategies": _strategies,
@@ -156,14 +163,14 @@ _LISTS: Mapping[str, Callable[[], list[Row]]] = {
     "diagnostics": _diagnostics,
 }
 # Sentences, which would make a table wider than a terminal: `explain` prints them, and --json has them.
-_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "formats", "adaptations", "packages")
+_SENTENCES = ("pros", "cons", "because", "recognized_by", "learns", "words", "formats", "adaptations", "packages")
 
 
 @click.command("list")
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @formats("human", "json")
 def command(what: str, format: str) -> None:
-    """List what recipec knows; figures are those of the rule books, with ours beside them.
+    """List what recipec knows; figures are those of the rule books, with ours beside them, unbuilt what is not built.
 
     --json has more columns, and `recipec explain NAME` has the page of a row.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
 from recipec.bundle.source_map import Origin, ids_at
-from recipec.bundle.state import read_text
-from recipec.cli.inputs import Records, files_on_disk, open_bundle
+from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
 from recipec.cli.output import Failure
 from recipec.units import counted
 
@@ -71,9 +70,10 @@ def _grown(id: str, decisions: Mapping[str, Document], seen: set[str]) -> Docume
 def explain_line(out: Path, path: str, line: int) -> Document:
     """The JSON model; `kind` is decided, fixed (text of the template) or yours (a line that the user added)."""
     bundle = open_bundle(out)
+    now = text_on_disk(out / path)
     origin = ids_at(out, path, line)
     if origin is None:
-        raise _no_such_line(bundle, path)
+        raise _no_such_line(bundle, path, now)
     placed_by = _of_every_line(bundle, path)
     own = [id for id in origin.ids if id not in placed_by]
     decisions = decisions_of(bundle.plan)
@@ -113,12 +113,45 @@ def _values(ids: list[str], decisions: Mapping[str, Document]) -> list[Document]
     return [{"id": id, "value": decisions[id]["value"]} for id in ids if id in decisions]
 
 
-def _no_such_line(bundle: Records, path: str) -> Failure:
-    text = read_text(bundle.out / path) if path in bundle.built else None
-    if text is not None:
+def _no_such_line(bundle: Records, path: str, text: str | None) -> Failure:
+    if path in bundle.built and text is not None:
         return Failure(f"`{path}` has {counted(len(text.splitlines()), 'line')}")
     gone = "is no longer there" if path in bundle.built else "is not a file that recipec built"
     return Failure(f"`{path}` {gone}", f"the files of this bundle: {', '.join(sorted(bundle.built))}")
+
+
+def edited_lines(bundle: Records) -> list[Document]:
+    """The lines that the user changed: as built, as they are, and the recipe key that decides them, "" for none."""
+    decisions = decisions_of(bundle.plan)
+    return [
+        {
+            "file": path,
+            "line": after,
+            "built": built.strip(),
+            "now": now.strip(),
+            "key": _key(bundle, path, before, decisions),
+        }
+        for path, text in files_on_disk(bundle).items()
+        for before, after, built, now in _changed(bundle.built[path], text)
+    ]
+
+
+def _changed(built: str, now: str) -> Iterator[tuple[int, int, str, str]]:
+    """Lines that took the place of others: both numbers, from 1, and both texts."""
+    from difflib import SequenceMatcher
+
+    if built == now:
+        return
+    old, new = lines_of(built), lines_of(now)
+    for tag, a, end_a, b, end_b in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "replace" and end_a - a == end_b - b:
+            yield from ((a + i + 1, b + i + 1, old[a + i], new[b + i]) for i in range(end_a - a))
+
+
+def _key(bundle: Records, path: str, line: int, decisions: Mapping[str, Document]) -> str:
+    """The key of the nearest decision on a line of the last build that a recipe can set."""
+    own = [id for id in bundle.lines.get(path, {}).get(line, ()) if id not in _of_every_line(bundle, path)]
+    return next((key for id in own if (key := decisions.get(id, {}).get("key"))), "")
 
 
 Lines = Mapping[str, Mapping[int, tuple[str, ...]]]
@@ -141,7 +174,7 @@ class Emitted(Struct, frozen=True):
 def explain_key(key: str, emitted: Emitted) -> Document:
     """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
     decisions = decisions_of(emitted.plan)
-    found = [id for id, decision in decisions.items() if key in _names(id, decision["key"])]
+    found = _called({key}, decisions) or _called_elsewhere(key, decisions)
     if not found:
         raise _unknown(key, decisions)
     return {
@@ -149,6 +182,18 @@ def explain_key(key: str, emitted: Emitted) -> Document:
         "key": key,
         "decisions": [_decision(id, decisions, emitted.lines) for id in found],
     }
+
+
+def _called(names: set[str], decisions: Mapping[str, Document]) -> list[str]:
+    """The ids of the decisions that answer to one of the names."""
+    return [id for id, decision in decisions.items() if names & _names(id, decision["key"])]
+
+
+def _called_elsewhere(name: str, decisions: Mapping[str, Document]) -> list[str]:
+    """The ids of the decisions whose key another tool calls by the name."""
+    from recipec.recipe.foreign import keys_named  # takes pydantic to import
+
+    return _called(set(keys_named(name)), decisions)
 
 
 def _names(id: str, key: str) -> set[str]:
@@ -194,6 +239,10 @@ def _moved(marks: Mapping[int, tuple[str, ...]], built: str, now: str) -> dict[i
 def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:
     from difflib import get_close_matches
 
+    from recipec.recipe.foreign import not_built
+
+    if help := not_built(key):
+        return Failure(f"recipec does not build `{key}`", *help)
     names = sorted({name for id, decision in decisions.items() for name in _names(id, decision["key"])})
     near = get_close_matches(key, names, n=3)
     help = (

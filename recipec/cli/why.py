@@ -23,8 +23,9 @@ _LINE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 @click.command("why")
 @click.argument("target", metavar="OUT/FILE:LINE | OUT | RECIPE", type=AnyPath())
 @click.argument("key", required=False)
+@click.option("--full", is_flag=True, help="Show all that a decision rests on, down to the recipe and the catalog.")
 @formats("human", "json")
-def command(target: Path, key: str | None, format: str) -> None:
+def command(target: Path, key: str | None, full: bool, format: str) -> None:
     """Explain a line of a bundle or a decision.
 
     \b
@@ -32,19 +33,18 @@ def command(target: Path, key: str | None, format: str) -> None:
       recipec why out learning_rate     a decision of a bundle
       recipec why recipe.toml dpo.beta  a decision of a recipe, here of its stage dpo
     """
-    document, text = _of_line(target) if key is None else _of_key(target, key, format)
+    document = _of_line(target) if key is None else explain_key(key, _emitted(target, format))
     if format == "json":
-        print_json(document)
+        print_json(document)  # always in full
     else:
-        click.echo(text, nl=False)
+        click.echo(line_text(document, full) if key is None else key_text(document, full), nl=False)
 
 
-def _of_line(target: Path) -> tuple[Document, str]:
+def _of_line(target: Path) -> Document:
     match = _LINE.fullmatch(str(target))
     if match is None:
         raise click.UsageError("name a line, as in out/train.py:57, or a key, as in out learning_rate")
-    document = explain_line(*_bundle_around(Path(match[1])), int(match[2]))
-    return document, line_text(document)
+    return explain_line(*_bundle_around(Path(match[1])), int(match[2]))
 
 
 def _bundle_around(file: Path) -> tuple[Path, str]:
@@ -55,11 +55,6 @@ def _bundle_around(file: Path) -> tuple[Path, str]:
             shown = Path(os.path.relpath(folder)) if not file.is_absolute() else folder
             return shown, absolute.relative_to(folder).as_posix()
     raise Failure(f"`{file}` is not in a bundle", "name a file of a folder that `recipec build` wrote", exit_code=2)
-
-
-def _of_key(target: Path, key: str, format: str) -> tuple[Document, str]:
-    document = explain_key(key, _emitted(target, format))
-    return document, key_text(document)
 
 
 def _emitted(target: Path, format: str) -> Emitted:
@@ -78,10 +73,13 @@ _SHOWN_LINES = 12
 _SHOWN_DECISIONS, _SHOWN_INPUTS = 6, 5  # of a line
 
 
-def line_text(document: Document) -> str:
-    """The line, the decisions on it nearest first, and what put the file there."""
+def line_text(document: Document, full: bool = False) -> str:
+    """The line, the decisions on it nearest first, and what put the file there; all that they rest on if `full`."""
     head = [f"{strong(printable(document['file']))}:{document['line']}", f"  {printable(document['text'].strip())}"]
-    blocks = ["\n".join([*head, *_history(document)]), *_behind(document)]
+    blocks = [
+        "\n".join([*head, *_history(document)]),
+        *(map(decision_text, document["decisions"]) if full else _behind(document)),
+    ]
     placed = ", ".join(_assignment(decision) for decision in document["file_decided_by"])
     if placed and document["kind"] == "decided":
         blocks.append(dim(f"the whole file is here because of {placed}"))
@@ -107,7 +105,7 @@ def _top(inputs: list[Document]) -> str:
 
 
 def _read_on(decision: Document) -> list[str]:
-    return [dim(f"`recipec why OUT {decision['id']}` shows all that it rests on")]
+    return [dim(f"`recipec why OUT {decision['id']} --full` shows all that it rests on")]
 
 
 def _history(document: Document) -> list[str]:
@@ -122,9 +120,14 @@ def _history(document: Document) -> list[str]:
     return lines
 
 
-def key_text(document: Document) -> str:
-    """The decision in each stage, with the lines it reaches."""
-    return "\n\n".join(f"{decision_text(each)}{_reach(each)}" for each in document["decisions"]) + "\n"
+def key_text(document: Document, full: bool = False) -> str:
+    """The decision in each stage, with the lines it reaches; with all that it rests on if `full`."""
+    decisions = document["decisions"]
+    if full:
+        return "\n\n".join(f"{decision_text(each)}{_reach(each)}" for each in decisions) + "\n"
+    blocks = [f"{_reason_text(each, 'source', 'watch')}{_top(each['from'])}{_reach(each)}" for each in decisions]
+    deeper = next((each for each in decisions if each["from"]), None)
+    return "\n\n".join([*blocks, *(_read_on(deeper) if deeper else [])]) + "\n"
 
 
 def decision_text(decision: Document) -> str:

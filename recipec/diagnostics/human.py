@@ -12,6 +12,9 @@ from recipec.diagnostics.printable import printable, width
 
 _COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "other": "\x1b[1;34m"}
 _RESET = "\x1b[0m"
+_MOST = 240  # characters of a quoted line; a longer one is cut around its underline
+_MOST_SAID = 2000  # characters of a title, a message or a help, which may name a key as long as a file
+_Quoted = tuple[int, str, list[dict[str, Any]]]  # number and text of a line, and the labels that underline it
 
 
 def human(diagnostics: Sequence[Diagnostic], *, color: bool = False) -> str:
@@ -45,7 +48,7 @@ class _Paint:
 
 def _block(diagnostic: dict[str, Any], paint: _Paint) -> str:
     tone = diagnostic["severity"]
-    lines = [paint(f"{tone}[{diagnostic['code']}]", tone) + f": {printable(diagnostic['title'])}"]
+    lines = [paint(f"{tone}[{diagnostic['code']}]", tone) + f": {_said(diagnostic['title'])}"]
     gutter = max((len(str(label["end_line"])) for label in diagnostic["labels"]), default=1)
     for index, (file, labels) in enumerate(_by_file(diagnostic["labels"])):
         lines += _snippet(file, labels, gutter, paint, tone, first=index == 0)
@@ -68,7 +71,7 @@ def _snippet(file: str, labels: list[dict[str, Any]], gutter: int, paint: _Paint
     bar = paint(f"{' ' * gutter} |")
     lines = [paint(f"{' ' * gutter}{arrow}") + f" {printable(file)}:{head['line']}:{head['col']}", bar]
     previous = None
-    for number, text, underlines in _rows(labels):
+    for number, text, underlines in map(_cut, _rows(labels)):
         if previous is not None and number > previous + 1:
             lines.append(paint("..."))
         lines.append(f"{paint(f'{number:>{gutter}} |')} {printable(text)}".rstrip())
@@ -77,7 +80,7 @@ def _snippet(file: str, labels: list[dict[str, Any]], gutter: int, paint: _Paint
     return lines
 
 
-def _rows(labels: list[dict[str, Any]]) -> list[tuple[int, str, list[dict[str, Any]]]]:
+def _rows(labels: list[dict[str, Any]]) -> list[_Quoted]:
     """Return each quoted line once, with the labels that underline it."""
     quoted = sorted(
         ((line["line"], line["text"], label) for label in labels for line in label["source"]), key=lambda q: q[0]
@@ -86,19 +89,44 @@ def _rows(labels: list[dict[str, Any]]) -> list[tuple[int, str, list[dict[str, A
     return [(number, rows[0][1], [row[2] for row in rows]) for number, group in groups if (rows := list(group))]
 
 
+def _cut(row: _Quoted) -> _Quoted:
+    """Keep of a long line what is around the start of its primary underline, and move the underlines with it."""
+    number, text, labels = row
+    if len(text) <= _MOST:
+        return row
+    starts = [label["col"] - 1 for label in labels if label["line"] == number]
+    start = max(0, (starts or [0])[0] - _MOST // 4)
+    before, after = "…" * (start > 0), "…" * (start + _MOST < len(text))
+    shown = f"{before}{text[start : start + _MOST]}{after}"
+    shift, last = start - len(before), len(shown)
+    moved = [_shifted(label, number, shift, last) for label in labels]
+    return number, shown, moved
+
+
+def _shifted(label: dict[str, Any], number: int, shift: int, last: int) -> dict[str, Any]:
+    """The label on the cut line; what it underlines beyond the cut is left out."""
+    at = {"line": "col", "end_line": "end_col"}
+    columns = {col: min(max(label[col] - shift, 1), last + 1) for line, col in at.items() if label[line] == number}
+    return {**label, **columns}
+
+
 def _underline(text: str, label: dict[str, Any], number: int, paint: _Paint, tone: str) -> str:
     """Draw the carets under the part of line `number` that the label spans; its message follows on the last line."""
     start = label["col"] - 1 if number == label["line"] else len(text) - len(text.lstrip())
     end = label["end_col"] - 1 if number == label["end_line"] else len(text)
     before, under = printable(text[:start]), printable(text[start:end])
     carets = label["mark"] * max(1, width(under))
-    message = f" {printable(label['message'])}" if number == label["end_line"] and label["message"] else ""
+    message = f" {_said(label['message'])}" if number == label["end_line"] and label["message"] else ""
     return " " * width(before) + paint(carets + message, tone if label["mark"] == "^" else "other")
+
+
+def _said(text: str) -> str:
+    return printable(text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}…")
 
 
 def _remark(word: str, text: str, gutter: int, paint: _Paint) -> str:
     """Print one help or note; further lines hang under the first."""
-    first, *more = (printable(line) for line in text.split("\n"))
+    first, *more = (_said(line) for line in text.split("\n"))
     margin = " " * gutter
     hang = " " * (gutter + len(word) + 5)
     return "\n".join([f"{paint(f'{margin} =')} {word}: {first}", *(hang + line for line in more)])

@@ -13,7 +13,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.sizes import answered, sizes
-from recipec.facts.sources import places_of, samples_of
+from recipec.facts.sources import places_of, samples_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
 from recipec.rules.core import Decision
@@ -118,7 +118,8 @@ def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Re
     others = ROW_FORMATS if section == COMMON_SECTION else ()  # what no stage takes is told by its name
     formats = (asked,) if asked else tuple(dict.fromkeys((*taken, *others)))
     try:
-        return recognise(rows, formats, data.columns or {}, places_of(samples))
+        shape = recognise(rows, formats, data.columns or {}, places_of(samples))
+        return replace(shape, evidence=_named(loaded, "format")) if asked and states_rows(loaded) else shape
     except UnknownFormat as error:
         report.add(_unlike_any_format(loaded, section, samples, error))
         return None
@@ -150,5 +151,11 @@ def _unseen(
         help = (f"say what the rows hold: format = {either(taken)} (and `columns` where the names differ)",)
         report.add(Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,), help))
         return None
-    where = loaded.where("data", "format" if asked else section)
-    return DataShape.described(asked or taken[0], loaded.recipe.data.columns or {}, f"set in {where}")
+    return DataShape.described(
+        asked or taken[0], loaded.recipe.data.columns or {}, _named(loaded, "format" if asked else section)
+    )
+
+
+def _named(loaded: LoadedRecipe, key: str) -> str:
+    """Where the recipe says of which format the rows are: with `format`, or by the section that they are in."""
+    return f"set in {loaded.where('data', key)}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
+from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
-from recipec.catalog.local import local_model
+from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.models import Model, model, model_names, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -36,7 +37,10 @@ def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
 def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: Report) -> Model | None:
     """The model that a section names by `name`, or says to be `like` another; `table` is where the section is."""
     if is_path(section.name):
-        return _local(loaded, section.name, (*table, "name"), report)
+        folder = _local(loaded, section.name, (*table, "name"), report)
+        for finding in _incomplete(loaded, section.name, table) if folder else ():
+            report.add(finding)
+        return folder
     found, reported = model(section.name), len(report.diagnostics)
     if found is not None and section.like is not None:
         label = Label(loaded.place(*table, "like"), f"the catalog has the shape of {found.name}")
@@ -62,6 +66,16 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
         help = ("a model folder holds config.json and the tokenizer, as save_pretrained writes them",)
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
+
+
+def _incomplete(loaded: LoadedRecipe, name: str, table: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """Yield what a folder lacks to be loaded (W0517); a stage that starts from random weights needs none."""
+    starts_random = all(row.random_weights for row in stages_of(loaded.recipe.goal.task))
+    missing = missing_files(loaded.folder / name, weights=table != ("model",) or not starts_random)
+    if missing:
+        label = Label(loaded.place(*table, "name", part="value"), f"no {' and no '.join(missing)}")
+        help = ("copy the missing files into the folder before you run the bundle",)
+        yield Diagnostic("W0517", f"the model folder `{name}` is not complete", (label,), help)
 
 
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:

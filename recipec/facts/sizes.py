@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import ROW_FORMATS
 from recipec.dataset import ASSISTANT, DataShape, Sample
 from recipec.facts.fact import known, stated
+from recipec.facts.sources import states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
@@ -27,7 +28,9 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
     unread = [source for source in getattr(data, section) if source.path not in {sample.file for sample in samples}]
     rows, tokens, longest, how = _measured(samples, weights, [source.weight or 1.0 for source in unread])
     origin = "default" if unread else "data"
-    if longest is not None and (data.tokens_per_example or 0) > longest:
+    if states_rows(loaded):
+        longest, how_long, origin = None, "the recipe states the rows, so none is measured", "recipe"
+    elif longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
     else:
         how_long = how

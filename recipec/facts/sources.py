@@ -9,14 +9,27 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
+_STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
+_NOTE = "recipec plans with `data.format`, `data.examples` and `data.tokens_per_example`, and reads no row"
+_HELP = "correct the path, or run `recipec check` where the data are"
+
+
+def states_rows(loaded: LoadedRecipe) -> bool:
+    """Whether the recipe states what a plan needs of its rows: the plan is then the same where they are not."""
+    return all(loaded.is_set("data", key) for key in _STATED)
 
 
 def samples_of(loaded: LoadedRecipe, part: str, report: Report) -> list[Sample] | None:
-    """Return a sample of every source of data.PART that can be looked at from here; None with E0303 or E0304."""
-    reported = len(report.diagnostics)
+    """Return a sample of every source of data.PART that can be looked at from here; None with E0303 or E0304.
+
+    Files that are not here are no error where the recipe states what they hold: W0518.
+    """
+    own = Report()
     sources = range(len(getattr(loaded.recipe.data, part)))
-    looked = [_look(loaded, part, index, report) for index in sources]
-    if len(report.diagnostics) > reported:
+    looked = [_look(loaded, part, index, own) for index in sources]
+    for finding in own.diagnostics:
+        report.add(finding)
+    if own.has_errors:
         return None
     return [sample for sample in looked if sample is not None]
 
@@ -47,6 +60,8 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
     endings = endings_in(path, loaded.folder)
     if endings is None:
         label = Label(place, f"no such file in {loaded.folder}")
+        if states_rows(loaded):
+            return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
         hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if _HUB_ID.fullmatch(path) else ()
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]

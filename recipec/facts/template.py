@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.files import read_regular
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 
+_MOST_BYTES = 2**20  # templates have 50 KiB at most
 _MARKS = re.compile("[\ue000-\uf8ff]")  # private use; some of them mark in the back ends what a line comes from
 
 
@@ -20,7 +22,7 @@ def template_text(loaded: LoadedRecipe, report: Report) -> str | None:
     if name is None or not is_path(name):
         return None
     try:
-        text = (loaded.folder / name).read_bytes().decode("utf-8-sig")
+        text = read_regular(loaded.folder / name, _MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         report.add(_unreadable(loaded, name, error))
     except UnicodeDecodeError as error:

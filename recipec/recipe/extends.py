@@ -17,6 +17,9 @@ from recipec.recipe.schema import rivals
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.source import Source, read
 
+MOST_LEVELS = 16  # of recipes that extend each other; an organization, a team and a project are 3
+MOST_NAMED = 256  # recipes in all `extends` of a recipe and of those that it extends
+
 
 class Reading(Struct):
     """What reading one recipe and all that it extends has seen so far."""
@@ -24,6 +27,8 @@ class Reading(Struct):
     folder: Path  # of the main recipe; paths are re-expressed relative to it
     report: Report
     sources: list[Source] = field(default_factory=list)
+    whole: dict[Path, Document | None] = field(default_factory=dict)  # path -> the recipe over all that it extends
+    named: int = 0
 
 
 class Parent(Struct, frozen=True):
@@ -58,18 +63,31 @@ def _extended(source: Source, reading: Reading, chain: tuple[Source, ...]) -> Do
 
 
 def _read_parent(parent: Parent, reading: Reading, chain: tuple[Source, ...]) -> Document | None:
+    reading.named += 1
+    if len(chain) > MOST_LEVELS or reading.named > MOST_NAMED:
+        if reading.named <= MOST_NAMED + 1:  # all that come after the first are refused for the same reason
+            reading.report.add(_too_many(parent, len(chain)))
+        return None
     identities = [os.path.realpath(source.path) for source in chain]
     if os.path.realpath(parent.path) in identities:
         reading.report.add(_loop(parent, chain[identities.index(os.path.realpath(parent.path)) :]))
         return None
-    source = read(parent.path, parent.shown, reading.report, parent.asked_at, shipped=parent.shipped)
-    document = _extended(source, reading, chain) if source else None
+    document = _whole(parent, reading, chain)
     if document is None:
         return None
     # A shipped recipe does not know where it is installed: its paths are meant from the recipe that extends it.
     origin = reading.folder if parent.shipped else parent.path.parent
     inherited = {**document.data, "recipe": _without_name(document.data.get("recipe", {}))}
     return Document(document.source, rebased(inherited, origin, chain[-1].folder), document.places)
+
+
+def _whole(parent: Parent, reading: Reading, chain: tuple[Source, ...]) -> Document | None:
+    """The parent over all that it extends itself; each recipe is read once, however many ways lead to it."""
+    place = Path(os.path.realpath(parent.path.parent)) / parent.path.name
+    if place not in reading.whole:
+        source = read(parent.path, parent.shown, reading.report, parent.asked_at, shipped=parent.shipped)
+        reading.whole[place] = _extended(source, reading, chain) if source else None
+    return reading.whole[place]
 
 
 def _without_name(header: Any) -> Any:
@@ -117,8 +135,17 @@ def _loop(parent: Parent, chain: tuple[Source, ...]) -> Diagnostic:
     return Diagnostic("E0008", title, (Label(parent.asked_at, "closes the loop"),), notes=(" extends ".join(names),))
 
 
+def _too_many(parent: Parent, level: int) -> Diagnostic:
+    if level > MOST_LEVELS:
+        title, label = f"recipes extend each other more than {MOST_LEVELS} levels deep", f"level {level}"
+    else:
+        title, label = f"a recipe extends more than {MOST_NAMED} others in all", "one too many"
+    help = ("merge recipes: write the keys of those at the end of the line into one file",)
+    return Diagnostic("E0009", title, (Label(parent.asked_at, label),), help)
+
+
 # Tables that are one statement: they are replaced whole.
-_WHOLE = {("data", name) for name in (*DATA_SOURCES, "split")}
+_ONE_STATEMENT = {("data", name) for name in (*DATA_SOURCES, "split")}
 
 
 def laid_over(base: Document, over: Document, report: Report) -> Document:
@@ -129,13 +156,14 @@ def laid_over(base: Document, over: Document, report: Report) -> Document:
     """
     merged = _Merged(dict(base.places), report)
     data = merged.tables(base.data, over.data, over.places, ())
-    return Document(over.source, data, merged.places | dict(over.places))
+    return Document(over.source, data, merged.kept_places() | dict(over.places))
 
 
 class _Merged:
     def __init__(self, places: dict[KeyPath, Located], report: Report) -> None:
         self.places = places
         self.report = report
+        self.replaced: set[KeyPath] = set()
 
     def tables(self, base: dict[str, Any], over: dict[str, Any], above: Any, path: KeyPath) -> dict[str, Any]:
         data = dict(base)
@@ -144,21 +172,25 @@ class _Merged:
             for rival in rivals(here, value):
                 if rival[:-1] == path and rival[-1] not in over:
                     data.pop(rival[-1], None)
-                    self.forget(rival)
+                    self.replaced.add(rival)
             old = data.get(key)
-            if isinstance(old, dict) and isinstance(value, dict) and here not in _WHOLE:
+            if isinstance(old, dict) and isinstance(value, dict) and here not in _ONE_STATEMENT:
                 data[key] = self.tables(old, value, above, here)
                 continue
             if path == ("policy",) and old is not None and not narrows(old, value):
                 self.report.add(_widened(here, self.places[here], above[here]))
             data[key] = value
-            self.forget(here)
+            self.replaced.add(here)
         return data
 
-    def forget(self, path: KeyPath) -> None:
-        """Drop the places of what is replaced."""
-        for known in [known for known in self.places if known[: len(path)] == path]:
-            del self.places[known]
+    def kept_places(self) -> dict[KeyPath, Located]:
+        """The places of what is not replaced."""
+        return {path: at for path, at in self.places.items() if self.replaced.isdisjoint(_ways(path))}
+
+
+def _ways(path: KeyPath) -> Iterator[KeyPath]:
+    """The path and those of the tables around it."""
+    return (path[:length] for length in range(1, len(path) + 1))
 
 
 def narrows(old: Any, new: Any) -> bool:

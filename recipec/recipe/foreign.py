@@ -15,6 +15,7 @@ from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.method import TOOLS
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
+from recipec.rules.unbuilt import unbuilt_named
 
 
 class Row(Protocol):
@@ -194,6 +195,20 @@ KEYS: dict[str, str] = {
 }
 
 
+def keys_named(word: str) -> tuple[str, ...]:
+    """The keys of a recipe that another tool, or people, call by the word; none where it has no key of its own."""
+    word = word.strip().strip("[]").lower()
+    found = [row.key for row in NAMES if word in f"{row.trl} {row.axolotl} {row.llama_factory} {row.typed}".split()]
+    arguments = [home for names in (DECIDED_ARGUMENTS, BROUGHT_ARGUMENTS) if (home := names.get(word))]
+    return tuple(dict.fromkeys([*arguments, *found]))
+
+
+def not_built(word: str) -> tuple[str, ...]:
+    """What to do instead, and where it says why, of a key or value that recipec does not build; none for others."""
+    row = unbuilt_named(word)
+    return (row.instead, f"read why it is not built: `recipec explain {row.id}`") if row else ()
+
+
 def _rows(rows: Mapping[str, Row]) -> dict[str, str]:
     return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
 
@@ -229,4 +244,4 @@ def instead_of(key: str, value: str) -> tuple[str, ...]:
     if len(meanings) > 1:
         return tuple(f'set `{key} = "{task}"`: {tasks()[task]}' for task in meanings)
     instead = _VALUES.get(key, {}).get(value)
-    return (f"set `{key} = {instead}`",) if instead else ()
+    return (f"set `{key} = {instead}`",) if instead else not_built(value)

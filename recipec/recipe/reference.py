@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from recipec.axes import METHODS
 from recipec.recipe.fields import ABSENT
-from recipec.recipe.foreign import names_of
+from recipec.recipe.foreign import keys_named, names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_training import ADAPTED, Learning, Lora
@@ -106,7 +106,10 @@ def _as_table(node: Node) -> Node:
 
 
 def page_of(name: str) -> tuple[str, str] | None:
-    """The path and the page of a key, `train.packing` or `packing`, or of a table, `[train]`; None if unknown."""
+    """The path and the page of a key, `train.packing` or `packing`, or of a table, `[train]`; None if unknown.
+
+    A name that other tools have for keys gives theirs.
+    """
     wanted = name.strip().strip("[]").lower()
     for table in _STAGES:
         wanted = wanted.replace(f"{table}.", "train.") if wanted.startswith(f"{table}.") else wanted
@@ -114,6 +117,7 @@ def page_of(name: str) -> tuple[str, str] | None:
         wanted = wanted.replace(f"{table}.", f"data.{DATA_SOURCES[0]}.") if wanted.startswith(f"{table}.") else wanted
     known = entries()
     found = [known[wanted]] if wanted in known else [e for p, e in known.items() if p.endswith(f".{wanted}")]
+    found = found or [known[key] for key in keys_named(wanted) if key in known]
     return (found[0].path, "\n".join(map(page, found))) if found else None
 
 

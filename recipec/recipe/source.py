@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import re
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
+from recipec.files import read_regular
 
 MAX_BYTES = 256 * 1024  # a recipe is a page of text; more is the wrong file
 _BOMS = {codecs.BOM_UTF8: "UTF-8", codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
@@ -44,8 +46,7 @@ def read(
     `asked_at` is the `extends` value that names the file; a diagnostic points there.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except OSError as error:
         report.add(_unreadable(path, shown, error, asked_at))
         return None
@@ -59,6 +60,10 @@ def _unreadable(path: Path, shown: str, error: OSError, asked_at: Place | None) 
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         code = "E0007" if asked_at else "E0001"
         return Diagnostic(code, f"no file `{shown}`", _labels(asked_at, "named here"), _neighbours(path))
+    if error.errno == errno.EFBIG:
+        help = ("name data by file or glob instead of listing it in the recipe",)
+        title = f"`{shown}` is larger than {MAX_BYTES // 1024} KiB"
+        return Diagnostic("E0005", title, _labels(asked_at, "named here"), help)
     if isinstance(error, IsADirectoryError):
         title, help = f"`{shown}` is a folder, not a recipe", ("name the .toml file in it",)
     else:
@@ -80,11 +85,6 @@ def _neighbours(path: Path) -> tuple[str, ...]:
 
 
 def _decoded(source: Source, content: bytes, report: Report, asked_at: Place | None) -> Source | None:
-    if len(content) > MAX_BYTES:
-        help = ("name data by file or glob instead of listing it in the recipe",)
-        title = f"`{source.shown}` is larger than {MAX_BYTES // 1024} KiB"
-        report.add(Diagnostic("E0005", title, _labels(asked_at, "named here"), help))
-        return None
     for bom, encoding in _BOMS.items():
         if content.startswith(bom):
             report.add(_marked(source.shown, encoding, asked_at))

@@ -14,9 +14,11 @@ from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
-from recipec.recipe.foreign import KEYS, instead_of
+from recipec.recipe.foreign import KEYS, instead_of, not_built
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
+
+MOST_PROBLEMS = 50  # that are reported one by one: each is compared with all keys of its table
 
 
 def validate(document: Document, report: Report) -> tuple[Recipe | None, Written]:
@@ -25,9 +27,23 @@ def validate(document: Document, report: Report) -> tuple[Recipe | None, Written
         return Recipe.model_validate(document.data), Written(document.data, document)
     except ValidationError as error:
         problems = _problems(document.data, error.errors(include_url=False, include_input=False))
-    for problem in sorted(problems, key=lambda problem: _order(problem, document)):
+    problems = sorted(problems, key=lambda problem: _order(problem, document))
+    for problem in problems[:MOST_PROBLEMS]:
         report.add(diagnose(problem, document))
-    return None, Written(_without(document.data, {problem.path for problem in problems}), document)
+    if more := problems[MOST_PROBLEMS:]:
+        report.add(_more(more, document))
+    refused = {problem.path for problem in problems}
+    return None, Written(_without(document.data, refused, _around(refused)), document)
+
+
+def _more(problems: list[Problem], document: Document) -> Diagnostic:
+    """One finding for all problems that are not reported one by one."""
+    first = diagnose(problems[0], document)
+    title = f"{len(problems):,} more keys or values are wrong"
+    return Diagnostic(first.code, title, (Label(first.labels[0].place, "the first of them"),), (_FIRST_ONES,))
+
+
+_FIRST_ONES = f"fix the first {MOST_PROBLEMS}; recipec then reports the others"
 
 
 def recipe_of(written: Written) -> Recipe | None:
@@ -43,8 +59,10 @@ _NAMING = ("name", "like", "gpu", "vram_gib", "path", "hub", *SECTIONS, *NAMED_M
 
 def doubtful_sections(document: Document, written: Written) -> frozenset[str]:
     """The sections where a refused key looks like one that names a model, a GPU or a file."""
-    refused = [path for path in document.places if value_at(written.data, path) is None]
-    return frozenset(str(path[0]) for path in refused if len(path) > 1 and _near(str(path[-1]), list(_NAMING)))
+    refused = [path for path in document.places if len(path) > 1 and value_at(written.data, path) is None]
+    if len(refused) > MOST_PROBLEMS:
+        return frozenset(str(path[0]) for path in refused)
+    return frozenset(str(path[0]) for path in refused if _near(str(path[-1]), list(_NAMING)))
 
 
 def _problems(data: dict[str, Any], errors: Iterable[Any]) -> list[Problem]:
@@ -59,7 +77,8 @@ def _problems(data: dict[str, Any], errors: Iterable[Any]) -> list[Problem]:
         problem = found.setdefault(path, Problem(path, value_at(data, path)))
         problem.faults.append((error["type"], error.get("ctx", {})))
         problem.at_key |= error["loc"][-1] == "[key]"
-    return [p for p in found.values() if not any(_inside(other, p.path) for other in found)]
+    around = _around(found)
+    return [problem for path, problem in found.items() if path not in around]
 
 
 def _document_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
@@ -73,8 +92,9 @@ def _document_path(data: Any, loc: KeyPath, kind: str) -> KeyPath:
     return path
 
 
-def _inside(path: KeyPath, outer: KeyPath) -> bool:
-    return len(path) > len(outer) and path[: len(outer)] == outer
+def _around(paths: Iterable[KeyPath]) -> set[KeyPath]:
+    """The tables and lists that the paths are in."""
+    return {path[:length] for path in paths for length in range(len(path))}
 
 
 def _order(problem: Problem, document: Document) -> tuple[bool, tuple[int, ...]]:
@@ -83,16 +103,14 @@ def _order(problem: Problem, document: Document) -> tuple[bool, tuple[int, ...]]
     return place.file != document.source.shown, place.span
 
 
-def _without(data: Any, refused: set[KeyPath], path: KeyPath = ()) -> Any:
-    """Copy `data` leaving out the refused paths; a list that holds one is left out whole."""
-    if isinstance(data, dict):
-        kept = {key: value for key, value in data.items() if not _touched((*path, key), value, refused)}
-        return {key: _without(value, refused, (*path, key)) for key, value in kept.items()}
-    return data
-
-
-def _touched(path: KeyPath, value: Any, refused: set[KeyPath]) -> bool:
-    return path in refused or (isinstance(value, list) and any(_inside(other, path) for other in refused))
+def _without(data: Any, refused: set[KeyPath], around: set[KeyPath], path: KeyPath = ()) -> Any:
+    """Copy `data` leaving out the refused paths; a list that is `around` one is left out whole."""
+    if not isinstance(data, dict):
+        return data
+    below = {key: (*path, key) for key in data}
+    lists = {key for key, value in data.items() if isinstance(value, list) and below[key] in around}
+    kept = [key for key in data if below[key] not in refused and key not in lists]
+    return {key: _without(data[key], refused, around, below[key]) for key in kept}
 
 
 Context = dict[str, Any]
@@ -170,9 +188,8 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     kind = "table" if isinstance(problem.value, dict) and len(problem.path) == 1 else "key"
     named = f"[{key}]" if kind == "table" else f"`{key}` in {problem.table}"
     known = list(keys_of(problem.path[:-1]))
-    return _plain(
-        "E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", _elsewhere(key, known, kind)
-    )
+    help = not_built(key) or (_elsewhere(key, known, kind),)
+    return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", *help)
 
 
 MANY_KEYS = 6  # of a table: more of them are not listed

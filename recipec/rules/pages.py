@@ -48,6 +48,13 @@ def explain_rule(id: str) -> str | None:
     return row and _unbuilt_page(row)
 
 
+def explain_decision(id: str) -> tuple[str, str] | None:
+    """Return the id and the page of the rule that makes a decision, `loader_workers` or `sft.loader_workers`."""
+    stage, _, name = id.strip().lower().rpartition(".")
+    found = [rule for rule in RULES.values() if rule.decides == name and stage in ("", *METHODS)]
+    return (found[0].id, "\n".join(map(_rule_page, found))) if found else None
+
+
 def _rule_page(rule: Rule) -> str:
     title, _, body = cleandoc(rule.function.__doc__ or "").partition("\n")
     lines = [

@@ -13,16 +13,19 @@ class Unbuilt(Struct, frozen=True):
     source: str
     why: str
     instead: str
+    words: tuple[str, ...] = ()  # what people type for it, as a key or a value of a recipe; in lower case
 
 
 UNBUILT = (
     Unbuilt(
         "NOT-001",
-        "PPO",
+        "PPO, GRPO and other methods that learn from answers they write",
         "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
-        "TRL removed its PPO trainer in 1.13 (TRL #7020), and recipec has no PPO loop of its own",
+        "TRL removed its PPO trainer in 1.13 (TRL #7020), and recipec plans no training in which the model writes "
+        "answers, which needs memory and time of its own",
         'set `alignment.method = "dpo"`; its beta controls the distance to the reference model. `goal.task = "reward"` '
         "trains the reward model for a PPO or GRPO run of your own",
+        words=("ppo", "grpo", "rloo", "online_dpo", "reinforce", "num_generations", "reward_funcs"),
     ),
     Unbuilt(
         "NOT-003",
@@ -39,6 +42,7 @@ UNBUILT = (
         "training rows; no pinned trainer has elastic weight consolidation",
         'add a general source to `data.train` with a `weight`, for example `{ path = "general.jsonl", weight = 0.2 '
         "}`, which takes 20% of its rows; a lower `train.lora.rank` also limits forgetting",
+        words=("replay", "replay_fraction", "ewc"),
     ),
     Unbuilt(
         "NOT-005",
@@ -46,6 +50,7 @@ UNBUILT = (
         "docs/rule-books/003.md, Anti-patterns; docs/rule-books/001.md, Data pipeline architecture; Rules",
         "recipec removes identical rows only",
         "run a filter for similar or bad rows on the files of `data.train`",
+        words=("minhash", "near_dedup", "quality_score"),
     ),
     Unbuilt(
         "NOT-006",
@@ -53,6 +58,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Decision tree: multi-task / multi-domain; Step 1 (adapters)",
         "recipec trains one adapter per recipe, and the `adapters` package does not work with transformers 5",
         "write one recipe per task; the adapters share the base model and are loaded by name",
+        words=("adapters", "adapter_fusion", "adapterfusion", "bottleneck"),
     ),
     Unbuilt(
         "NOT-007",
@@ -61,6 +67,7 @@ UNBUILT = (
         "Anti-patterns; docs/rule-books/003.md, Learning rate & schedule; docs/rule-books/000.md, Description",
         "recipec does not emit a search script",
         "build the recipe with three values of `train.learning_rate` and compare `eval_loss` after 100 steps",
+        words=("hyperparameter_search", "sweep", "optuna", "lr_finder"),
     ),
     Unbuilt(
         "NOT-008",
@@ -71,6 +78,7 @@ UNBUILT = (
         "resume a model that was split at load. The Trainer refuses pipelines, and DeepSpeed's tensor parallelism "
         "gives a wrong loss with SFTTrainer",
         "use FSDP2, HSDP or ZeRO-3 over more GPUs; `recipec plan` shows the other layouts with their figures",
+        words=("pipeline_parallel", "pipeline_parallel_size", "pp_size", "pp", "tp", "cp", "ep"),
     ),
     Unbuilt(
         "NOT-009",
@@ -78,6 +86,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Evaluation loop architecture; docs/rule-books/002.md, Step 1 (accuracy)",
         "the bundle evaluates the loss on held-out rows",
         "evaluate the model on tasks of your own before and after training",
+        words=("lm_eval", "lm_eval_tasks", "benchmarks"),
     ),
     Unbuilt(
         "NOT-010",
@@ -88,6 +97,7 @@ UNBUILT = (
         "recipec plans before the run and does not read the results of a failed run",
         "each rule's `Watch` line names the sign and the key. Out of memory: halve `train.micro_batch_size`, and "
         "gradient accumulation follows. NaN: halve `train.learning_rate`",
+        words=("auto_find_batch_size", "auto_recovery"),
     ),
     Unbuilt(
         "NOT-011",
@@ -95,6 +105,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Data pipeline architecture; Anti-pattern 4",
         "prepared data are memory-mapped files on disk, and the Trainer writes checkpoints synchronously",
         "export the rows to JSONL first, without personal data",
+        words=("streaming", "async_checkpoint", "async_save", "pii"),
     ),
     Unbuilt(
         "NOT-012",
@@ -102,6 +113,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Model registry; Storage requirements; docs/rule-books/002.md, Step 5",
         "`registry/entry.json` is a draft, and recipec sends nothing to a server",
         "fill in its metrics after the run and register it with your own tool",
+        words=("register", "registry_uri", "registered_model_name"),
     ),
     Unbuilt(
         "NOT-013",
@@ -109,6 +121,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Description",
         "recipec supports full fine-tuning, LoRA and QLoRA",
         'set `train.adaptation = "lora"`; prompt tuning under FSDP freezes after one epoch (TRL #1164)',
+        words=("dora", "use_dora", "peft_use_dora", "prompt_tuning", "p_tuning", "ptuning", "prefix_tuning", "ia3"),
     ),
     Unbuilt(
         "NOT-014",
@@ -116,6 +129,7 @@ UNBUILT = (
         "docs/rule-books/001.md, Rules",
         "the launch script starts the training itself",
         "run `train.py --max-steps 50` on a data file of one batch; the loss must fall towards 0",
+        words=("overfit_batches", "overfit_one_batch"),
     ),
     Unbuilt(
         "NOT-015",
@@ -125,6 +139,7 @@ UNBUILT = (
         "`train.py` uses a TRL trainer, which already does accumulation, mixed precision, clipping, sharding, "
         "checkpoints and resume",
         "edit `train.py`: subclass its trainer and override `compute_loss`; a rebuild merges your edit",
+        words=("custom_loop", "training_loop"),
     ),
     Unbuilt(
         "NOT-016",
@@ -132,6 +147,7 @@ UNBUILT = (
         "docs/rule-books/004.md, Ecosystem",
         "bundles run on the Hugging Face Trainer; both frameworks have checkpoints and launchers of their own",
         "use FSDP2, HSDP or ZeRO-3, which the planner lays out over all GPUs",
+        words=("megatron", "megatron_lm", "lightning"),
     ),
     Unbuilt(
         "NOT-017",
@@ -139,6 +155,7 @@ UNBUILT = (
         "docs/rule-books/000.md, Description",
         "the order of the rows is random or by length (LOAD-005)",
         "train one recipe per difficulty in order; set `model.name` of each to the output folder of the one before",
+        words=("curriculum", "curriculum_learning"),
     ),
     Unbuilt(
         "NOT-018",
@@ -146,5 +163,13 @@ UNBUILT = (
         "docs/rule-books/004.md, Ecosystem (schedulers)",
         "recipec writes `launch/local.sh` or `launch/nodes.sh` and no job file",
         "set `hardware.nodes` and start `launch/nodes.sh` on every node from your own job, with its NODE_RANK",
+        words=("slurm", "sbatch", "srun", "kubernetes", "k8s", "kubeflow"),
     ),
 )
+
+_NAMED = {word: row for row in UNBUILT for word in row.words}
+
+
+def unbuilt_named(word: str) -> Unbuilt | None:
+    """Return the row that a word of a recipe or a command names, in any case; None if there is none."""
+    return _NAMED.get(word.strip().strip("[]").lower().replace("-", "_"))

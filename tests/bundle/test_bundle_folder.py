@@ -135,3 +135,14 @@ def test_read_only_folder(tmp_path: Path) -> None:
         assert codes(build(tmp_path / "out", FILES)) == ["E0702"]
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_in_the_way_and_not_waited_for(tmp_path: Path) -> None:
+    build(tmp_path / "out", FILES)
+    path = next(iter(FILES))
+    (tmp_path / "out" / path).unlink()
+    os.mkfifo(tmp_path / "out" / path)
+
+    result = build(tmp_path / "out", FILES)
+
+    assert codes(result) == ["E0701"] and path in note(result)

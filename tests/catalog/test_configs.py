@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,22 @@ def test_the_generation_config_says_where_to_stop(tmp_path: Path) -> None:
 def test_an_unusable_folder_says_why(tmp_path: Path, files: dict, words: str) -> None:
     with pytest.raises(UnsupportedConfig, match=words):
         local_model(save(tmp_path, **files))
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(UnsupportedConfig, match="it is a pipe or a device"):
+        local_model(tmp_path)
+    (tmp_path / "config.json").unlink()
+    (tmp_path / "config.json").symlink_to("/dev/zero")
+    with pytest.raises(UnsupportedConfig, match="it is a pipe or a device"):
+        local_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [(" " * (17 * 2**20), "it is larger than 16,384 KiB"), ("[" * 100_000, "nests too deeply")]
+)
+def test_a_config_without_bounds_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UnsupportedConfig, match=words):
+        local_model(tmp_path)

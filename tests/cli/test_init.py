@@ -136,7 +136,7 @@ def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, 
 
     monkeypatch.setattr(init, "sys", SimpleNamespace(stdin=Terminal()))
 
-    answers = ["none.jsonl", "rows.jsonl", "", "rtx-9999", "rtx-4090", "9", "2", "", "bot"]
+    answers = ["", "none.jsonl", "rows.jsonl", "", "", "rtx-9999", "blah", "rtx-4090", "9", "2", "", "bot"]
     result = CliRunner().invoke(recipec, ["init", "new"], input="\n".join(answers) + "\n")
 
     assert result.exit_code == 0, result.output
@@ -145,6 +145,11 @@ def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, 
     assert (recipe["recipe"]["name"], recipe["goal"]["task"]) == ("bot", "instruct")
     assert "instruct: instruction data: 177 of 177 sampled rows" in result.stdout
     assert "no GPU `rtx-9999` in the catalog; near it: " in result.output
+    some = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` has all\n"
+    assert f"no GPU `blah` in the catalog; {some}" in result.output
+    assert f"nothing is proposed for this; {some}" in result.output
+    assert "nothing is proposed for this; for example data/train.jsonl\n" in result.output
+    assert "GPU []" not in result.output
 
 
 def test_strings_of_the_user_are_data(run, folder):

@@ -67,6 +67,7 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("gpus", gpu_names()),
         ("rules", sorted(RULES)),
         ("figures", sorted(FIGURES)),
+        ("unbuilt", [row.id for row in UNBUILT]),
         ("methods", list(METHODS)),
         ("strategies", list(STRATEGIES)),
         ("adaptations", list(ADAPTATIONS)),
@@ -82,7 +83,7 @@ def test_lists_are_complete_and_the_same_in_both_formats(run, what, names):
     assert [line.split()[0] for line in lines] == list(names)
 
 
-@pytest.mark.parametrize("what", ["gpus", "methods", "strategies", "adaptations", "formats", "diagnostics"])
+@pytest.mark.parametrize("what", ["gpus", "methods", "strategies", "adaptations", "formats", "unbuilt", "diagnostics"])
 def test_a_list_is_not_wider_than_a_wide_terminal(run, what):
     assert max(map(len, run("list", what).stdout.splitlines())) <= 160
 
@@ -100,6 +101,31 @@ def test_a_row_page_says_what_decides(run):
     assert STRATEGIES["fsdp"].cons in run("explain", "fsdp").stdout
     assert "`label`" in run("explain", "prompt-completion").stdout
     assert "did you mean preference" in run("explain", "prefrence").stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("lr", "# train.learning_rate: "),
+        ("gradient_accumulation", "# train.global_batch_size: "),
+        ("lora_r", "# train.lora.rank: "),
+        ("sft.learning_rate", "# OPT-001: "),
+        ("adam_beta2", "# OPT-005: "),
+        ("ppo", "# NOT-001: "),
+        ("DoRA", "# NOT-013: "),
+        ("[slurm]", "# NOT-018: "),
+        ("online-dpo", "# NOT-001: "),
+    ],
+)
+def test_words_of_the_field_lead_to_a_page(run, word, page):
+    assert run("explain", word).stdout.startswith(page)
+
+
+def test_a_word_without_a_page_is_told_what_to_write(run):
+    result = run("explain", "load_in_4bit")
+
+    assert result.exit_code == 2
+    assert 'set `train.adaptation = "qlora"`' in result.stderr
 
 
 def test_schema_is_the_language(run):

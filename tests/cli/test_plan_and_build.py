@@ -182,3 +182,74 @@ def test_check_says_that_a_deleted_file_is_not_noted_yet(run, folder):
     assert "Only what recipec remembers of the folder is out of date" in checked.stdout
     run("build", "recipe.toml", "-o", "new")
     assert run("build", "recipe.toml", "-o", "new", "--check").exit_code == 0
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_lines_that_were_edited_are_named_with_the_key_that_says_the_same(run, out, check):
+    train = out / "train.py"
+    line = line_of(train, "learning_rate=2e-4")
+    edited = train.read_text().replace("learning_rate=2e-4", "learning_rate=9e-5")
+    train.write_text(edited.replace("import argparse", "import argparse  # mine", 1))
+    assert json.loads(run("build", "recipe.toml", "-o", "out", "--json", *check).stdout)["edits"] == [
+        {"file": "train.py", "line": 12, "built": "import argparse", "now": "import argparse  # mine", "key": ""},
+        {
+            "file": "train.py",
+            "line": line,
+            "built": "learning_rate=2e-4,",
+            "now": "learning_rate=9e-5,",
+            "key": "train.learning_rate",
+        },
+    ]
+    text = run("build", "recipe.toml", "-o", "out", *check).stdout
+    assert (
+        f"  train.py:{line}: learning_rate=2e-4, -> learning_rate=9e-5,  "
+        "(to keep it in the recipe, set `train.learning_rate`)\n"
+    ) in text
+    assert "lines that you edited" not in run("build", "recipe.toml", "-o", "out", "--force").stdout
+
+
+def test_many_edited_lines_are_cut(run, out):
+    train = out / "train.py"
+    train.write_text(train.read_text().replace("import ", "import  "))
+    found = json.loads(run("build", "recipe.toml", "-o", "out", "--check", "--json").stdout)["edits"]
+    assert f"  and {len(found) - 8} more line" in run("build", "recipe.toml", "-o", "out", "--check").stdout
+
+
+def test_edits_of_damaged_records_are_passed_over(run, out):
+    (out / ".recipec" / "source_map.json").write_text("{}")
+    result = run("build", "recipe.toml", "-o", "out", "--check")
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+STATED = """
+format = "instruction"
+examples = 20_000
+tokens_per_example = 600
+"""
+STATED = RECIPE.replace("[data]\n", f"[data]{STATED}")
+
+
+def test_a_bundle_is_checked_where_the_data_are_not(run, folder):
+    """As in CI: what the recipe states of its rows is enough, and nothing else is taken from them."""
+    (folder / "stated.toml").write_text(STATED)
+    row = {"instruction": "Count.", "input": "to 9", "output": "one, two"}
+    (folder / "rows.jsonl").write_text(f"{json.dumps(row)}\n" * 9)
+    run("build", "stated.toml", "-o", "out")
+    (folder / "rows.jsonl").unlink()
+
+    result = run("build", "stated.toml", "-o", "out", "--check")
+
+    assert result.exit_code == 0, result.output
+    assert "warning[W0518]: the rows of `rows.jsonl` are not checked" in result.stderr
+    assert run("check", "stated.toml").exit_code == 0
+
+
+@pytest.mark.parametrize("key", ["format", "examples", "tokens_per_example"])
+def test_data_that_are_not_there_must_be_stated_in_full(run, folder, key):
+    (folder / "stated.toml").write_text(re.sub(f"^{key} = .*\n", "", STATED, flags=re.MULTILINE))
+    (folder / "rows.jsonl").unlink()
+
+    result = run("check", "stated.toml")
+
+    assert result.exit_code == 1
+    assert "error[E0303]" in result.stderr

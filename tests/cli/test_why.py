@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_line_has_its_decision_with_the_chain_down_to_the_recipe(run, out):
     text = run("why", f"out/train.py:{line}").stdout
     assert text.startswith(f"train.py:{line}\n  num_train_epochs=")
     assert "sft.gpu = rtx-4090" not in text, "a line shows what its decision was made from, and no more"
-    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", "out", "sft.epochs").stdout
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", "out", "sft.epochs", "--full").stdout
     assert "rule     SCHED-003 (recipec explain SCHED-003)" in text
 
 
@@ -78,7 +79,7 @@ def test_edited_lines(run, out):
 
 
 @pytest.mark.parametrize(
-    "key", ["learning_rate", "sft.learning_rate", "train.learning_rate", "train.sft.learning_rate"]
+    "key", ["learning_rate", "sft.learning_rate", "train.learning_rate", "train.sft.learning_rate", "lr"]
 )
 @pytest.mark.parametrize("target", ["out", "recipe.toml"])
 def test_a_decision_answers_to_its_names(run, out, key, target):
@@ -112,6 +113,7 @@ def test_a_fact_says_what_it_leads_to(run, out):
         (["out/nothing.py:1"], "`nothing.py` is not a file that recipec built"),
         (["out/evaluate.py:1"], "`evaluate.py` is no longer there"),
         (["out", "learning_rte"], "did you mean `learning_rate`"),
+        (["out", "ppo"], "`recipec explain NOT-001`"),
     ],
 )
 def test_what_is_not_there(run, out, arguments, says):
@@ -121,6 +123,17 @@ def test_what_is_not_there(run, out, arguments, says):
 
     assert result.exit_code == 1
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["out/train.py:1"], ["out", "learning_rate"]])
+def test_a_pipe_is_not_waited_for(run, out, arguments):
+    (out / "train.py").unlink()
+    os.mkfifo(out / "train.py")
+
+    result = run("why", *arguments)
+
+    assert result.exit_code == 2
+    assert "train.py` cannot be read: it is a pipe or a device, not a file" in result.stderr
 
 
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"schema_version": 99}'])
@@ -158,6 +171,25 @@ def test_a_line_is_told_in_short(run, out):
         assert len(text.splitlines()) <= 24, text
     hint = next(line for line in text.splitlines() if "recipec why OUT" in line)
 
-    whole = run("why", "out", hint.split()[3].rstrip("`")).stdout
+    whole = run(*hint.partition("`recipec ")[2].partition("`")[0].replace("OUT", "out").split()).stdout
 
-    assert whole.startswith(hint.split()[3].rstrip("`"))
+    assert whole.startswith(hint.split()[3])
+
+
+@pytest.mark.parametrize("target", [["out", "learning_rate"], ["recipe.toml", "learning_rate"]])
+def test_a_key_is_told_with_what_it_was_made_from_and_in_full_when_asked(run, out, target):
+    short, whole = run("why", *target).stdout, run("why", *target, "--full").stdout
+
+    (decision,) = ask(run, *target)["decisions"]
+    direct = {each["id"] for each in decision["from"]}
+    told = {id for id in ids(decision)[1:] if f"    {id} = " in short}
+    assert told and told <= direct
+    assert all(f"    {id} = " in whole for id in ids(decision)[1:])
+    assert len(short.splitlines()) <= 16 < len(whole.splitlines())
+    assert short.endswith("`recipec why OUT sft.learning_rate --full` shows all that it rests on\n")
+
+
+def test_a_line_is_told_in_full_when_asked(run, out):
+    line = line_of(out / "train.py", "num_train_epochs=")
+
+    assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", f"out/train.py:{line}", "--full").stdout

@@ -79,3 +79,16 @@ def test_the_summary_counts() -> None:
 
 def test_nothing_found_is_nothing_said() -> None:
     assert human([]) == ""
+
+
+def test_a_long_line_is_cut_around_its_underline() -> None:
+    text = f"{'a' * 1000} = {'b' * 1000}"
+    _, line, under = drawn(text, (Span(1, 1004, 1, 2004), "why"), (Span(1, 1, 1, 1001), "")).split("\n")[:3]
+    assert line.startswith("1 | …a") and line.endswith("b…") and len(line) < 260
+    shown = [(mark, letter) for mark, letter in zip(under, line, strict=False) if mark == "^"]
+    assert {letter for _, letter in shown} == {"b", "…"} and shown[0] == ("^", "b")
+    assert under.endswith("^ why")
+
+
+def test_a_title_of_the_length_of_a_file_is_cut() -> None:
+    assert len(human([Diagnostic("E0203", "k" * 100_000, (), ("h" * 100_000,))])) < 5_000

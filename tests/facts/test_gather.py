@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,14 @@ def test_an_eval_file_is_for_the_stage_with_such_rows(tmp_path: Path, file: str,
     assert plan is not None
     fractions = {part.stage.name: part.decisions["eval_fraction"].value for part in plan.stages}
     assert [name for name, fraction in fractions.items() if not fraction] == stages
+
+
+@pytest.mark.parametrize("size", [None, 2**20 + 1])
+def test_a_template_that_is_no_page_of_text_is_refused(tmp_path: Path, size: int | None) -> None:
+    write_data(tmp_path)
+    os.mkfifo(tmp_path / "a.jinja") if size is None else (tmp_path / "a.jinja").write_bytes(b" " * size)
+    [finding] = compiled(tmp_path, with_key(CHAT, "data.template", "./a.jinja")).diagnostics
+    assert (finding.code, finding.labels[0].message[:6]) == ("E0002", "it is ")
 
 
 def test_a_template_is_read_as_it_is(tmp_path: Path) -> None:
@@ -179,3 +188,27 @@ def test_names_are_looked_up_beside_other_errors(tmp_path: Path, keys: Tables, f
     for key, value in keys.items():
         recipe = with_key(recipe, key, value)
     assert sorted(codes(compiled(tmp_path, recipe))) == found
+
+
+@pytest.mark.parametrize(
+    ("base", "files", "says"),
+    [
+        ("lora-single", [], "no weights (*.safetensors) and no tokenizer (tokenizer.json)"),
+        ("lora-single", ["tokenizer.json"], "no weights (*.safetensors)"),
+        ("lora-single", ["model-00001-of-00002.safetensors"], "no tokenizer (tokenizer.json)"),
+        ("lora-single", ["model.safetensors", "vocab.json"], None),
+        ("pretrain", ["tokenizer.model"], None),
+        ("pretrain", [], "no tokenizer (tokenizer.json)"),
+    ],
+)
+def test_a_model_folder_that_is_not_complete_is_told(
+    tmp_path: Path, base: str, files: list[str], says: str | None
+) -> None:
+    sizes = {"hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4, "num_attention_heads": 4}
+    (tmp_path / "m").mkdir()
+    config = {"model_type": "llama", "vocab_size": 8_000, "max_position_embeddings": 4096, **sizes}
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
+    for name in files:
+        (tmp_path / "m" / name).touch()
+    found = compiled(tmp_path, with_key(BASES[base], "model.name", "./m")).diagnostics
+    assert [one.labels[0].message for one in found if one.code == "W0517"] == ([says] if says else [])

@@ -92,3 +92,27 @@ def test_an_error_in_an_extended_recipe_is_shown_there(tmp_path: Path) -> None:
 
 def test_a_recipe_that_extends_itself_is_refused(tmp_path: Path) -> None:
     assert codes(tmp_path, recipe=NAMED.replace("team", "recipe"))[0] == "E0008"
+
+
+def test_a_recipe_that_is_reached_by_many_ways_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level names both recipes of the next one: 2 ** 14 ways lead to the last."""
+    levels = [f'[recipe]\nextends = ["a{level + 1}.toml", "b{level + 1}.toml"]\n' for level in range(14)]
+    files = {f"{name}{level}": text for level, text in enumerate(levels) for name in "ab"}
+    read, reads = extends.read, []
+    monkeypatch.setattr(extends, "read", lambda path, *more, **named: reads.append(path) or read(path, *more, **named))
+    top = levels[0].replace("[recipe]\n", '[recipe]\nname = "case"\n')
+    loaded = load(tmp_path, **files, a14=WHOLE, b14=WHOLE + "[train]\nepochs = 2\n", recipe=top)
+    assert loaded.recipe.train.epochs == 2
+    assert len(reads) == len(set(reads)) == 2 * 14 + 1
+
+
+def test_a_long_line_of_recipes_is_refused(tmp_path: Path) -> None:
+    files = {f"r{level}": f'[recipe]\nextends = "r{level + 1}.toml"\n' for level in range(20)}
+    first = findings(tmp_path, **files, recipe=NAMED.replace("team", "r0")).diagnostics[0]
+    assert (first.code, first.title) == ("E0009", "recipes extend each other more than 16 levels deep")
+
+
+def test_a_recipe_extends_a_bounded_number_of_others(tmp_path: Path) -> None:
+    many = ", ".join(['"team.toml"'] * 300)
+    found = findings(tmp_path, team=WHOLE, recipe=NAMED.replace('"team.toml"', f"[{many}]"))
+    assert [finding.code for finding in found.diagnostics] == ["E0009", "E0207"]

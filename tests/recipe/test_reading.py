@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,20 @@ def test_the_old_name_of_a_key_is_read(tmp_path: Path, files: dict[str, str], pa
 def test_a_key_under_both_its_names_is_refused(tmp_path: Path) -> None:
     both = BASE.replace('"Qwen/Qwen3-8B"', '"auto"\nlicences = ["MIT"]\nlicenses = ["MIT"]')
     assert codes(tmp_path, recipe=both) == ["E0203"]
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "team.toml")
+    found = findings(tmp_path, recipe='[recipe]\nname = "case"\nextends = "team.toml"\n')
+    title = f"cannot read `{tmp_path.as_posix()}/team.toml`: it is a pipe or a device, not a file"
+    assert (found.diagnostics[0].code, found.diagnostics[0].title) == ("E0002", title)
+
+
+@pytest.mark.parametrize("form", ["k{} = 1\n", "k{} = [{{a = [1]}}]\n", "[t{}]\n"])
+def test_many_unknown_keys_are_counted(tmp_path: Path, form: str) -> None:
+    """Comparing each with all others, or with the keys of the language, would take minutes."""
+    many = "[train]\n" + "".join(form.format(index) for index in range(8000))
+    *first, last = findings(tmp_path, recipe=BASE + many).diagnostics
+    assert [finding.help != () for finding in first] == [True] * 50
+    assert (last.code, last.title) == ("E0203", "7,950 more keys or values are wrong")
+    assert len(human([*first, last])) < 20_000

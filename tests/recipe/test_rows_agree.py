@@ -22,6 +22,9 @@ from recipec.axes import (
     tasks,
 )
 from recipec.axes.tasks import SHARED_TASKS
+from recipec.recipe.foreign import KEYS
+from recipec.recipe.reference import entries
+from recipec.rules.unbuilt import UNBUILT
 
 
 @pytest.mark.parametrize("row", METHODS.values(), ids=METHODS)
@@ -105,3 +108,11 @@ def test_every_adaptation_can_be_asked_for() -> None:
 
 def test_strategies_offload_what_train_offload_can_say() -> None:
     assert {value for row in STRATEGIES.values() for value in row.offloads} == OFFLOADS.keys() - {"none"}
+
+
+def test_a_word_of_what_is_not_built_means_nothing_else() -> None:
+    words = Counter(word for row in UNBUILT for word in row.words)
+    built = {*KEYS, *(entry.name for entry in entries().values()), *METHODS, *STRATEGIES, *ADAPTATIONS, *ROW_FORMATS}
+    assert not built & words.keys()
+    assert set(words.values()) == {1}
+    assert all(word == word.lower().replace("-", "_") for word in words)
