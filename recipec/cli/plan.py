@@ -138,7 +138,8 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    moved = ["states"] if choice["offload"] != ON_DEVICE else []
+    states = "weights and states" if STRATEGIES[choice["strategy"]].shards_weights else "states"
+    moved = [states] if choice["offload"] != ON_DEVICE else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:
         return f"{' and '.join(moved)} in host memory"

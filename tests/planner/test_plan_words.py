@@ -60,7 +60,7 @@ def test_a_batch_counts_what_the_method_counts(tmp_path: Path, base: str, batch:
 
 def test_a_plan_speaks_of_host_memory(tmp_path: Path) -> None:
     text = shown(tmp_path, BASES["zero3-offload"])
-    assert "states in host memory" in text and "of host memory per node" in text
+    assert "weights and states in host memory" in text and "of host memory per node" in text
     assert "CPU memory" not in text
 
 
