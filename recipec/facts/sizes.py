@@ -10,7 +10,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 CHARACTERS_PER_TOKEN = 4.0  # English text with a byte-pair vocabulary of 32k or more; counted exactly by prepare_data
-ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that cannot be looked at from here, such as a dataset on the hub
+ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 
 
 def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample]) -> list[Decision]:

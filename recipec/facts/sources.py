@@ -8,7 +8,7 @@ from recipec.recipe import LoadedRecipe
 
 
 def samples_of(loaded: LoadedRecipe, part: str, report: Report) -> list[Sample] | None:
-    """Return a sample of every source of data.PART that can be looked at from here; None with E0303 or E0304."""
+    """Return a sample of every source of data.PART that is read at compile time; None with E0303 or E0304."""
     reported = len(report.diagnostics)
     sources = range(len(getattr(loaded.recipe.data, part)))
     looked = [_look(loaded, part, index, report) for index in sources]

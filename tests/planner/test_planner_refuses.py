@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, codes, compiled, good, with_key
+
+from recipec.diagnostics.codes import explain
 
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
 SCRATCH = BASES["pretrain"]
@@ -76,6 +79,12 @@ def test_warned(tmp_path: Path, case: str) -> None:
     assert code in codes(found)
     allowed = good(tmp_path, with_key(_with(base, keys), "recipe.allow", [code]))
     assert code not in codes(allowed)
+
+
+def test_the_page_of_a_risky_combination_shows_one(tmp_path: Path) -> None:
+    example = explain("W0504").partition("```toml\n")[2].partition("```")[0]
+    recipe = LORA | tomllib.loads(example)
+    assert codes(good(tmp_path, with_key(recipe, "hardware.gpu", "h100"))) == ["W0504"]
 
 
 @pytest.mark.parametrize(
