@@ -72,6 +72,11 @@ def test_a_plan_and_its_readme_use_the_terms_of_the_field(tmp_path: Path) -> Non
     assert "the device" not in text + readme and "of 79.1 GiB GPU memory" in readme
 
 
+def test_a_plan_without_alternatives_says_so(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, with_key(BASES["cpu"], "train.adaptation", "full"), only_plan=True).plan
+    assert plan and plan.stages[0].decisions["alternatives"].because == "no other was tried"
+
+
 def test_a_plan_leaves_out_what_would_read_as_nothing(tmp_path: Path) -> None:
     """One GPU has no links, and a few megabytes of tokens are no disk space; eight GPUs and 250,000 rows have both."""
     text = shown(tmp_path, BASES["lora-single"])
