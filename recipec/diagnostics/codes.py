@@ -61,6 +61,8 @@ CODES: dict[str, str] = {
     "W0514": "smaller model to learn from",
     "W0515": "adapter keys without an adapter",
     "W0516": "columns that nothing reads",
+    "W0517": "slow network between nodes",
+    "W0518": "few CPU cores",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",
