@@ -45,13 +45,13 @@ def full_branch() -> Ours:
     return Ours(card_gb(Training("7B", FULL)), f"peak on the card: {Training('7B', FULL)}; 13B needs {large:.0f} GB")
 
 
-def _batch(id: str, states: str, stated: tuple[int, int], job: Training, card_gib: float, why: str) -> Figure:
+def _batch(id: str, states: str, stated: tuple[int, int], job: Training, gpu_gib: float, why: str) -> Figure:
     """The batch size of a branch, on the largest card of it."""
 
     def largest() -> Ours:
         batches = [replace(job.layout, micro_batch=size) for size in range(1, MOST_SEQUENCES + 1)]
-        fits, _ = largest_that_fits(job.architecture, batches, job.work, allocatable_bytes(card_gib, 1))
-        return Ours(fits.micro_batch, f"largest micro batch that fits {card_gib:g} GiB, from one sequence up: {job}")
+        fits, _ = largest_that_fits(job.architecture, batches, job.work, allocatable_bytes(gpu_gib, 1))
+        return Ours(fits.micro_batch, f"largest micro batch that fits {gpu_gib:g} GiB, from one sequence up: {job}")
 
     largest.__doc__ = why
     return figure(id, states, between(*stated, "sequences"), book=_TREE, does=_SOLVES)(largest)

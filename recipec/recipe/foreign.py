@@ -17,7 +17,7 @@ from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 
 
-class Row(Protocol):
+class NamedElsewhere(Protocol):
     """What the rows of three axes have in common."""
 
     @property
@@ -194,7 +194,7 @@ KEYS: dict[str, str] = {
 }
 
 
-def _rows(rows: Mapping[str, Row]) -> dict[str, str]:
+def _rows(rows: Mapping[str, NamedElsewhere]) -> dict[str, str]:
     return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
 
 
