@@ -56,8 +56,8 @@ WARNED: dict[str, tuple[Keys, Keys, str]] = {
     "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),
     "fp16 beside bf16": (LORA, {"train.precision": "fp16"}, "W0504"),
     "fp32 beside bf16": (LORA, {"train.precision": "fp32"}, "W0504"),
-    "slow network": (FSDP, {"hardware.nodes": 2, "hardware.network_gbps": 24}, "W0517"),
-    "few cores": (GPUS4, {"hardware.cpu_cores": 15}, "W0518"),
+    "slow network": (FSDP, {"hardware.nodes": 2, "hardware.network_gbps": 24}, "W0519"),
+    "few cores": (GPUS4, {"hardware.cpu_cores": 15}, "W0520"),
 }
 
 
@@ -95,7 +95,7 @@ def test_warned(tmp_path: Path, case: str) -> None:
     ],
 )
 def test_enough_or_unstated_hardware_is_not_warned_about(tmp_path: Path, base: Keys, keys: Keys) -> None:
-    assert not {"W0517", "W0518"} & {*codes(compiled(tmp_path, _with(base, keys), only_plan=True))}
+    assert not {"W0519", "W0520"} & {*codes(compiled(tmp_path, _with(base, keys), only_plan=True))}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_slow_network_is_told_with_what_it_costs(tmp_path: Path, base: Keys, k
     slow = _with(base, {"hardware.nodes": 2, "hardware.network_gbps": 10, **keys})
     found = compiled(tmp_path, slow, only_plan=True)
     share = found.plan.stages[0].needs.waiting_share if found.plan else 0
-    told = [finding.labels[0].message for finding in found.diagnostics if finding.code == "W0517"]
+    told = [finding.labels[0].message for finding in found.diagnostics if finding.code == "W0519"]
     assert told == [text.format(share=share) for text in says]
 
 

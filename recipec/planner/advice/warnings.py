@@ -156,7 +156,7 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
 
 
 def _slow_network(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report W0517 where the recipe states a slow network between its nodes, and the plan suffers from it."""
+    """Report W0519 where the recipe states a slow network between its nodes, and the plan suffers from it."""
     stated, nodes = loaded.recipe.hardware.network_gbps, loaded.recipe.hardware.nodes or 1
     costs = ", ".join(filter(None, (_cost_of_network(stage) for stage in plan.stages)))
     if stated is None or stated >= LEAST_NETWORK_GBPS or nodes == 1 or not costs:
@@ -168,7 +168,7 @@ def _slow_network(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         "(docs/rule-books/001.md, Networking)"
     )
     title = f"the network between nodes has {stated:g} Gbit/s, less than {LEAST_NETWORK_GBPS}"
-    report.add(Diagnostic("W0517", title, (label,), help, (note,)))
+    report.add(Diagnostic("W0519", title, (label,), help, (note,)))
 
 
 def _cost_of_network(stage: StagePlan) -> str:
@@ -182,7 +182,7 @@ def _cost_of_network(stage: StagePlan) -> str:
 
 
 def _few_cores(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report W0518 where the stated CPU cores are fewer than the loader's processes of a usual run."""
+    """Report W0520 where the stated CPU cores are fewer than the loader's processes of a usual run."""
     decisions = plan.stages[0].decisions
     each = decisions["cores_per_gpu"].value
     if each is None or each >= LEAST_CORES_PER_GPU or decisions["gpu_is_cpu"].value:
@@ -193,7 +193,7 @@ def _few_cores(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         "rule book 001 loads data with 4 to 8 processes for each GPU and wants 8 to 16 cores "
         "(docs/rule-books/001.md, Step 4; CPU/RAM guidelines)"
     )
-    report.add(Diagnostic("W0518", f"fewer than {LEAST_CORES_PER_GPU} CPU cores for each GPU", (label,), help, (note,)))
+    report.add(Diagnostic("W0520", f"fewer than {LEAST_CORES_PER_GPU} CPU cores for each GPU", (label,), help, (note,)))
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
