@@ -10,7 +10,7 @@ ON_DEVICE = "none"
 # The values of train.offload and what each means.
 OFFLOADS = {
     ON_DEVICE: "everything stays on the GPUs",
-    "cpu": "optimizer states in host memory",
+    "cpu": "optimizer states in host memory; with ZeRO-3 also the weights",
 }
 
 ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"

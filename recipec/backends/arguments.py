@@ -156,8 +156,9 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("logging_steps", "logging_steps")
     yield Arg("logging_nan_inf_filter", False, (), "a NaN is shown, not logged as 0")
     yield stage.arg("report_to", "tracker")
-    track = stage.job.loaded.recipe.track
-    yield Arg("run_name", track.run or f"{stage.job.name}-{stage.name}", stage.ids("tracker"))
+    track, several = stage.job.loaded.recipe.track, len(stage.job.stages) > 1
+    run = (track.run or stage.job.name) + f"-{stage.name}" * several
+    yield Arg("run_name", run, stage.ids("tracker"))
     if track.project:
         yield Arg("project", track.project, stage.ids("tracker"))
 

@@ -63,6 +63,9 @@ SHOWN_LATER = (  # behind what only the stage's method has
 )
 
 
+TITLES = {"checkpointing": "gradient checkpointing"}  # where the field's name is not that of the decision
+
+
 def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt and ruff.toml."""
     return [
@@ -196,7 +199,7 @@ def _stage(stage: StageJob) -> Any:
 def _memory(plan: StagePlan, gpu: Gpu) -> str:
     sizes = (plan.memory.peak_allocated_bytes, plan.memory.peak_reserved_bytes, plan.memory.peak_device_bytes)
     allocated, reserved, device = (f"{size / GIB:.1f}" for size in sizes)
-    return f"{allocated} GiB allocated at the peak, {reserved} reserved, {device} of the device's {gpu.memory_gib:g}"
+    return f"{allocated} GiB allocated at the peak, {reserved} reserved, {device} of {gpu.memory_gib:.1f} in all"
 
 
 def _terms(plan: StagePlan) -> str:
@@ -234,7 +237,7 @@ def _row(stage: StageJob, id: str) -> Any:
     value = stage.method.called(stage.adapts) if id == "adaptation" else value_text(decision.value)
     ids = ("adaptation", "quantization") if id == "adaptation" else (id,)
     return SimpleNamespace(
-        id=id,
+        id=TITLES.get(id, id),
         value=stage.because(value, *ids),
         because=_reason(decision),
         watch=stage.because(decision.watch, id, *LOOKS_AT.get(id, ())),

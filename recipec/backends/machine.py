@@ -51,7 +51,7 @@ def _memory(job: Job) -> list[str]:
     cores = max(stage.plan.needs.loader_cores_per_gpu for stage in job.stages)
     peak = max(stage.plan.memory.peak_device_bytes for stage in job.stages) / GIB
     return [
-        f"GPUs: {count} x {gpu.name}; {peak:.1f} GiB of the device's {gpu.memory_gib:g} (predicted)",
+        f"GPUs: {count} x {gpu.name}; {peak:.1f} of {gpu.memory_gib:.1f} GiB GPU memory (predicted)",
         f"Host memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
     ]
 

@@ -15,6 +15,12 @@ from recipec.catalog.stack import stack
 from recipec.render.artifact import Artifact
 from recipec.render.mapping import Leaf
 
+# What makes a run another run, where the plan has it.
+HYPERPARAMETERS = (
+    *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length", "packing"),
+    *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization", "seed"),
+    *("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+)
 STATUSES = ("experimental", "staging", "production", "archived")
 
 
@@ -99,15 +105,17 @@ def _method(stage: StageJob) -> str:
 
 
 def _hyperparameters(stage: StageJob) -> dict[str, Any]:
-    names = ["learning_rate", "epochs", "global_batch_size", "max_length", "warmup", "weight_decay", "seed"]
-    names += ["lora_rank", "lora_alpha", *(own.name for own in stage.method.own)]
-    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names if name in stage.plan.decisions}
+    own = (own.name for own in stage.method.own)
+    steps = ("max_steps",) * (stage.value("max_steps") > 0)  # else the epochs say how long
+    names = [name for name in (*HYPERPARAMETERS, *steps, *own) if name in stage.plan.decisions]
+    return {name: Leaf(stage.value(name), stage.ids(name)) for name in names}
 
 
 def entry_schema() -> dict[str, Any]:
     """The published JSON Schema of a registry entry (draft-07)."""
     text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": ["number", "null"]}
     count = {"type": "integer", "minimum": 1}
+    setting = {"type": ["number", "string", "boolean", "array", "null"]}
     properties: dict[str, Any] = {
         "model_id": text,
         "description": nullable,
@@ -115,7 +123,7 @@ def entry_schema() -> dict[str, Any]:
         "base_model_revision": nullable,
         "licence": nullable,
         "method": {"type": "array", "items": text, "minItems": 1},
-        "hyperparameters": _each_stage({"type": "object"}),
+        "hyperparameters": _each_stage({"type": "object", "additionalProperties": setting}),
         "dataset": _object({"name": text, "size": _each_stage(count), "hash": _each_stage(nullable)}),
         "metrics": _each_stage({"type": "object", "additionalProperties": number}),
         "artifacts": {"type": "object", "additionalProperties": nullable},

@@ -73,7 +73,7 @@ _MARKS = {
     Action.REFUSE: "!",
 }
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
-_COUNTED = {"+": "to create", "~": "to update", "-": "to delete", "=": "unchanged"}
+_COUNTED = {"+": ("created", "to create"), "~": ("updated", "to update"), "-": ("deleted", "to delete")}
 _WORDS = {
     Action.MERGE: "your edits are merged with the new build",
     Action.KEEP_EDIT: "your edits are kept",
@@ -196,10 +196,11 @@ def _because(row: Document) -> str:
 
 def _summary(document: Document) -> str:
     marks = Counter(change["mark"] for change in document["changes"])
-    parts = [f"{marks[mark]} {words}" for mark, words in _COUNTED.items() if marks[mark]]
+    words = {mark: done if document["written"] else to_do for mark, (done, to_do) in _COUNTED.items()}
+    parts = [f"{marks[mark]} {said}" for mark, said in (words | {"=": "unchanged"}).items() if marks[mark]]
     if marks["!"]:
         parts.append(counted(marks["!"], "conflict"))
-    return f"Plan: {', '.join(parts)}."
+    return f"Files: {', '.join(parts)}."
 
 
 def _ending(document: Document) -> list[str]:
@@ -209,6 +210,6 @@ def _ending(document: Document) -> list[str]:
         return [state, "", "Next:", *(f"  {command}" for command in document["next"])]
     if document["written"]:
         return [f"The bundle is in {out}."]
-    record = document["stale"] and not any(change["mark"] in _COUNTED.keys() - {"="} for change in document["changes"])
+    record = document["stale"] and not any(change["mark"] in _COUNTED for change in document["changes"])
     noted = ["Only what recipec remembers of the folder is out of date: a build notes it."] if record else []
     return [*noted, "Nothing was written."]

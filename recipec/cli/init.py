@@ -24,7 +24,7 @@ _TEXT = """\
 
 [recipe]
 name = {name}
-# description = "One sentence for the README and the model card."
+# description = "One sentence for the README and the registry entry."
 
 [goal]
 task = {task}

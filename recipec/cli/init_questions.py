@@ -186,7 +186,9 @@ def propose_all(folder: Path, given: Flags) -> Answers:
             answers[question.flag] = answer
             given = given | {question.flag: answer.value}
     if missing:
-        raise Failure(f"missing {', '.join(missing)}: nothing can be proposed for it", exit_code=UNUSABLE)
+        raise Failure(
+            f"missing {', '.join(missing)}", "recipec cannot guess this: pass it as a flag", exit_code=UNUSABLE
+        )
     return answers
 
 

@@ -18,7 +18,7 @@ from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode,
 from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device, waiting
 from recipec.simulate.view import exact_text
-from recipec.units import counted, duration, gib, usd, value_text
+from recipec.units import GIB, counted, duration, gib, usd, value_text
 
 if TYPE_CHECKING:
     from recipec.compiler import Compilation
@@ -91,8 +91,8 @@ def stage_text(stage: Document) -> str:
     title = f"{strong(stage['name'])}  {METHODS[stage['objective']].title} of {values['model']}"
     noun = device(values["gpu_is_cpu"])
     beside = [_beside(role, stage, values) for role in METHODS[stage["objective"]].named_models]
-    figures = [[*_memory(stage["memory"]), *beside], [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
-    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage), _next(stage)]
+    figures = [[*_memory(stage["memory"], noun), *beside], [*_time_and_cost(stage, noun), *_machine(stage, noun)]]
+    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage, noun), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
 
@@ -138,7 +138,8 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    moved = ["states"] if choice["offload"] != ON_DEVICE else []
+    states = "weights and states" if STRATEGIES[choice["strategy"]].shards_weights else "states"
+    moved = [states] if choice["offload"] != ON_DEVICE else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:
         return f"{' and '.join(moved)} in host memory"
@@ -176,23 +177,23 @@ def _kernels(choice: Document) -> str:
 
 def _activations(choice: Document) -> str:
     if not choice["checkpointing"]:
-        return "activations kept"
+        return "without gradient checkpointing"
     layers = f" in one of {choice['recompute_every']} layers" if choice["recompute_every"] > 1 else ""
-    return f"activations recomputed{layers}"
+    return f"gradient checkpointing{layers}"
 
 
-def _memory(memory: Document) -> list[str]:
-    """The three totals: allocated by tensors, reserved by the allocator, and of the device with what is outside it."""
+def _memory(memory: Document, noun: str) -> list[str]:
+    """The three totals: allocated by tensors, reserved by the allocator, and of the GPU with what is outside it."""
     peak, usable, band = memory["peak_allocated_bytes"], memory["usable_bytes"], memory["error_band"]
     stage = memory["peak_stage"].replace("_", " ")
-    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per device"
+    head = f"{gib(peak)} allocated at the peak ({stage}) of {gib(usable)} usable per {noun}"
     named = {name.replace("_", " "): size for name, size in memory["terms"].items() if size}
     rows = [(name, gib(size), _bar(size, usable)) for name, size in [*named.items(), ("free", max(0, usable - peak))]]
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
-    device = f"{gib(memory['peak_device_bytes'])} of the device's {gib(memory['capacity_bytes'])}"
-    totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {device} with its driver's"
-    return [_row("memory", f"{head}, published runs: {_band(band['low'], band['high'])}"), *lines, totals]
+    whole = f"{gib(memory['peak_device_bytes'])} of {gib(memory['capacity_bytes'])} with what the driver takes"
+    totals = f"    {gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {whole}"
+    return [_row("memory", head), _row("", _band(band["low"], band["high"], band["source"])), *lines, totals]
 
 
 def _beside(role: str, stage: Document, values: Document) -> str:
@@ -206,17 +207,19 @@ def _bar(size: int, usable: int) -> str:
     return ("█" if stdout_is_unicode() else "#") * max(1 if size > 0 else 0, round(_BAR_COLUMNS * size / usable))
 
 
-def _band(low: float, high: float) -> str:
-    return f"{100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}%"
+def _band(low: float, high: float, source: str) -> str:
+    """By how much measurements differ from predictions, and which ones these are."""
+    return f"measured over predicted: {100 * (low - 1):+.0f}% to {100 * (high - 1):+.0f}% ({source})"
 
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     steps = f"{counted(time['steps'], 'training step')} of {duration(time['seconds_per_step'])}"
-    band = f"published runs: {_band(*time['band'])}" if time["scored"] else "not scored: no published run of this kind"
+    unknown = "measured over predicted: not known, no published run of this kind was scored"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     return [
-        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}, {band}"),
+        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}"),
+        _row("", _band(*time["band"], time["band_source"]) if time["scored"] else unknown),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),
         *_assumed(stage),
@@ -244,20 +247,22 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "tokenized data": disk["dataset_cache_bytes"],
     }
     cores = counted(host["loader_cores_per_gpu"], "core")
-    named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if size)
+    named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if round(size / GIB, 1))
     lines = [
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
         _row("host", f"{gib(host['needed_bytes'])} of host memory per node, {cores} per {noun} for the data loader"),
     ]
-    return lines + _links(stage["time"]) * (stage["choice"]["world_size"] > 1)
+    return lines + _links(stage["time"])
 
 
 def _links(time: Document) -> list[str]:
-    return [_row("links", waiting(time["waiting_share"], time["shorter_waits"]))]
+    """How long a step waits for other ranks, where that is half a percent or more."""
+    waits = waiting(time["waiting_share"], time["shorter_waits"])
+    return [_row("links", waits)] if waits else []
 
 
-def _rejected(stage: Document) -> list[str]:
-    rows = [("", "of the device", "time", "")] + [_alternative(row) for row in stage["rejected"]]
+def _rejected(stage: Document, noun: str) -> list[str]:
+    rows = [("", f"per {noun}", "time", "")] + [_alternative(row) for row in stage["rejected"]]
     return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
 
 
@@ -269,8 +274,8 @@ def _next(stage: Document) -> list[str]:
     ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
     if better["change"] is not None:
         ways.append(better["change"])
-    asked = f"; {better['asks']} asks for it" if better["asks"] else ""
-    return [_row("better", f"{better['what']} needs {', or '.join(ways)}{asked}")]
+    asked = f" (set {better['asks']})" if better["asks"] else ""
+    return [f"  with more hardware: {better['what']} needs {', or '.join(ways)}{asked}"]
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:

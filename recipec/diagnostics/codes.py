@@ -64,6 +64,8 @@ CODES: dict[str, str] = {
     "W0516": "columns that nothing reads",
     "W0517": "model folder not complete",
     "W0518": "rows not checked",
+    "W0519": "slow network between nodes",
+    "W0520": "few CPU cores",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

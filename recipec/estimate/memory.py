@@ -75,12 +75,12 @@ def error_band(layout: Layout) -> ErrorBand:
     The room is our decision: none of those runs computed TRL's loss, and none was on FSDP2.
     """
     if layout.mesh.ranks_per_layer > 1:
-        return ErrorBand(0.85, 1.2, "no published run was scored: shares of the formula's terms")
+        return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms")
     if layout.fsdp:
         return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}")
     if layout.spreads.replicates:
         return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}")
-    return ErrorBand(0.93, 1.15, "DeepSpeed: its sources' sizes, one published run; not scored otherwise")
+    return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources")
 
 
 def largest_that_fits(

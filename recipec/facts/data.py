@@ -147,7 +147,7 @@ def _unseen(
 ) -> DataShape | None:
     """Data that cannot be looked at must be described by the recipe; its columns then have their usual names."""
     if asked is None and len(taken) != 1:
-        label = Label(loaded.place("data", section), "cannot be looked at from here")
+        label = Label(loaded.place("data", section), "not read at compile time")
         help = (f"say what the rows hold: format = {either(taken)} (and `columns` where the names differ)",)
         report.add(Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,), help))
         return None

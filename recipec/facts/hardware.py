@@ -12,6 +12,7 @@ from recipec.facts.fact import known, short_name, stated
 from recipec.layout import ASSUMED_NETWORK_GBPS
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
+from recipec.units import counted
 
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
 
@@ -86,14 +87,26 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         stated(loaded, "gpu", gpu.name, "hardware", key),
         stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
-        known("gpus", gpus, f"{nodes} x {per_node}", "nodes", "gpus_per_node"),
+        known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
         *([_network(loaded)] if nodes > 1 else []),
         known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", *shared, source=source),
-        known("total_vram_gib", gpu.memory_gib * gpus, f"{gpus} x {gpu.memory_gib:g} GiB", "vram_gib", "gpus"),
+        known("total_vram_gib", gpu.memory_gib * gpus, _memory(gpu, gpus), "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus_per_node",)),
     ]
+
+
+def _gpus(nodes: int, per_node: int) -> str:
+    """How many GPUs the nodes have together, in words where there is one node."""
+    each = counted(per_node, "GPU")
+    return f"{each} in each of {nodes} nodes" if nodes > 1 else f"{each} in one node"
+
+
+def _memory(gpu: Gpu, gpus: int) -> str:
+    """What all GPUs have together."""
+    each = f"{gpu.memory_gib:.1f} GiB"
+    return f"{gpus} GPUs of {each}" if gpus > 1 else f"one GPU has {each}"
 
 
 def _network(loaded: LoadedRecipe) -> Decision:

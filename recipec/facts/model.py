@@ -63,7 +63,7 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
         return replace(local_model(loaded.folder / name), name=name)
     except (UnsupportedConfig, OSError) as error:
         label = Label(loaded.place(*path, part="value"), str(error))
-        help = ("a model folder holds config.json and the tokenizer, as save_pretrained writes them",)
+        help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
         return None
 
@@ -134,7 +134,8 @@ def has_template(model: Model) -> bool:
 def _template(model: Model) -> str:
     if not has_template(model):
         return f"{model.name} has no chat template"
-    return f"{model.name} has the chat template of {model.template_family or 'its own'}"
+    family = model.template_family
+    return f"{model.name} has {f'the chat template of {family}' if family else 'a chat template of its own'}"
 
 
 def _experts(shape: Architecture) -> str:

@@ -18,7 +18,7 @@ from recipec.units import counted
 # Vocabularies merge bytes: English, a byte a letter, has 3.94 letters a token with a vocabulary of 128k (Llama 3, arXiv
 # 2407.21783, section 3.2), and a letter of Chinese, Japanese or Korean has three bytes. prepare_data.py counts exactly.
 BYTES_PER_TOKEN = 4.0
-ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that cannot be looked at from here, such as a dataset on the hub
+ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 
 
 def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: DataShape) -> list[Decision]:

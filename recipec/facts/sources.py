@@ -20,7 +20,7 @@ def states_rows(loaded: LoadedRecipe) -> bool:
 
 
 def samples_of(loaded: LoadedRecipe, part: str, report: Report) -> list[Sample] | None:
-    """Return a sample of every source of data.PART that can be looked at from here; None with E0303 or E0304.
+    """Return a sample of every source of data.PART that is read at compile time; None with E0303 or E0304.
 
     Files that are not here are no error where the recipe states what they hold: W0518.
     """

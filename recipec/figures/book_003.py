@@ -136,11 +136,11 @@ QLORA_SIZES = [_qlora(*row) for row in (("FIG-309", "7B", 8), ("FIG-310", "13B",
     "8-24 GB: QLoRA",
     at_most(24, "GB"),
     book="docs/rule-books/003.md, Which fine-tuning method",
-    does=_ORDERS,
+    does="tries LoRA first here too, and takes QLoRA where LoRA does not fit or the recipe puts memory first",
     rules=("ADPT-001",),
 )
 def qlora_branch() -> Ours:
-    """Even the book's 34B fits the upper end, just."""
+    """The book's 34B needs a little more than the upper end; 7B fits there with LoRA too, in 17 GB."""
     return _card(Training("34B", QLORA))
 
 

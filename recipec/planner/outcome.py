@@ -103,9 +103,7 @@ def _recomputed(layout: Layout, peak: str) -> list[Row]:
     """Which layers are recomputed, and where their inputs wait."""
     every, hosted = layout.recompute_interval, layout.activation_offload
     some = f"one of {every} layers" if every > 1 else "every layer" if every else "no layer"
-    place = (
-        "inputs of recomputed layers wait in host memory" if hosted else "activations stay in the memory of the device"
-    )
+    place = "inputs of recomputed layers wait in host memory" if hosted else "activations stay on the device"
     return [
         ("recompute_every", every, f"{some} is recomputed", ("checkpointing", "priority", "strategy")),
         ("activation_offload", hosted, f"{place}; predicted peak {peak}", ("checkpointing", "strategy", "gpu")),
@@ -169,7 +167,9 @@ def record_prediction(
         (
             "alternatives",
             others,
-            f"the best layout of {counted(len(others), 'other kind')}, each with the reason why it was not taken",
+            "the best layout of each other kind, with the reason why it was not taken"
+            if others
+            else "no other was tried",
         ),
     ]
     for id, value, because in rows:

@@ -18,7 +18,7 @@ from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
 
 
-class Row(Protocol):
+class NamedElsewhere(Protocol):
     """What the rows of three axes have in common."""
 
     @property
@@ -209,7 +209,7 @@ def not_built(word: str) -> tuple[str, ...]:
     return (row.instead, f"read why it is not built: `recipec explain {row.id}`") if row else ()
 
 
-def _rows(rows: Mapping[str, Row]) -> dict[str, str]:
+def _rows(rows: Mapping[str, NamedElsewhere]) -> dict[str, str]:
     return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
 
 

@@ -17,7 +17,7 @@ from recipec.diagnostics.model import Span
 KeyPath = tuple[str | int, ...]
 
 
-class Entry(NamedTuple):
+class Spans(NamedTuple):
     """Where a key and its value sit; for a table header both are the header, for a list entry both are the entry.
 
     A table that `[a.b]` makes on the way, here `a`, sits at that header too.
@@ -38,7 +38,7 @@ _VALUE = re.compile(
 )
 
 
-def locate(text: str) -> dict[KeyPath, Entry]:
+def locate(text: str) -> dict[KeyPath, Spans]:
     """Return the key and value span of every path in `text`, which must be valid TOML."""
     return _Locator(text).run()
 
@@ -47,11 +47,11 @@ class _Locator:
     def __init__(self, text: str) -> None:
         self.text = text
         self.offset = 0
-        self.entries: dict[KeyPath, Entry] = {}
+        self.entries: dict[KeyPath, Spans] = {}
         self.last_index: dict[KeyPath, int] = {}  # array of tables -> the element being filled
         self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def run(self) -> dict[KeyPath, Entry]:
+    def run(self) -> dict[KeyPath, Spans]:
         table: KeyPath = ()
         self.skip(_TRIVIA)
         while self.offset < len(self.text):
@@ -69,7 +69,7 @@ class _Locator:
         keys = [key for key, _ in self.dotted_key()]
         self.offset += brackets
         path = self.resolve(keys, appends=brackets == 2)
-        entry = Entry(self.span(start), self.span(start))
+        entry = Spans(self.span(start), self.span(start))
         for depth in range(1, len(path)):  # tables that have no header of their own
             self.entries.setdefault(path[:depth], entry)
         self.entries[path] = entry
@@ -91,12 +91,12 @@ class _Locator:
         path = table
         for key, span in keys[:-1]:
             path += (key,)
-            self.entries.setdefault(path, Entry(span, span))
+            self.entries.setdefault(path, Spans(span, span))
         self.offset += 1  # the "="
         self.skip(_BLANKS)
         path += (keys[-1][0],)
         whole_key = Span(*keys[0][1][:2], *keys[-1][1][2:])
-        self.entries[path] = Entry(whole_key, self.value(path))
+        self.entries[path] = Spans(whole_key, self.value(path))
 
     def dotted_key(self) -> list[tuple[str, Span]]:
         keys = []
@@ -122,7 +122,7 @@ class _Locator:
 
     def array_item(self, path: KeyPath) -> None:
         span = self.value(path)
-        self.entries[path] = Entry(span, span)
+        self.entries[path] = Spans(span, span)
 
     def items(self, close: str, read: Callable[[int], None]) -> None:
         """Read the entries of an array or inline table up to `close`."""

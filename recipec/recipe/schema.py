@@ -76,11 +76,13 @@ class Header(Section):
     """Who this recipe is."""
 
     name: Annotated[str, Field(pattern=RECIPE_NAME)] = required(
-        "Name", "Names the run, its outputs and its registry entry. Never inherited.", "support-assistant"
+        "Name",
+        "Names the run for its tracker, the bundle's README and the registry entry. Never inherited.",
+        "support-assistant",
     )
     description: Prose | None = key(
         "Description",
-        "Free text for the README, the model card and the registry.",
+        "Free text for the bundle's README and the registry entry.",
         "Answers support tickets.",
         absent="README and registry entry have none",
     )
@@ -105,12 +107,12 @@ class Header(Section):
 class Goal(Section):
     """What the model should learn to do."""
 
-    task: Task = required("Task", "The kind of training.", "instruct")
+    task: Task = required("Task", "The kind of training, which decides the stages and the rows they read.", "instruct")
     priority: Priority | None = key(
         "Priority",
-        "What matters where there is a choice.",
+        "What matters most where several ways of training would fit.",
         "speed",
-        absent="quality, speed and memory are balanced by the size of the data",
+        absent="no preference; the amount of data, the memory of the GPUs and the task decide",
     )
     new_domain: bool | None = key(
         "New domain",
@@ -119,7 +121,12 @@ class Goal(Section):
         default=False,
     )
     first_time: bool | None = key(
-        "First time", "Nobody has trained this model here before: begin with the cautious choice.", True, default=False
+        "First time",
+        "This is your first training of this model. On less than 16 GB of GPU memory QLoRA is then tried first; with "
+        "priority `quality`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is. Otherwise it changes "
+        "nothing.",
+        True,
+        default=False,
     )
 
 
@@ -136,12 +143,15 @@ class BaseModelChoice(Section):
     )
     like: Line | None = key(
         "Like",
-        "For a model outside the catalog: a catalog name or ./config.json of the same shape.",
+        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
         "Qwen/Qwen3-8B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
     revision: Line | None = key(
-        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+        "Revision",
+        "Branch, tag or commit of the model on the Hugging Face Hub.",
+        "main",
+        absent="the default branch on the Hub",
     )
     trust_remote_code: bool | None = key(
         "Trust remote code", "Run Python code that comes with the model.", True, default=False
@@ -181,30 +191,45 @@ class Hardware(Section):
     vram_gib: Annotated[float, Field(ge=1, le=1024)] | None = key(
         "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24, absent="gpu is needed"
     )
-    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key("GPUs", "GPUs in each machine.", 4, default=1)
-    nodes: Annotated[int, Field(ge=1, le=1024)] | None = key("Nodes", "Machines of this kind.", 4, default=1)
-    gpu_link: Link | None = key("GPU link", "How the GPUs of a machine talk to each other.", "nvlink", default=AUTO)
+    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key(
+        "GPUs", "How many GPUs each node (machine) has for the run.", 4, default=1
+    )
+    nodes: Annotated[int, Field(ge=1, le=1024)] | None = key(
+        "Nodes", "How many nodes (machines) of this kind train together.", 4, default=1
+    )
+    gpu_link: Link | None = key(
+        "GPU link", "How the GPUs of a node are connected to each other.", "nvlink", default=AUTO
+    )
     network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
         "Network",
-        "Gigabits per second that one machine sends to the others, all its adapters together.",
+        "Gigabits per second that one node sends to the others, all its adapters together.",
         3200,
         absent="100 is assumed where there are several nodes, and W0503 says so",
     )
     host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
         "Host memory",
-        "Memory of each machine in GiB; needed to offload to it.",
+        "Main memory of each node in GiB, which bounds what is offloaded to it.",
         256,
-        absent="what the plan needs is taken to be there, up to 2 TiB; a CPU is taken to have 16",
+        absent="recipec assumes that what a plan needs is there, up to 2 TiB, and 16 GiB where a CPU trains",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "CPU cores", "Cores of each machine.", 64, absent="not known; the data loader then has 4 processes for each GPU"
+        "CPU cores",
+        "CPU cores of each node, for the processes that load data.",
+        64,
+        absent="not known; the data loader then has 4 processes for each GPU",
     )
 
 
 class Launch(Section):
     """How the run is started."""
 
-    with_: Launcher | None = key("With", "What starts the run.", NO_SCRIPT, default=LOCAL, alias="with")
+    with_: Launcher | None = key(
+        "With",
+        "What starts the run: a script of the bundle, or your own launcher.",
+        NO_SCRIPT,
+        default=LOCAL,
+        alias="with",
+    )
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
         "Environment",
         "Variables to set before the run; never secrets.",
@@ -212,7 +237,10 @@ class Launch(Section):
         absent="the environment is left as it is",
     )
     setup: Annotated[list[Line], Field(max_length=256)] | None = key(
-        "Set-up", "Shell commands to run first.", ["source env.sh"], absent="the script starts with the checks"
+        "Set-up",
+        "Shell commands that the launch script runs first, one a line.",
+        ["source env.sh"],
+        absent="the script starts with the checks",
     )
 
 
@@ -223,7 +251,7 @@ class Evaluate(Section):
         "Samples", "How many rows are shown with their answers, or with their scores.", 50, absent="5"
     )
     max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
-        "Answer length", "The longest generated answer in tokens.", 256, absent="128"
+        "Answer length", "The most tokens of an answer that evaluate.py generates.", 256, absent="128"
     )
 
 
@@ -231,20 +259,34 @@ class Track(Section):
     """Where the run is recorded."""
 
     to: Annotated[list[Tracker], OneOrMany, Field(min_length=1, max_length=4)] | None = key(
-        "To", "The tracker, or a list of them.", "wandb", ["tensorboard", "mlflow"], default="tensorboard"
+        "To",
+        "The tracker that receives the metrics of the run, or a list of them.",
+        "wandb",
+        ["tensorboard", "mlflow"],
+        default="tensorboard",
     )
     project: Line | None = key(
-        "Project", "The tracker's project or experiment.", "assistants", absent="the tracker's own default"
+        "Project",
+        "The project of the tracker (in MLflow the experiment) that the run belongs to.",
+        "assistants",
+        absent="the tracker's own default",
     )
-    run: Line | None = key("Run", "The run's name.", "second-try", absent="the recipe's name and the stage")
+    run: Line | None = key(
+        "Run",
+        "The name of the run in the tracker; of several stages each adds `-` and its own name.",
+        "second-try",
+        absent="the recipe's name",
+    )
 
 
 class Registry(Section):
     """The entry that describes the result."""
 
-    status: Status | None = key("Status", "Where the result stands.", "staging", default="experimental")
+    status: Status | None = key(
+        "Status", "How far the result is on its way into use.", "staging", default="experimental"
+    )
     tags: Annotated[list[Line], Field(max_length=64)] | None = key(
-        "Tags", "Tags of the entry.", ["support"], absent="no tags"
+        "Tags", "Words that the registry entry can be found by.", ["support"], absent="no tags"
     )
 
 
@@ -252,7 +294,7 @@ class Budget(Section):
     """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
 
     max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key(
-        "Hours", "The longest run, in hours.", 12, absent="no limit"
+        "Hours", "The longest training that is accepted, in predicted hours.", 12, absent="no limit"
     )
     max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200, absent="no limit")
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
@@ -271,10 +313,10 @@ class Policy(Section):
 
     models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"], absent="any model")
     licenses: _Names | None = key(
-        "Licenses", "Licenses that the model may have.", ["apache-2.0", "mit"], absent="any license"
+        "Licenses", "The licenses that the model of a recipe may have.", ["apache-2.0", "mit"], absent="any license"
     )
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key(
-        "GPUs", "The most GPUs of one run.", 4, absent="no limit"
+        "GPUs", "The most GPUs of one run, of all its nodes together.", 4, absent="no limit"
     )
     max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500, absent="no limit")
 
@@ -282,20 +324,34 @@ class Policy(Section):
 class Recipe(Section):
     """A recipe says what to train, on what hardware, with what data; recipec compiles it to training code."""
 
-    recipe: Header = table("Recipe", "Who this recipe is.", {"name": "support-assistant"})
-    goal: Goal = table("Goal", "What the model should learn to do.", {"task": "instruct"})
-    model: BaseModelChoice = table("Model", "The model to start from.", {"name": "Qwen/Qwen3-8B"})
-    data: Data = table("Data", "What it learns from.", {"train": "data/train.jsonl"})
-    hardware: Hardware = table("Hardware", "The machine that trains.", {"gpu": "rtx-4090"})
-    launch: Launch = table("Launch", "How the run is started.", {"with": "local"})
+    recipe: Header = table(
+        "Recipe", "The name of this recipe, and the recipes that it extends.", {"name": "support-assistant"}
+    )
+    goal: Goal = table("Goal", "What the model should learn, and what matters on the way.", {"task": "instruct"})
+    model: BaseModelChoice = table(
+        "Model", "The model that training starts from, by name or folder.", {"name": "Qwen/Qwen3-8B"}
+    )
+    data: Data = table(
+        "Data", "The rows that the model learns from, and how they are split and read.", {"train": "data/train.jsonl"}
+    )
+    hardware: Hardware = table(
+        "Hardware", "The GPUs that train, their nodes and the network between those.", {"gpu": "rtx-4090"}
+    )
+    launch: Launch = table("Launch", "How the run is started, and what is set up before.", {"with": "local"})
     alignment: Alignment = table(
         "Alignment", "What people prefer, or another model, that is learned from.", {"method": AUTO}
     )
-    train: Train = table("Train", "Decisions that you make yourself.", {"epochs": 2})
+    train: Train = table(
+        "Train", "Decisions that you make yourself, in place of the rules and the planner.", {"epochs": 2}
+    )
     evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
-    track: Track = table("Track", "Where the run is recorded.", {"to": "wandb"})
-    registry: Registry = table("Registry", "The entry that describes the result.", {"status": "experimental"})
-    budget: Budget = table("Budget", "What the run may cost.", {"max_hours": 12})
+    track: Track = table("Track", "Where the metrics of the run are recorded, and under which name.", {"to": "wandb"})
+    registry: Registry = table(
+        "Registry", "The entry of a model registry that describes the result.", {"status": "experimental"}
+    )
+    budget: Budget = table(
+        "Budget", "What the run may cost in time and money, and the price of a GPU.", {"max_hours": 12}
+    )
     policy: Policy = table("Policy", "Limits that recipes extending this one may not break.", {"max_gpus": 4})
 
 

@@ -49,18 +49,29 @@ class DataSource(Section):
     """Files by path or glob, or a data set of the hub."""
 
     path: Line | None = key(
-        "Path", "A file or a glob. Excludes hub.", "data/train.jsonl", "data/*.jsonl", absent="hub is needed"
+        "Path",
+        "A file, or a glob of files, of the rows. Excludes hub.",
+        "data/train.jsonl",
+        "data/*.jsonl",
+        absent="hub is needed",
     )
     hub: Line | None = key(
         "Hub",
-        "The id of a data set on the hub. Excludes path.",
+        "The id of a data set on the Hugging Face Hub. Excludes path.",
         "HuggingFaceH4/ultrachat_200k",
         absent="path is needed",
     )
-    split: Line | None = key("Split", "The split of the hub data set.", "train_sft", default="train")
-    subset: Line | None = key("Subset", "The configuration of the hub data set.", "en", absent="the data set's default")
+    split: Line | None = key(
+        "Split", "The split of the data set on the Hub that is read.", "train_sft", default="train"
+    )
+    subset: Line | None = key(
+        "Subset", "The configuration of the data set on the Hub that is read.", "en", absent="the data set's default"
+    )
     revision: Line | None = key(
-        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+        "Revision",
+        "Branch, tag or commit of the data set on the Hugging Face Hub.",
+        "main",
+        absent="the default branch on the Hub",
     )
     weight: Annotated[float, Field(gt=0, le=1000)] | None = key(
         "Weight", "How often this source is drawn, relative to the others.", 0.5, default=1
@@ -116,7 +127,7 @@ class Data(_Learned):
 
     eval: Sources | None = key(
         "Evaluation data",
-        "Excludes eval_fraction.",
+        "Rows for evaluation during and after training, which training does not see. Excludes eval_fraction.",
         "data/eval.jsonl",
         absent="a share of the training data, eval_fraction",
     )
@@ -125,12 +136,13 @@ class Data(_Learned):
     )
     test: Sources | None = key(
         "Test data",
-        "Looked at once, at the end. Excludes test_fraction.",
+        "Rows that neither training nor any choice during it sees; evaluate.py measures the model on them before "
+        "and after training. Excludes test_fraction.",
         "data/test.jsonl",
         absent="a share of the training data, test_fraction",
     )
     test_fraction: OpenFraction | None = key(
-        "Test share", "The share of the training data kept for the final test. Excludes test.", 0.1
+        "Test share", "The share of the training data kept for evaluate.py alone. Excludes test.", 0.1
     )
     split: SplitBy | None = key(
         "Split by",
@@ -138,7 +150,9 @@ class Data(_Learned):
         {"group": "customer"},
         absent="rows are drawn at random",
     )
-    format: Format | None = key("Format", "How the rows are written.", *ROW_FORMATS, default=AUTO)
+    format: Format | None = key(
+        "Format", "How the rows are written, and by that which columns they have.", *ROW_FORMATS, default=AUTO
+    )
     columns: dict[Line, Line] | None = key(
         "Columns",
         "The names in your files of the conventional columns.",
@@ -152,21 +166,25 @@ class Data(_Learned):
         absent="columns that nothing reads are warned about, and refused where they say how rows are to be learned",
     )
     template: TemplateName | None = key(
-        "Chat template", "`auto`, `model`, `chatml`, `plain`, or ./file.jinja.", "chatml", default=AUTO
+        "Chat template",
+        "How messages become text: `model` takes the chat template of the model, `chatml` ChatML, `plain` no markers, "
+        "./file.jinja your own.",
+        "chatml",
+        default=AUTO,
     )
     max_length: Annotated[int, Field(ge=8, le=4_194_304)] | None = key(
         "Longest example", "In tokens; `overflow` says what happens to longer ones.", 2048
     )
-    overflow: Overflow | None = key("Overflow", "What happens to longer examples.", "truncate")
+    overflow: Overflow | None = key("Overflow", "What happens to examples that are longer than max_length.", "truncate")
     examples: Count | None = key(
         "Examples",
-        "How many rows there are.",
+        "How many rows there are; set it where they are not read at compile time.",
         12_000,
         absent="counted from the files",
     )
     tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
         "Tokens per example",
-        "The mean length of a row.",
+        "The mean length of a row in tokens; set it where rows are not read at compile time.",
         600,
         absent="measured from the files",
     )
@@ -202,12 +220,15 @@ class ModelSource(Section):
     name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
     like: Line | None = key(
         "Like",
-        "For a model outside the catalog: a catalog name or ./config.json of the same shape.",
+        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
         "Qwen/Qwen3-8B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
     revision: Line | None = key(
-        "Revision", "Branch, tag or commit on the hub.", "main", absent="the hub's default branch"
+        "Revision",
+        "Branch, tag or commit of the model on the Hugging Face Hub.",
+        "main",
+        absent="the default branch on the Hub",
     )
 
     @model_validator(mode="before")
@@ -237,7 +258,10 @@ Alignment = create_model(
     "Alignment",
     __base__=Section,
     __doc__=f"What the model is brought near to: what people prefer, or another model; for the task {_ALIGNED}.",
-    method=(_AlignmentMethod | None, key("Method", "The preference method.", *_NAMED, default=AUTO)),
+    method=(
+        _AlignmentMethod | None,
+        key("Method", "The method that learns the preferences, or from the other model.", *_NAMED, default=AUTO),
+    ),
     **dict(_named_models()),
     **dict(_own_keys()),
 )

@@ -78,31 +78,61 @@ Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 class Lora(Section):
     """The shape of the low-rank adapters."""
 
-    rank: Annotated[int, Field(ge=1, le=4096)] | None = key("Rank", "The inner width of the adapters.", 16)
-    alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key("Alpha", "Scales the adapters by alpha / rank.", 32)
-    targets: Literal["all-linear"] | Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
-        "Targets", "`all-linear`, or a list of module names.", "all-linear", ["q_proj", "v_proj"]
+    rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
+        "Rank", "The inner width of the adapters: a higher rank can learn more and takes more memory.", 16
     )
-    dropout: Annotated[float, Field(ge=0, lt=1)] | None = key("Dropout", "On the input of the adapters.", 0.05)
+    alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key(
+        "Alpha", "The scale of the adapters: what they add is multiplied by alpha / rank.", 32
+    )
+    targets: Literal["all-linear"] | Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
+        "Targets",
+        "The modules that get an adapter: `all-linear`, or a list of module names.",
+        "all-linear",
+        ["q_proj", "v_proj"],
+    )
+    dropout: Annotated[float, Field(ge=0, lt=1)] | None = key(
+        "Dropout", "The probability that a value of the input of an adapter is set to 0.", 0.05
+    )
 
 
 class Learning(Section):
     """How one stage learns."""
 
-    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key("Learning rate", "The peak.", 2e-4)
-    schedule: Schedule | None = key("Schedule", "How the learning rate falls.", "linear")
-    warmup: Annotated[float, Field(ge=0, lt=1)] | None = key("Warmup", "The share of the run it rises in.", 0.03)
-    weight_decay: Annotated[float, Field(ge=0, le=10)] | None = key("Weight decay", "The optimizer's decay.", 0.01)
-    max_grad_norm: Annotated[float, Field(gt=0, le=1e6)] | None = key("Gradient norm", "Longer ones are clipped.", 1.0)
-    epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key("Epochs", "Passes over the data.", 3)
-    max_steps: Annotated[int, Field(ge=1, le=10**9)] | None = key(
-        "Steps", "Optimizer steps. Excludes epochs.", 1000, absent="the steps of the epochs"
+    learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
+        "Learning rate", "The peak learning rate, reached after the warmup. Set it to reproduce a known run.", 2e-4
     )
-    global_batch_size: Batch | None = key("Global batch", "Examples per optimizer step over all GPUs.", 64)
-    micro_batch_size: Batch | None = key("Micro batch", "Examples per GPU and forward pass.", 4)
-    eval_every: OpenFraction | None = key("Evaluate every", "Share of the run between evaluations.", 0.05)
-    save_every: OpenFraction | None = key("Save every", "Share of the run between checkpoints.", 0.1)
-    packing: Literal["auto"] | bool | None = key("Packing", "Join short examples to full length.", True, default=AUTO)
+    schedule: Schedule | None = key("Schedule", "How the learning rate falls after the warmup.", "linear")
+    warmup: Annotated[float, Field(ge=0, lt=1)] | None = key(
+        "Warmup", "The share of the steps in which the learning rate rises from 0 to its peak.", 0.03
+    )
+    weight_decay: Annotated[float, Field(ge=0, le=10)] | None = key(
+        "Weight decay", "How strongly the optimizer draws the weights towards 0; 0 turns it off.", 0.01
+    )
+    max_grad_norm: Annotated[float, Field(gt=0, le=1e6)] | None = key(
+        "Gradient norm", "Gradients whose norm is above this are scaled down to it.", 1.0
+    )
+    epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key(
+        "Epochs", "How often training goes through the training rows; parts count. Excludes max_steps.", 3
+    )
+    max_steps: Annotated[int, Field(ge=1, le=10**9)] | None = key(
+        "Steps",
+        "The number of optimizer steps after which training ends. Excludes epochs.",
+        1000,
+        absent="the steps of the epochs",
+    )
+    global_batch_size: Batch | None = key(
+        "Global batch", "Examples per optimizer step, over all GPUs and with gradient accumulation.", 64
+    )
+    micro_batch_size: Batch | None = key(
+        "Micro batch", "Examples that one GPU takes through one forward pass; more of them take more memory.", 4
+    )
+    eval_every: OpenFraction | None = key(
+        "Evaluate every", "The share of the steps between two evaluations during training.", 0.05
+    )
+    save_every: OpenFraction | None = key("Save every", "The share of the steps between two checkpoints.", 0.1)
+    packing: Literal["auto"] | bool | None = key(
+        "Packing", "Whether short examples are joined into sequences of full length.", True, default=AUTO
+    )
     arguments: dict[Line, Any] | None = key(
         "Arguments",
         "Keywords passed to the trainer as they are; not those that recipec decides.",
@@ -114,14 +144,27 @@ class Learning(Section):
 class AdaptedLearning(Learning):
     """How a stage learns that may train adapters."""
 
-    lora: Lora = table("LoRA", "The shape of the adapters.", {"rank": 16, "alpha": 32})
+    lora: Lora = table(
+        "LoRA", "The shape of the low-rank adapters: rank, scale, targets and dropout.", {"rank": 16, "alpha": 32}
+    )
 
 
 class _General(AdaptedLearning):
-    adaptation: Adaptation | None = key("Adaptation", "What is trained.", *families(), default=AUTO)
-    quantization: Quantization | None = key("Quantization", "How the frozen base is stored.", *BASES, default=AUTO)
-    precision: Precision | None = key("Precision", "What it computes in.", "bf16", default=AUTO)
-    strategy: Strategy | None = key("Strategy", "How the work is spread over GPUs.", *STRATEGIES, default=AUTO)
+    adaptation: Adaptation | None = key(
+        "Adaptation",
+        "What is trained: every weight, or low-rank adapters on a frozen base model.",
+        *families(),
+        default=AUTO,
+    )
+    quantization: Quantization | None = key(
+        "Quantization", "How the frozen base model is stored while adapters train.", *BASES, default=AUTO
+    )
+    precision: Precision | None = key(
+        "Precision", "The number format that the forward and backward pass compute in.", "bf16", default=AUTO
+    )
+    strategy: Strategy | None = key(
+        "Strategy", "How the work and the memory of a step are spread over GPUs.", *STRATEGIES, default=AUTO
+    )
     tensor_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Tensor parallel",
         "GPUs of a node that share every matrix product of a layer.",
@@ -161,11 +204,17 @@ class _General(AdaptedLearning):
         True,
         absent="only where nothing simpler fits",
     )
-    attention: AttentionKernel | None = key("Attention", "The attention kernel.", "sdpa", default=AUTO)
-    compile: bool | None = key("Compile", "Compile the model with torch.compile.", True)
-    optimizer: Optimizer | None = key("Optimizer", "The optimizer and its states.", "adamw", default=AUTO)
+    attention: AttentionKernel | None = key(
+        "Attention", "The kernel that computes attention, and the package that it needs.", "sdpa", default=AUTO
+    )
+    compile: bool | None = key(
+        "Compile", "Compile the model with torch.compile, which takes minutes at the start.", True
+    )
+    optimizer: Optimizer | None = key(
+        "Optimizer", "The optimizer, and how it keeps its states in memory.", "adamw", default=AUTO
+    )
     keep_checkpoints: Annotated[int, Field(ge=2, le=1000)] | None = key(
-        "Checkpoints kept", "The latest and the best count.", 3
+        "Checkpoints kept", "How many checkpoints stay on disk, the latest and the best among them.", 3
     )
 
 
@@ -177,7 +226,9 @@ def _stage_table(row: Method) -> tuple[Any, Any]:
     title = f"{row.title[:1].upper()}{row.title[1:]} stage"
     example = {"learning_rate": row.learning_rate[0].value}
     learning = AdaptedLearning if row.name in ADAPTED else Learning
-    return learning, table(title, "Values of this stage only.", example, alias=row.name)
+    return learning, table(
+        title, "Values of [train] that hold for this stage only, in place of those in [train].", example, alias=row.name
+    )
 
 
 _OF_STAGES = re.compile(rf"\btrain\.(?=({'|'.join(AdaptedLearning.model_fields)})\b)")

@@ -222,6 +222,16 @@ COMBINATIONS = (
         refused=False,
     ),
     BadCombination(
+        "BAD-034",
+        "fp32 where the GPU has bf16",
+        "fp32 takes twice the memory of bf16 for weights and activations, and its matrix products are several times "
+        "slower",
+        "docs/rule-books/004.md, Anti-patterns",
+        'set `train.precision = "bf16"`',
+        lambda f: f.precision == "fp32" and f.gpu_bf16 and not f.gpu_is_cpu,
+        refused=False,
+    ),
+    BadCombination(
         "BAD-036",
         "model type without a class that scores",
         "transformers has no sequence classification class for this model type, so no head for scores can be loaded",

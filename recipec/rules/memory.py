@@ -42,4 +42,4 @@ def checkpointing_required(params: int, priority: str | None, total_vram_gib: fl
         return Choice(True, f"{total_vram_gib:.1f} GiB of GPU memory is less than 16 GB")
     if priority == "memory":
         return Choice(True, "the recipe puts memory first")
-    return Choice(False, f"{billions:.1f}B parameters are not more than 7B, so the planner decides")
+    return Choice(False, "the model has no more than 7B parameters, so the planner decides")

@@ -58,7 +58,7 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
     f"{_PREDICTED}",
 )
 def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
-    """CPU offload of optimizer states: only where layouts without it do not fit or are clearly slower.
+    """CPU offload, of weights too with ZeRO-3: only where layouts without it do not fit or are clearly slower.
 
     Rule book 003 names ZeRO-3 with CPU offload, beside FSDP, where the model does not fit on a GPU. Rule book 001
     offloads optimizer and parameters in its ZeRO-3 configuration and recommends 128 GB of host memory per GPU for it.
@@ -72,7 +72,7 @@ def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
     """
     if least == "none":
         return Choice(least, _joined("the layout fits without offload", compared, f"predicted peak {peak}"))
-    hosted = f"optimizer states take {host_gib:.0f} GiB of each node's host memory"
+    hosted = f"what is offloaded takes {host_gib:.0f} GiB of each node's host memory"
     return Choice(least, _joined(compared or "layouts without offload do not fit or are clearly slower", hosted))
 
 

@@ -11,7 +11,9 @@ def device(gpu_is_cpu: bool) -> str:
 
 
 def waiting(share: float, ways_out: Sequence[str]) -> str:
-    """The share of a step in exposed communication, and what would shorten it."""
+    """The share of a step in exposed communication, and what would shorten it; "" where it would read 0%."""
+    if share < 0.005:
+        return ""
     waits = f"{100 * share:.0f}% of a step is exposed communication (not hidden by computation)"
     return "; ".join([waits, *ways_out])
 

@@ -110,7 +110,7 @@ def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:
 
 def _because(given: Given, room: Room, picked: _Picked) -> str:
     model, machine = picked.trial.model, f"{given.machines.gpus} x {given.gpu.name}"
-    size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary}'s {given.gpu.memory_gib:g}"
+    size = f"{model.architecture.params / 1e9:.2f}B parameters, {picked.trial.summary} of {given.gpu.memory_gib:.1f}"
     unread = " (widely published, not looked up)" if "licence" in model.unverified else ""
     end = f"{size}, license {model.licence}{unread}"
     if picked.room != room:

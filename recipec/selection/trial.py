@@ -57,9 +57,9 @@ class Trial(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """How it fits: "LoRA 18.3 GiB of the device"."""
+        """How it fits: "LoRA in 18.3 GiB"."""
         assert self.peak is not None
-        return f"{self.peak.adaptation} {self.peak.memory.peak_device_bytes / GIB:.1f} GiB of the device"
+        return f"{self.peak.adaptation} in {self.peak.memory.peak_device_bytes / GIB:.1f} GiB"
 
 
 def first_to_fit(loaded: LoadedRecipe, given: Given, models: Iterable[Model], room: Room) -> Trial | None:

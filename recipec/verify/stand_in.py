@@ -46,7 +46,7 @@ class NoStandIn(Exception):
     """Nothing says which architecture a model of the plan has, or transformers has no such model."""
 
 
-class NamedModel(Struct, frozen=True):
+class PlannedModel(Struct, frozen=True):
     """A model that a plan names."""
 
     role: str  # what it is to the method: policy, or another model of a pass
@@ -65,17 +65,17 @@ class NamedModel(Struct, frozen=True):
         return root / "data" / self.name if is_path(self.name) else hub_folder(root / "hub", self.name, self.revision)
 
 
-def models_of(bundle: Bundle) -> list[NamedModel]:
+def models_of(bundle: Bundle) -> list[PlannedModel]:
     """The models that the plan names: what training starts from first, then those that only run beside it."""
     first = bundle.stages[0]
     facts, revision = first.decisions, first.model_options.get("revision")
-    found = [NamedModel("policy", facts["model"], facts.get("like"), revision, scores=False)]
+    found = [PlannedModel("policy", facts["model"], facts.get("like"), revision, scores=False)]
     for stage in bundle.stages:
         for part in stage.method.other_models:
             role, name = part.model, stage.decisions.get(part.model)
             if name and name not in [model.name for model in found]:
                 like, revision = (stage.decisions.get(f"{role}_{fact}") for fact in ("like", "revision"))
-                found.append(NamedModel(role, name, like, revision, part.gives == "score"))
+                found.append(PlannedModel(role, name, like, revision, part.gives == "score"))
     return found
 
 
@@ -93,7 +93,7 @@ def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:
 
 
 def place_model(
-    wanted: NamedModel,
+    wanted: PlannedModel,
     root: Path,
     texts: list[str],
     tokenizer: Tokenizer | None,
@@ -177,7 +177,7 @@ def hub_folder(cache: Path, name: str, revision: str | None) -> Path:
     return folder
 
 
-def known_model(wanted: NamedModel) -> Model:
+def known_model(wanted: PlannedModel) -> Model:
     """What is known about a model: config.json in its folder, or the catalog; raises NoStandIn."""
     folder = wanted.real_folder
     if folder is not None:

@@ -153,6 +153,22 @@ def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     assert found[argument] == expected
 
 
+@pytest.mark.parametrize(
+    ("base", "run", "names"),
+    [
+        ("dpo-full", None, ["case"]),
+        ("dpo-full", "second", ["second"]),
+        ("sft-dpo", None, ["case-sft", "case-dpo"]),
+        ("sft-dpo", "second", ["second-sft", "second-dpo"]),
+    ],
+)
+def test_a_run_is_named_once_and_every_stage_apart(
+    tmp_path: Path, base: str, run: str | None, names: list[str]
+) -> None:
+    recipe = with_key(BASES[base], "track.run", run) if run else BASES[base]
+    assert [found["run_name"] for _, found in _stages(tmp_path, recipe)] == names
+
+
 @pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
 def test_many_rows_are_tokenized_by_several_processes_where_ranks_wait(
     tmp_path: Path, examples: int, gpus: int, there: bool

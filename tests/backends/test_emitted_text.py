@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from compiling import BASES, OF_METHOD, good, texts, with_key
+from jsonschema import Draft7Validator
 
 from recipec.axes import METHODS, Method
 from recipec.compiler import Compilation, compile_recipe
@@ -110,6 +111,29 @@ def test_the_registry_entry_tells_all_stages(tmp_path: Path) -> None:
     assert entry["dataset"]["hash"] == {"sft": None, "dpo": None}
     assert "perplexity" in entry["metrics"]["sft"] and "reward_accuracy" in entry["metrics"]["dpo"]
     assert "reward_accuracy" not in entry["metrics"]["sft"]
+
+
+REGISTERED = {  # what the rules and the planner decide of qlora, and what the recipe sets of it
+    "schedule": "linear", "optimizer": "adamw", "precision": "bf16", "quantization": "nf4", "lora_rank": 8,
+    "lora_dropout": 0.1, "lora_targets": ["q_proj", "v_proj"], "max_grad_norm": 1, "packing": False, "max_steps": 90,
+}  # fmt: skip
+
+
+def test_the_registry_entry_has_what_makes_a_run_another_run(tmp_path: Path) -> None:
+    lora = {"rank": 8, "dropout": 0.1, "targets": ["q_proj", "v_proj"]}
+    recipe = BASES["qlora"] | {"train": {"schedule": "linear", "max_steps": 90, "lora": lora}}
+    bundle = texts(good(tmp_path, recipe))
+    entry, schema = (json.loads(bundle[f"registry/entry{kind}.json"]) for kind in ("", ".schema"))
+    assert entry["hyperparameters"]["sft"].items() >= REGISTERED.items()
+    Draft7Validator(schema).validate(entry)
+    entry["hyperparameters"]["sft"]["lora_targets"] = {}
+    assert not Draft7Validator(schema).is_valid(entry)
+
+
+def test_the_registry_entry_of_full_fine_tuning_has_no_adapter(tmp_path: Path) -> None:
+    entry = json.loads(texts(good(tmp_path, BASES["full-fsdp"]))["registry/entry.json"])
+    kept = entry["hyperparameters"]["sft"]
+    assert not [name for name in kept if name.startswith("lora")] and "max_steps" not in kept and "schedule" in kept
 
 
 def test_a_whole_model_needs_no_merging(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
     [
         ([], "missing --data, --task, --gpu, --gpus, --model, --name"),
         (["--data", "rows.jsonl", "--gpu", "h100"], "missing --task, --gpus, --model, --name"),
-        (["--yes"], "missing --data, --gpu: nothing can be proposed"),
+        (["--yes"], "missing --data, --gpu"),
         (["--yes", "--gpu", "h100", "--data", "none.jsonl"], "--data: no file `none.jsonl`"),
         (["--yes", "--gpu", "h100", "--data", "recipe.toml"], "--data: recipe.toml: its ending `.toml`"),
         (["--yes", "--gpu", "h1000", "--data", "rows.jsonl"], "--gpu: no GPU `h1000` in the catalog; near it: h100"),

@@ -140,6 +140,14 @@ def test_dry_run_prints_the_changes_and_writes_nothing(run, folder):
     assert dry["changes"] == wet["changes"]
 
 
+def test_a_build_says_what_it_did_and_a_dry_run_what_it_would_do(run, folder):
+    new = run("build", "recipe.toml", "-o", "new", "--dry-run").stdout
+    assert re.search(r"\nFiles: \d+ to create\.\n", new)
+    assert re.search(r"\nFiles: \d+ created\.\n", run("build", "recipe.toml", "-o", "new").stdout)
+    assert re.search(r"\nFiles: \d+ unchanged\.\n", run("build", "recipe.toml", "-o", "new").stdout)
+    assert re.search(r"\nFiles: \d+ updated, \d+ unchanged\.\n", run("build", "faster.toml", "-o", "new").stdout)
+
+
 def test_a_rebuild_names_the_decisions_behind_its_changes(run, out):
     text = run("build", "faster.toml", "-o", "out").stdout
 

@@ -42,8 +42,24 @@ FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
     "asked format": (CHAT, "data.format", "text", {}, "E0305", "data", "data.train"),
     "eval of another format": (CHAT, "data.eval", "pairs.jsonl", {}, "E0305", "data", "data.eval"),
     "folder": (CHAT, "model.name", "./nope", {}, "E0306", "model", "./nope"),
+    "config as a file": (
+        *(CHAT, "model", {"name": "a/b", "like": "./m/config.json"}, {"m/config.json": b"{}"}),
+        *("E0306", "model", "./m/config.json"),
+    ),
     "config": (CHAT, "model.name", "./m", {"m/config.json": b"{}"}, "E0306", "model", "./m"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "template"),
+    [
+        ("mistralai/Mistral-7B-Instruct-v0.3", "a chat template of its own"),
+        ("Qwen/Qwen3-8B", "the chat template of qwen3"),
+    ],
+)
+def test_a_model_has_a_chat_template_of_a_family_or_its_own(tmp_path: Path, model: str, template: str) -> None:
+    plan = compiled(tmp_path, with_key(CHAT, "model.name", model), only_plan=True).plan
+    assert plan and plan.stages[0].decisions["has_template"].because == f"{model} has {template}"
 
 
 @pytest.mark.parametrize("case", FINDINGS)

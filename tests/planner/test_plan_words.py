@@ -9,6 +9,7 @@ import pytest
 from compiling import BASES, Tables, compiled, good, texts, with_key
 
 from recipec.cli.plan import plan_text
+from recipec.rules.words import waiting
 
 
 def shown(folder: Path, recipe: Tables) -> str:
@@ -20,15 +21,15 @@ def shown(folder: Path, recipe: Tables) -> str:
 @pytest.mark.parametrize("base", ["lora-single", "qlora", "full-fsdp"])
 def test_a_kind_that_was_scored_has_its_band(tmp_path: Path, base: str) -> None:
     text = shown(tmp_path, BASES[base])
-    assert "published runs: -6% to +28%" in text
-    assert "not scored" not in text
+    assert "measured over predicted: -6% to +28% (128 published runs on one to eight GPUs" in text
+    assert "no published run" not in text
 
 
 @pytest.mark.parametrize("base", ["lora-ddp", "zero3-offload", "dpo-full", "kto", "reward", "cpu"])
 def test_a_kind_that_was_not_scored_has_no_band(tmp_path: Path, base: str) -> None:
     text = shown(tmp_path, BASES[base])
     assert "-6% to +28%" not in text
-    assert "not scored: no published run of this kind" in text
+    assert "no published run of this kind was scored" in text
 
 
 def test_time_and_cost_say_what_they_leave_out(tmp_path: Path) -> None:
@@ -60,8 +61,29 @@ def test_a_batch_counts_what_the_method_counts(tmp_path: Path, base: str, batch:
 
 def test_a_plan_speaks_of_host_memory(tmp_path: Path) -> None:
     text = shown(tmp_path, BASES["zero3-offload"])
-    assert "states in host memory" in text and "of host memory per node" in text
+    assert "weights and states in host memory" in text and "of host memory per node" in text
     assert "CPU memory" not in text
+
+
+def test_a_plan_and_its_readme_use_the_terms_of_the_field(tmp_path: Path) -> None:
+    text, readme = shown(tmp_path, BASES["lora-single"]), texts(good(tmp_path, BASES["lora-single"]))["README.md"]
+    assert " attention, gradient checkpointing, " in text and "| gradient checkpointing | yes |" in readme
+    assert "\n  with more hardware: full fine-tuning needs" in text and '(set train.adaptation = "full")' in text
+    assert "the device" not in text + readme and "of 79.1 GiB GPU memory" in readme
+
+
+def test_a_plan_without_alternatives_says_so(tmp_path: Path) -> None:
+    plan = compiled(tmp_path, with_key(BASES["cpu"], "train.adaptation", "full"), only_plan=True).plan
+    assert plan and plan.stages[0].decisions["alternatives"].because == "no other was tried"
+
+
+def test_a_plan_leaves_out_what_would_read_as_nothing(tmp_path: Path) -> None:
+    """One GPU has no links, and a few megabytes of tokens are no disk space; eight GPUs and 250,000 rows have both."""
+    text = shown(tmp_path, BASES["lora-single"])
+    assert "tokenized data" not in text and "\n  links" not in text
+    text = shown(tmp_path, BASES["full-fsdp"])
+    assert "tokenized data 0." in text and "tokenized data 0.0" not in text
+    assert not waiting(0.004, ()) and waiting(0.006, ())
 
 
 def test_tokens_of_pretraining_are_those_of_the_rows(tmp_path: Path) -> None:

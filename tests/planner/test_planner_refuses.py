@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, codes, compiled, good, with_key
+
+from recipec.diagnostics.codes import explain
 
 LORA, FSDP, DPO, TEXT = (BASES[name] for name in ("lora-single", "full-fsdp", "dpo-full", "text"))
 SCRATCH = BASES["pretrain"]
@@ -52,6 +55,9 @@ WARNED: dict[str, tuple[Keys, Keys, str]] = {
     "few tokens from random weights": (SCRATCH, {}, "W0506"),
     "packing without a kernel": (LORA, {"train.packing": True}, "W0504"),
     "fp16 beside bf16": (LORA, {"train.precision": "fp16"}, "W0504"),
+    "fp32 beside bf16": (LORA, {"train.precision": "fp32"}, "W0504"),
+    "slow network": (FSDP, {"hardware.nodes": 2, "hardware.network_gbps": 24}, "W0519"),
+    "few cores": (GPUS4, {"hardware.cpu_cores": 15}, "W0520"),
 }
 
 
@@ -76,6 +82,42 @@ def test_warned(tmp_path: Path, case: str) -> None:
     assert code in codes(found)
     allowed = good(tmp_path, with_key(_with(base, keys), "recipe.allow", [code]))
     assert code not in codes(allowed)
+
+
+@pytest.mark.parametrize(
+    ("base", "keys"),
+    [
+        (FSDP, {"hardware.nodes": 2, "hardware.network_gbps": 25}),
+        (FSDP, {"hardware.nodes": 2}),  # assumed, and the plan says so
+        (GPUS4, {"hardware.cpu_cores": 16}),
+        (GPUS4, {}),  # not stated
+        (BASES["cpu"], {"hardware.cpu_cores": 1}),  # the cores are the device
+    ],
+)
+def test_enough_or_unstated_hardware_is_not_warned_about(tmp_path: Path, base: Keys, keys: Keys) -> None:
+    assert not {"W0519", "W0520"} & {*codes(compiled(tmp_path, _with(base, keys), only_plan=True))}
+
+
+@pytest.mark.parametrize(
+    ("base", "keys", "says"),
+    [
+        (FSDP, {}, ["stage sft stays on one node"]),
+        (FSDP, {"train": {"strategy": "hsdp"}}, ["{share:.0%} of a step of stage sft is exposed communication"]),
+        (LORA, {}, []),  # on both nodes: gradients of adapters are few
+    ],
+)
+def test_a_slow_network_is_told_with_what_it_costs(tmp_path: Path, base: Keys, keys: Keys, says: list[str]) -> None:
+    slow = _with(base, {"hardware.nodes": 2, "hardware.network_gbps": 10, **keys})
+    found = compiled(tmp_path, slow, only_plan=True)
+    share = found.plan.stages[0].needs.waiting_share if found.plan else 0
+    told = [finding.labels[0].message for finding in found.diagnostics if finding.code == "W0519"]
+    assert told == [text.format(share=share) for text in says]
+
+
+def test_the_page_of_a_risky_combination_shows_one(tmp_path: Path) -> None:
+    example = explain("W0504").partition("```toml\n")[2].partition("```")[0]
+    recipe = LORA | tomllib.loads(example)
+    assert codes(good(tmp_path, with_key(recipe, "hardware.gpu", "h100"))) == ["W0504"]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ REFUSED = {
     ),
     "pairs cannot be told from marks on the hub": (
         recipe('preferences = {hub = "org/name"}'),
-        "E0305 the format of data.preferences cannot be told (cannot be looked at from here)",
+        "E0305 the format of data.preferences cannot be told (not read at compile time)",
     ),
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from recipec.axes import METHODS
 from recipec.cli.group import recipec
 from recipec.recipe.foreign import NAMES
+from recipec.recipe.json_schema import WITHOUT
 from recipec.recipe.reference import WRITTEN, absent, entries, kind, page, page_of, reference
 from recipec.rules import RULES
 
@@ -25,6 +26,12 @@ def test_every_key_says_what_it_takes_and_what_its_absence_means(entry) -> None:
     assert kind(entry.node) and absent(entry)
     (example,) = [line for line in page(entry).splitlines() if line.startswith("- Example: ")]
     assert entry.name in tomllib.loads(example.removeprefix("- Example: ").strip("`"))
+
+
+@pytest.mark.parametrize("entry", entries().values(), ids=list(entries()))
+def test_a_description_says_enough_for_an_editor(entry) -> None:
+    described = entry.node["description"].partition(WITHOUT)[0].partition("\n\n- ")[0]  # without its values
+    assert len(described.split()) >= 8 and described.endswith(".")
 
 
 def test_every_key_of_a_rule_is_in_it() -> None:

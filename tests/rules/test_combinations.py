@@ -77,6 +77,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"recompute_every": 1}, {"method": "sft"}],
     ),
     "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
+    "BAD-034": ({"precision": "fp32"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
     "BAD-036": ({"has_class": False}, [{"has_class": True}]),
 }
 

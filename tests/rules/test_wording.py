@@ -117,9 +117,18 @@ def test_faults_are_found(text, wrong):
     assert bool(faults(text)) == wrong
 
 
+FORCED = [(1, "the best of 0 other kinds"), (True, "0.0B parameters are few"), (1, "1 x 1"), (24.0, "1 x 23.64 GiB")]
+
+
 @pytest.mark.parametrize(
     ("value", "because"),
-    [(2e-4, "2e-4 for LoRA"), (3, "3: the best, the newest"), (1, "rule book 001 has it"), (1, "there are 0 pairs")],
+    [
+        (2e-4, "2e-4 for LoRA"),
+        (3, "3: the best, the newest"),
+        (1, "rule book 001 has it"),
+        (1, "there are 0 pairs"),
+        *FORCED,
+    ],
 )
 def test_a_reason_is_no_repetition_and_no_reference(value, because):
     assert faults_of_a_reason(value, because)

@@ -21,7 +21,8 @@ FAULTS = {
 OF_REASONS = {
     "a rule book": re.compile(r"rule book"),
     "a forced number": re.compile(
-        r"\b0 (account|server|pair|turn|padding|stage|model|template|token|kernel)|\b1 (account|server|pair|turn)s?\b"
+        r"\b0 (account|server|pair|turn|padding|stage|model|template|token|kernel|other)|\b0\.0+B\b|(?<![\w.])1 x |"
+        r"\b1 (account|server|pair|turn)s?\b"
     ),
 }
 

@@ -135,7 +135,7 @@ DPO = Method(
             of_trainer=False,
             elsewhere={"axolotl": ("dpo_loss_type",), "llama_factory": ("pref_loss",)},
             title="Loss",
-            description="The form of the preference loss.",
+            description="The function that turns preferences into a loss to minimize.",
             formula="",
             value="sigmoid",
             because="the loss of the original DPO paper; its curve starts at ln 2 = 0.693",

@@ -15,8 +15,8 @@ from recipec.planner.search.candidates import (
     Candidate,
     adaptation_name,
     by_preference,
-    card_gib,
     family_of,
+    gpu_gib,
     usable_bytes,
     with_batch,
 )
@@ -35,7 +35,7 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     if now is None:
         return None
     stage = context.stage.name
-    family, needs = family_of(stage, now[0]), card_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    family, needs = family_of(stage, now[0]), gpu_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(context, rung, name, chosen, tried)
     what = "nothing in host memory" if same else name

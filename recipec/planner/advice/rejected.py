@@ -19,7 +19,7 @@ from recipec.planner.search.candidates import (
     best,
     by_preference,
     candidates,
-    card_gib,
+    gpu_gib,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import Context, work_of
@@ -104,7 +104,7 @@ def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
         return f"{candidate.adaptation} fits {_measures(candidate)}"
     if candidate.over_bytes <= 0:
         return f"{candidate.adaptation} {candidate.obstacle}"
-    needed = card_gib(candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
+    needed = gpu_gib(candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
     return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu_memory_gib:.1f} GiB"
 
 

@@ -21,6 +21,9 @@ from recipec.rules.words import device
 from recipec.units import GIB, counted
 
 FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
+LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
+WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network
+LEAST_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: 4 to 8 workers; recipec tokenizes rows before training
 WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
 TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla", arXiv 2203.15556)
 
@@ -28,6 +31,8 @@ TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla"
 def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
     _unused_adapter(loaded, plan, report)
+    _slow_network(loaded, plan, report)
+    _few_cores(loaded, plan, report)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         _assumed_sizes(loaded, stage, report)
@@ -149,6 +154,47 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     label = Label(loaded.place("hardware", "host_memory_gib"), needed)
     help = ("use a strategy that loads the weights once per node (`fsdp`, `zero3`), no offload, or fewer GPUs",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
+
+
+def _slow_network(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report W0519 where the recipe states a slow network between its nodes, and the plan suffers from it."""
+    stated, nodes = loaded.recipe.hardware.network_gbps, loaded.recipe.hardware.nodes or 1
+    costs = ", ".join(filter(None, (_cost_of_network(stage) for stage in plan.stages)))
+    if stated is None or stated >= LEAST_NETWORK_GBPS or nodes == 1 or not costs:
+        return
+    label = Label(loaded.place("hardware", "network_gbps"), costs)
+    help = ("train on one node: set `hardware.nodes = 1`", "connect the nodes with a faster network")
+    note = (
+        f"{LEAST_NETWORK_GBPS} Gbit/s is the minimum for several nodes, at 30% to 40% scaling efficiency "
+        "(docs/rule-books/001.md, Networking)"
+    )
+    title = f"the network between nodes has {stated:g} Gbit/s, less than {LEAST_NETWORK_GBPS}"
+    report.add(Diagnostic("W0519", title, (label,), help, (note,)))
+
+
+def _cost_of_network(stage: StagePlan) -> str:
+    """How long a stage on several nodes waits, or that it stays on one; "" where it hardly waits."""
+    name, waits = stage.stage.name, stage.needs.waiting_share
+    if stage.layout.mesh.world_size <= stage.decisions["gpus_per_node"].value:
+        return f"stage {name} stays on one node"
+    if waits < WAITS_LITTLE:
+        return ""
+    return f"{waits:.0%} of a step of stage {name} is exposed communication"
+
+
+def _few_cores(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report W0520 where the stated CPU cores are fewer than the loader's processes of a usual run."""
+    decisions = plan.stages[0].decisions
+    each = decisions["cores_per_gpu"].value
+    if each is None or each >= LEAST_CORES_PER_GPU or decisions["gpu_is_cpu"].value:
+        return
+    label = Label(loaded.place("hardware", "cpu_cores"), f"{counted(each, 'core')} for each GPU")
+    help = ("use a node with more CPU cores, and watch whether `tokens_per_second` stays near the plan",)
+    note = (
+        "rule book 001 loads data with 4 to 8 processes for each GPU and wants 8 to 16 cores "
+        "(docs/rule-books/001.md, Step 4; CPU/RAM guidelines)"
+    )
+    report.add(Diagnostic("W0520", f"fewer than {LEAST_CORES_PER_GPU} CPU cores for each GPU", (label,), help, (note,)))
 
 
 def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:

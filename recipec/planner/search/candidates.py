@@ -130,8 +130,8 @@ def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
     return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))
 
 
-def card_gib(allocated_bytes: int, world_size: int) -> float:
-    """Memory of a card on which a plan may be predicted to reach `allocated_bytes`: `usable_bytes` the other way."""
+def gpu_gib(allocated_bytes: int, world_size: int) -> float:
+    """Memory of a GPU on which a plan may reach `allocated_bytes`, in GiB: `usable_bytes` the other way."""
     reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
     return (reserved + device_overhead_bytes(world_size)) / GIB
 

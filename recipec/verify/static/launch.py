@@ -23,7 +23,7 @@ READER = Path(__file__).with_name("reader.sh")
 _LIMIT_SECONDS = 30
 
 
-class Start(Struct, frozen=True):
+class ProcessStart(Struct, frozen=True):
     """One call of a program: a Python script, by itself or through accelerate."""
 
     program: str  # python | accelerate
@@ -49,7 +49,7 @@ def launch_problems(bundle: Bundle) -> list[str]:
     return [problem for node in range(bundle.machines) for problem in _problems_on(bundle, node)]
 
 
-def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[Start]:
+def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[ProcessStart]:
     """What the script starts on a node, in order; `told` are variables that a user sets."""
     bash, root = shutil.which("bash") or "bash", abspath(bundle.root)
     place = {"NODE_RANK": str(node), "MASTER_ADDR": "first"} if bundle.machines > 1 else {}
@@ -70,12 +70,12 @@ def starts(bundle: Bundle, node: int, told: Mapping[str, str]) -> list[Start]:
     return list(_noted([word.removeprefix(f"{root}/") for word in words]))
 
 
-def _noted(words: list[str]) -> Iterator[Start]:
+def _noted(words: list[str]) -> Iterator[ProcessStart]:
     """The calls in the notes: a count, the visible devices, then so many words."""
     while words:
         count, devices, *rest = words
         (program, *arguments), words = rest[: int(count)], rest[int(count) :]
-        yield Start(program, tuple(filter(None, devices.split(","))), *_told(arguments))
+        yield ProcessStart(program, tuple(filter(None, devices.split(","))), *_told(arguments))
 
 
 def _told(arguments: list[str]) -> tuple[dict[str, str], str]:
@@ -112,7 +112,7 @@ def _nodes(stage: BundleStage) -> int:
     return -(-stage.choice["world_size"] // stage.decisions["gpus_per_node"])
 
 
-def _differences(bundle: Bundle, stage: BundleStage, node: int, start: Start) -> Iterator[str]:
+def _differences(bundle: Bundle, stage: BundleStage, node: int, start: ProcessStart) -> Iterator[str]:
     row = stage.spreads
     program = "accelerate" if row.distributed else "python"
     if start.program != program:
@@ -123,7 +123,7 @@ def _differences(bundle: Bundle, stage: BundleStage, node: int, start: Start) ->
     yield from _device_problems(stage, start)
 
 
-def _option_problems(stage: BundleStage, node: int, start: Start) -> Iterator[str]:
+def _option_problems(stage: BundleStage, node: int, start: ProcessStart) -> Iterator[str]:
     planned = {"num_machines": _nodes(stage), "machine_rank": node, "num_processes": stage.choice["world_size"]}
     if stage.spreads.groups:
         mesh = stage.choice["mesh"]
@@ -133,7 +133,7 @@ def _option_problems(stage: BundleStage, node: int, start: Start) -> Iterator[st
             yield f"--{name} is {start.options.get(name)}, planned: {value}"
 
 
-def _config_problems(bundle: Bundle, stage: BundleStage, start: Start) -> Iterator[str]:
+def _config_problems(bundle: Bundle, stage: BundleStage, start: ProcessStart) -> Iterator[str]:
     """The configuration of another stage could be for other numbers."""
     import yaml
 
@@ -152,7 +152,7 @@ def _config_problems(bundle: Bundle, stage: BundleStage, start: Start) -> Iterat
         yield f"--deepspeed_config_file is {passed or 'not given'}, {name} names {named or 'none'}"
 
 
-def _device_problems(stage: BundleStage, start: Start) -> Iterator[str]:
+def _device_problems(stage: BundleStage, start: ProcessStart) -> Iterator[str]:
     """One process must see one GPU: of more, the trainer would make one wrapped model."""
     needed = -(-stage.choice["world_size"] // _nodes(stage))
     alone = not stage.spreads.distributed
