@@ -78,7 +78,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
-        run_name="cpu-demo-sft",
+        run_name="cpu-demo",
         dataloader_num_workers=2,
         dataloader_pin_memory=False,
         dataloader_prefetch_factor=2,

@@ -13,12 +13,14 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from datasets import Dataset, load_dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rows import check_tokenizers, encode, opening
@@ -32,6 +34,7 @@ ROWS = BUNDLE / "data" / "distill" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "distill"
 MAX_ROWS = 1000
 MAX_LENGTH = 2048
+TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 
@@ -106,10 +109,11 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         attn_implementation="sdpa",
     ).eval()
     divergence, loss, tokens = 0.0, 0.0, 0
-    for row in rows:
-        row_tokens, learned = encode(row, tokenizer)
-        logits, labels = learned_logits(model, row_tokens, learned)
-        wanted, _ = learned_logits(teacher, row_tokens, learned)
+    encoded = [[part[:MAX_LENGTH] for part in encode(row, tokenizer)] for row in rows]
+    for places in batches([row_tokens for row_tokens, _ in encoded]):
+        batch = [encoded[place] for place in places]
+        logits, labels, _ = learned_logits(model, batch)
+        wanted, *_ = learned_logits(teacher, batch)
         loss += torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum").item()
         divergence += summed_divergence(logits, wanted[:, : logits.shape[1]].to(logits.device))
         tokens += len(labels)
@@ -118,11 +122,31 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     return {"divergence": divergence / tokens, "answer_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 
-def learned_logits(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The logits that foretell the learned tokens, and these tokens."""
-    ids = torch.tensor([tokens[:MAX_LENGTH]], device=model.device)
-    mask = torch.tensor(learned[1:MAX_LENGTH], dtype=torch.bool, device=model.device)
-    return model(input_ids=ids).logits[0, :-1][mask], ids[0, 1:][mask]
+def learned_logits(
+    model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
+    ids = padded([tokens for tokens, _ in batch]).to(model.device)
+    present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
+    learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
+    logits = model(input_ids=ids, attention_mask=present).logits[:, :-1]
+    return logits[learned], ids[:, 1:][learned], learned.sum(1).tolist()
+
+
+def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
+    """The places of sequences of like length, the longest first, as many as fit into TOKENS_AT_ONCE; one at least."""
+    batch: list[int] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if batch and (len(batch) + 1) * len(sequences[batch[0]]) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
+    return pad_sequence([torch.tensor(numbers) for numbers in sequences], True, fill, side)
 
 
 def summed_divergence(logits: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -141,14 +165,23 @@ def kl(of: torch.Tensor, from_: torch.Tensor) -> float:
 
 @torch.no_grad()
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
-    """Greedy answers to the first questions."""
+    """Greedy answers to the first questions, each up to the token that ends it."""
+    questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
+    ids = padded(questions, side="left").to(model.device)
+    present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
+    stops = torch.tensor(model.generation_config.eos_token_id or []).flatten().tolist()
+    output = model.generate(
+        ids,
+        attention_mask=present,
+        max_new_tokens=NEW_TOKENS,
+        do_sample=False,
+        pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
+    )
     answered = []
-    for row in rows.select(range(min(SAMPLES, len(rows)))):
-        question = opening(row, tokenizer)
-        ids = torch.tensor([question], device=model.device)
-        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
-        answer = tokenizer.decode(output[0, len(question) :])
-        answered.append({"question": tokenizer.decode(question), "answer": answer})
+    for question, answer in zip(questions, output[:, ids.shape[1] :].tolist(), strict=True):
+        ends = [place for place, token in enumerate(answer, 1) if token in stops]
+        said = tokenizer.decode(answer[: ends[0]] if ends else answer)
+        answered.append({"question": tokenizer.decode(question), "answer": said})
     return answered
 
 

@@ -13,12 +13,14 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
 from datasets import Dataset, load_dataset
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from rows import encode, opening
@@ -31,6 +33,7 @@ ROWS = BUNDLE / "data" / "continue-pretrain" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "continue-pretrain"
 MAX_ROWS = 1000
 MAX_LENGTH = 2048
+TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 
@@ -93,15 +96,15 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 @torch.no_grad()
 def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
     """Loss and perplexity over the texts, in windows as long as the blocks of training."""
-    loss, tokens, all_tokens = 0.0, 0, 0
+    windows, all_tokens = [], 0
     most = -(-MAX_ROWS // len(rows))  # windows of each text
     for row in rows:
         text, learned = encode(row, tokenizer)
         all_tokens += len(text) - 1  # the first token follows nothing
         for start in window_starts(len(text), most):
             end = start + MAX_LENGTH
-            part_loss, part_tokens = summed_loss(model, text[start:end], learned[start:end])
-            loss, tokens = loss + part_loss, tokens + part_tokens
+            windows.append((text[start:end], learned[start:end]))
+    loss, tokens = map(sum, zip(*summed_losses(model, windows), strict=True))
     if not tokens:
         raise SystemExit(f"no row of {ROWS} has a learned token")
     print(f"scored {tokens:,} of {all_tokens:,} tokens of the texts")
@@ -114,25 +117,64 @@ def window_starts(tokens: int, most: int) -> range:
     return starts[:: -(-len(starts) // most)]
 
 
-def summed_loss(model: PreTrainedModel, tokens: list[int], learned: list[int]) -> tuple[float, int]:
-    """Summed loss of the learned tokens, and how many there are."""
-    ids = torch.tensor([tokens[:MAX_LENGTH]], device=model.device)
-    mask = torch.tensor(learned[1:MAX_LENGTH], dtype=torch.bool, device=model.device)
-    logits = model(input_ids=ids).logits[0, :-1][mask].float()
-    loss = torch.nn.functional.cross_entropy(logits, ids[0, 1:][mask], reduction="sum")
-    return loss.item(), int(mask.sum())
+def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
+    """Of each sequence, of which tokens and learned are given: the summed loss of the learned ones, and their number."""
+    cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
+    found = [(0.0, 0)] * len(cut)
+    for places in batches([tokens for tokens, _ in cut]):
+        logits, labels, counts = learned_logits(model, [cut[place] for place in places])
+        losses = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+        for place, part in zip(places, losses.split(counts), strict=True):
+            found[place] = (part.sum().item(), len(part))
+    return found
+
+
+def learned_logits(
+    model: PreTrainedModel, batch: list[tuple[list[int], list[int]]]
+) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """The logits that foretell the learned tokens of a batch, these tokens, and how many each sequence has."""
+    ids = padded([tokens for tokens, _ in batch]).to(model.device)
+    present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
+    learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
+    logits = model(input_ids=ids, attention_mask=present).logits[:, :-1]
+    return logits[learned], ids[:, 1:][learned], learned.sum(1).tolist()
+
+
+def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
+    """The places of sequences of like length, the longest first, as many as fit into TOKENS_AT_ONCE; one at least."""
+    batch: list[int] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if batch and (len(batch) + 1) * len(sequences[batch[0]]) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
+    return pad_sequence([torch.tensor(numbers) for numbers in sequences], True, fill, side)
 
 
 @torch.no_grad()
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
-    """Greedy answers to the first questions."""
+    """Greedy answers to the first questions, each up to the token that ends it."""
+    questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
+    ids = padded(questions, side="left").to(model.device)
+    present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
+    stops = torch.tensor(model.generation_config.eos_token_id or []).flatten().tolist()
+    output = model.generate(
+        ids,
+        attention_mask=present,
+        max_new_tokens=NEW_TOKENS,
+        do_sample=False,
+        pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
+    )
     answered = []
-    for row in rows.select(range(min(SAMPLES, len(rows)))):
-        question = opening(row, tokenizer)
-        ids = torch.tensor([question], device=model.device)
-        output = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False)
-        answer = tokenizer.decode(output[0, len(question) :])
-        answered.append({"question": tokenizer.decode(question), "answer": answer})
+    for question, answer in zip(questions, output[:, ids.shape[1] :].tolist(), strict=True):
+        ends = [place for place, token in enumerate(answer, 1) if token in stops]
+        said = tokenizer.decode(answer[: ends[0]] if ends else answer)
+        answered.append({"question": tokenizer.decode(question), "answer": said})
     return answered
 
 

@@ -74,7 +74,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_steps=1,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
-        run_name="domain-text-continue-pretrain",
+        run_name="domain-text",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,

@@ -79,7 +79,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
-        run_name="full-finetune-sft",
+        run_name="full-finetune",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         # processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most

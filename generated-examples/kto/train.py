@@ -80,7 +80,7 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
-        run_name="kto-kto",
+        run_name="kto",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,

@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import correlation, fmean
 
@@ -19,6 +20,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForSequenceClassification
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
@@ -36,6 +38,7 @@ FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it l
 ROWS = BUNDLE / "data" / "reward" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "reward"
 MAX_ROWS = 500
+TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 
 
@@ -103,7 +106,7 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 @torch.no_grad()
 def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
     """How often and by how much the chosen answer scores higher, and whether scores only follow the length."""
-    pairs = [scores(model, tokenizer, row) for row in rows]
+    pairs = scores(model, tokenizer, rows)
     rewards = [reward for pair, _ in pairs for reward in pair]
     lengths = [length for _, pair in pairs for length in pair]
     varies = len(set(rewards)) > 1 and len(set(lengths)) > 1
@@ -116,22 +119,49 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     }
 
 
-def scores(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, row: dict) -> tuple[list[float], list[int]]:
-    """Of the chosen and the rejected answer: their scores, and how many tokens they have."""
-    rewards, lengths = [], []
-    for answer in ("chosen", "rejected"):
-        tokens, answered = encode(row, tokenizer, answer)
-        rewards.append(model(input_ids=torch.tensor([tokens], device=model.device)).logits[0, 0].item())
-        lengths.append(sum(answered))
-    return rewards, lengths
+def scores(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset
+) -> list[tuple[tuple[float, float], tuple[int, int]]]:
+    """Of the chosen and the rejected answer of every row: their scores, and how many tokens they have."""
+    encoded = [encode(row, tokenizer, answer) for row in rows for answer in ("chosen", "rejected")]
+    rewards = [0.0] * len(encoded)
+    for places in batches([tokens for tokens, _ in encoded]):
+        batch = [encoded[place][0] for place in places]
+        ids = padded(batch, model.config.pad_token_id).to(model.device)
+        present = padded([[1] * len(tokens) for tokens in batch]).to(model.device)
+        found = model(input_ids=ids, attention_mask=present).logits[:, 0].tolist()
+        for place, reward in zip(places, found, strict=True):
+            rewards[place] = reward
+    lengths = [sum(answered) for _, answered in encoded]
+    return list(zip(by_row(rewards), by_row(lengths), strict=True))
+
+
+def by_row(numbers: list) -> list[tuple]:
+    """The numbers of a row's two answers side by side."""
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
+    """The places of sequences of like length, the longest first, as many as fit into TOKENS_AT_ONCE; one at least."""
+    batch: list[int] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if batch and (len(batch) + 1) * len(sequences[batch[0]]) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
+    return pad_sequence([torch.tensor(numbers) for numbers in sequences], True, fill, side)
 
 
 @torch.no_grad()
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str | float]]:
     """The first pairs with their scores."""
-    shown = []
-    for row in rows.select(range(min(SAMPLES, len(rows)))):
-        (chosen, rejected), _ = scores(model, tokenizer, row)
+    shown, first = [], rows.select(range(min(SAMPLES, len(rows))))
+    for row, ((chosen, rejected), _) in zip(first, scores(model, tokenizer, first), strict=True):
         texts = {part: row[part][-1]["content"] for part in ("prompt", "chosen", "rejected")}
         shown.append({**texts, "chosen_reward": chosen, "rejected_reward": rejected})
     return shown

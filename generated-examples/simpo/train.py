@@ -80,7 +80,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to="tensorboard",
-        run_name="simpo-simpo",
+        run_name="simpo",
         dataloader_num_workers=4,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,

@@ -78,7 +78,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to=["mlflow"],
-        run_name="team-sales-sft",
+        run_name="team-sales",
         project="support-team",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,

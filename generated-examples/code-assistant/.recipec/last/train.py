@@ -78,7 +78,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_steps=10,
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to=["tensorboard", "wandb"],
-        run_name="code-assistant-sft",
+        run_name="code-assistant",
         project="code-assistant",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
