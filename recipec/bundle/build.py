@@ -10,11 +10,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.bundle.changes import Action, Change, OnConflict, compare
-from recipec.bundle.folder import check_paths, foreign, of_another_recipe, strangers, unusable, unwritable
+from recipec.bundle.folder import (
+    behind_link,
+    check_paths,
+    damaged,
+    foreign,
+    of_another_recipe,
+    strangers,
+    unusable,
+    unwritable,
+)
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import source_map_text
 from recipec.bundle.state import LAST, LOCK, PLAN, SOURCE_MAP, STATE, LastBuild, read_last, read_text
-from recipec.bundle.write import File, exclusive, is_interrupted, recover_locked, write_files
+from recipec.bundle.write import (
+    DamagedJournal,
+    File,
+    check_journals,
+    exclusive,
+    is_interrupted,
+    recover_locked,
+    write_files,
+)
 from recipec.diagnostics.model import Diagnostic
 from recipec.render.artifact import Rendered
 
@@ -64,6 +81,8 @@ def write_bundle(
     try:
         with exclusive(job.out):
             result = _run(job)
+    except DamagedJournal as found:
+        return _refused(damaged(job.shown, found.path, found.why))
     except OSError as error:
         outcome = "the next build recovers" if is_interrupted(job.out) else "nothing was written"
         return _refused(unwritable(job.shown, (error.strerror or str(error)).lower(), outcome))
@@ -76,6 +95,7 @@ def _run(job: _Job) -> WriteResult:
     if problem:
         return _refused(problem)
     if is_interrupted(job.out):
+        check_journals(job.out)
         if not job.writes:
             note = "an earlier build was interrupted; the next build recovers from it"
             return WriteResult((Change(STATE, Action.OVERWRITE, note),))
@@ -86,6 +106,8 @@ def _run(job: _Job) -> WriteResult:
 def _compare_and_write(job: _Job) -> WriteResult:
     built = read_last(job.out)
     last = built or LastBuild()
+    if linked := behind_link(job.out, job.shown, last.texts):
+        return _refused(linked)
     if last.name not in ("", job.lock_inputs.name) and not job.force:
         return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
     changes = tuple(compare(job.out, job.files, last, job.conflict, job.force))

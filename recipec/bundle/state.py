@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
+STAGING, NEXT, UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"  # of a build at work, see write.py
 
 
 class LastBuild(Struct, frozen=True):

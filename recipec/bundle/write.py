@@ -24,11 +24,11 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
-from recipec.bundle.state import STATE
+from recipec.bundle.paths import is_behind_link, stays_inside
+from recipec.bundle.state import NEXT, STAGING, STATE, UNDO
 
-_STAGING, _NEXT, _UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"
 _JOURNAL = "journal.json"
 
 
@@ -39,7 +39,15 @@ class File(Struct, frozen=True):
     executable: bool = False
 
 
-class _Step(Struct, frozen=True):
+class DamagedJournal(Exception):
+    """A journal that no build wrote: its path, and what is wrong with it."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+
+class _Step(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One file of the journal with its fingerprints, None where there is no file."""
 
     path: str
@@ -61,7 +69,7 @@ def write_files(out: Path, files: Mapping[str, File | None]) -> tuple[str, ...]:
 
 
 def recover(out: Path) -> None:
-    """Finish or take back what a killed build left in `out`. Raises OSError."""
+    """Finish or take back what a killed build left in `out`. Raises OSError and DamagedJournal."""
     if is_interrupted(out):
         with exclusive(out):
             recover_locked(out)
@@ -69,17 +77,18 @@ def recover(out: Path) -> None:
 
 def recover_locked(out: Path) -> None:
     """`recover` for a caller that holds `exclusive(out)`."""
+    check_journals(out)
     shutil.rmtree(_beside(out)[1], ignore_errors=True)
-    if (out / _UNDO).exists():
+    if (out / UNDO).exists():
         _take_back(out)
-    if (out / _NEXT).exists():
+    if (out / NEXT).exists():
         _finish(out)
     _clear(out)
 
 
 def is_interrupted(out: Path) -> bool:
     """Whether a killed build left something to finish, take back or clear away."""
-    return any((out / folder).exists() for folder in (_STAGING, _NEXT, _UNDO)) or _beside(out)[1].exists()
+    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _beside(out)[1].exists()
 
 
 @contextlib.contextmanager
@@ -110,6 +119,7 @@ def _create(out: Path, files: Mapping[str, File]) -> None:
     top, prepared = _beside(out)
     shutil.rmtree(prepared, ignore_errors=True)
     try:
+        prepared.mkdir()  # fails where a link stands in its place
         for path, file in files.items():
             _write(prepared / out.relative_to(top) / path, file)
         os.rename(prepared, top)
@@ -119,13 +129,12 @@ def _create(out: Path, files: Mapping[str, File]) -> None:
 
 
 def _stage(out: Path, files: Mapping[str, File | None]) -> None:
-    staging = out / _STAGING
+    staging = out / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     steps = [_stage_file(out, staging, path, file) for path, file in files.items()]
-    journal = [[step.path, step.before, step.after] for step in steps]
-    (staging / _JOURNAL).write_text(json.dumps(journal), encoding="utf-8")
-    os.rename(staging, out / _NEXT)
+    (staging / _JOURNAL).write_text(json.dumps(to_builtins(steps)), encoding="utf-8")
+    os.rename(staging, out / NEXT)
 
 
 def _stage_file(out: Path, staging: Path, path: str, file: File | None) -> _Step:
@@ -160,30 +169,47 @@ def _fingerprint(path: Path) -> str | None:
 def _finish(out: Path) -> tuple[str, ...]:
     """Switch to the new files; on an error back to the old ones."""
     try:
-        edited = [step.path for step in _steps(out / _NEXT) if not _switch(out, step, out / _NEXT / "new")]
+        edited = [step.path for step in _steps(out, NEXT) if not _switch(out, step, out / NEXT / "new")]
     except OSError:
-        os.rename(out / _NEXT, out / _UNDO)
+        os.rename(out / NEXT, out / UNDO)
         _take_back(out)
         raise
-    _discard(out / _NEXT)
+    _discard(out / NEXT)
     return tuple(edited)
 
 
 def _take_back(out: Path) -> None:
-    for step in _steps(out / _UNDO):
-        _switch(out, _Step(step.path, before=step.after, after=step.before), out / _UNDO / "old")
-    _discard(out / _UNDO)
+    for step in _steps(out, UNDO):
+        _switch(out, _Step(step.path, before=step.after, after=step.before), out / UNDO / "old")
+    _discard(out / UNDO)
 
 
-def _steps(folder: Path) -> list[_Step]:
-    """The journal; none once it is removed, which is the last thing that counts."""
-    journal = folder / _JOURNAL
-    return [_Step(*entry) for entry in json.loads(journal.read_bytes())] if journal.exists() else []
+def check_journals(out: Path) -> None:
+    """Read what a killed build left in `out`; raises DamagedJournal."""
+    for folder in (UNDO, NEXT):
+        _steps(out, folder)
+
+
+def _steps(out: Path, folder: str) -> list[_Step]:
+    """The journal; none once it is removed, which is the last thing that counts. Raises DamagedJournal."""
+    journal = out / folder / _JOURNAL
+    if not journal.exists():
+        return []
+    try:
+        steps = convert(json.loads(journal.read_bytes()), list[_Step])
+    except (ValueError, RecursionError, IsADirectoryError) as error:
+        raise DamagedJournal(folder, f"was left by an interrupted build, and its {_JOURNAL} cannot be read") from error
+    outside = [step.path for step in steps if not stays_inside(step.path)]
+    if outside:
+        raise DamagedJournal(folder, f"has a {_JOURNAL} that names `{outside[0]}`, which is no file of a bundle")
+    return steps
 
 
 def _switch(out: Path, step: _Step, source: Path) -> bool:
     """Bring one file from `before` to `after`, as often as asked; False when the user has changed it meanwhile."""
     target = out / step.path
+    if is_behind_link(out, step.path):
+        return False
     now = _fingerprint(target)
     if now == step.after:
         return True
@@ -207,7 +233,7 @@ def _discard(folder: Path) -> None:
 
 def _clear(out: Path) -> None:
     """Remove what was only prepared."""
-    shutil.rmtree(out / _STAGING, ignore_errors=True)
+    shutil.rmtree(out / STAGING, ignore_errors=True)
     _remove_empty_folders(out, out / STATE)
 
 

@@ -6,20 +6,23 @@ the file system, and kills the child or fails the operation.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from bundles import build, tree
 
 from recipec.bundle.build import WriteResult
-from recipec.bundle.write import is_interrupted, recover
+from recipec.bundle.write import DamagedJournal, is_interrupted, recover
 
 OLD = {"train.py": "one\ntwo\n", "launch/local.sh": "run\n", "old/a.txt": "a\n"}
 NEW = {"train.py": "one\nnew\n", "launch/local.sh": "run\n", "configs/x.json": "{}\n"}
@@ -202,6 +205,74 @@ def test_edits_made_between_the_kill_and_the_recovery_stay(tmp_path: Path) -> No
             assert (out / "train.py").read_text() == "mine\n"
     else:
         pytest.fail("the build never finished")
+
+
+def fingerprint(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+FOREIGN_JOURNALS = {
+    "deletes above": [["../precious.txt", fingerprint("mine"), None]],
+    "deletes at an absolute path": [["{above}/precious.txt", fingerprint("mine"), None]],
+    "deletes above, by a way through the bundle": [["configs/../../precious.txt", fingerprint("mine"), None]],
+    "writes above": [["../written.txt", None, fingerprint("theirs")]],
+    "names no file": [["", None, fingerprint("theirs")]],
+    "names what no file system takes": [["a\0b", None, None]],
+    "too few": [["train.py"]],
+    "too many": [["train.py", None, None, None]],
+    "wrong types": [[1, 2, 3]],
+    "no list": {"train.py": None},
+}
+DAMAGED_JOURNALS = {
+    "empty": b"", "half": b'[["train.py", ', "binary": bytes(range(256)), "deep": b"[" * 100_000,
+    **{name: json.dumps(entries).encode() for name, entries in FOREIGN_JOURNALS.items()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED_JOURNALS)
+@pytest.mark.parametrize("folder", ["next", "undo"])
+def test_a_journal_that_no_build_wrote_is_refused(tmp_path: Path, name: str, folder: str) -> None:
+    out = prepared(tmp_path / "x", False)
+    (out.parent / "precious.txt").write_text("mine")
+    for source in ("new", "old"):
+        (out / ".recipec" / folder / source).mkdir(parents=True)
+    (out / ".recipec" / folder / "written.txt").write_text("theirs")
+    journal = DAMAGED_JOURNALS[name].replace(b"{above}", str(out.parent).encode())
+    (out / ".recipec" / folder / "journal.json").write_bytes(journal)
+    before = tree(out.parent)
+
+    for options in ({}, {"force": True}, {"check": True}, {"dry_run": True}):
+        refused = build(out, NEW, **options)
+        assert (refused.exit_code, [found.code for found in refused.diagnostics]) == (2, ["E0704"])
+        assert f".recipec/{folder} " in refused.diagnostics[0].notes[0]
+        assert f"delete {out}/.recipec/{folder} and build again" in refused.diagnostics[0].help[0]
+        assert tree(out.parent) == before
+    with pytest.raises(DamagedJournal):
+        recover(out)
+
+    shutil.rmtree(out / ".recipec" / folder)
+    assert build(out, NEW).exit_code == 0
+
+
+def test_a_journal_is_not_followed_through_a_link(tmp_path: Path) -> None:
+    out = prepared(tmp_path / "x", False)
+    (out.parent / "elsewhere").mkdir()
+    (out.parent / "elsewhere/precious.txt").write_text("mine")
+    (out / "data").symlink_to("../elsewhere")
+    (out / ".recipec/next").mkdir()
+    journal = [["data/precious.txt", fingerprint("mine"), None]]
+    (out / ".recipec/next/journal.json").write_text(json.dumps(journal))
+
+    assert build(out, NEW).exit_code == 0
+    assert (out.parent / "elsewhere/precious.txt").read_text() == "mine"
+
+
+def test_a_link_where_a_new_folder_is_prepared_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".out.recipec-tmp").symlink_to("elsewhere")
+
+    assert build(tmp_path / "out", NEW).exit_code == 2
+    assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "out").exists()
 
 
 def test_check_and_dry_run_report_an_interrupted_build_and_leave_it(tmp_path: Path) -> None:
