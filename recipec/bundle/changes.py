@@ -115,14 +115,18 @@ def _edited(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> l
 
 def _edited_json(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
-    merged = merge_json(built, disk, file.text)
+    why = "you and the new build changed the same value"
+    try:
+        merged = merge_json(built, disk, file.text)
+    except ValueError as error:
+        merged, why = None, f"your version is not JSON that can be merged ({error})"
     if merged is not None:
         return [_write(file, Action.MERGE, text=_as_lines_merge(file, disk, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
-        return [Change(file.path, Action.CONFLICT, "you and the new build changed the same value; your version stays")]
+        return [Change(file.path, Action.CONFLICT, f"{why}; your version stays")]
     beside = f"{file.path}.new"
     return [
-        Change(file.path, Action.CONFLICT, f"your version stays; the new build is in {beside}"),
+        Change(file.path, Action.CONFLICT, f"{why}; your version stays, the new build is in {beside}"),
         Change(beside, Action.CREATE, text=file.text),
     ]
 

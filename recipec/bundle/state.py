@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
+from msgspec.json import decode
+
+from recipec.bundle.paths import stays_inside
 
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
 STAGING, NEXT, UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"  # of a build at work, see write.py
+
+
+class Lock(Struct, frozen=True):
+    """What later commands read of `.recipec/lock.json`."""
+
+    files: Mapping[str, str]  # path -> digest
+    deleted: tuple[str, ...]
+    name: str = ""
 
 
 class LastBuild(Struct, frozen=True):
@@ -29,9 +39,8 @@ def read_last(out: Path) -> LastBuild | None:
         return None
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     texts = {path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}
-    lock = _lock(out)
-    deleted, name = lock.get("deleted"), lock.get("name")
-    return LastBuild(texts, tuple(deleted) if isinstance(deleted, list) else (), name if isinstance(name, str) else "")
+    lock = read_lock(out)
+    return LastBuild(texts, lock.deleted, lock.name) if lock else LastBuild(texts)
 
 
 def read_text(path: Path) -> str | None:
@@ -48,10 +57,10 @@ def dump_json(data: object) -> str:
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _lock(out: Path) -> Mapping[str, Any]:
-    """The last lock; empty where there is none that can be read."""
+def read_lock(out: Path) -> Lock | None:
+    """The last lock; None where there is none that can be read, or one with paths outside the bundle."""
     try:
-        found = json.loads((out / LOCK).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        lock = decode((out / LOCK).read_bytes(), type=Lock)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return lock if all(map(stays_inside, (*lock.files, *lock.deleted))) else None

@@ -136,6 +136,19 @@ def test_json_in_conflict_stays_with_the_new_build_beside_it(out: Path) -> None:
     assert build(out, changed(ds=new)).exit_code == 0
 
 
+def test_json_that_cannot_be_read_stays_with_the_new_build_beside_it(out: Path) -> None:
+    (out / "configs/ds.json").write_text('{"lr": NaN}\n')
+    new = '{\n  "lr": 7,\n  "b": 2\n}\n'
+
+    kept = build(out, changed(ds=new), conflict="keep", dry_run=True)
+    assert "not JSON that can be merged (Out of range float values" in kept.changes[2].note
+    result = build(out, changed(ds=new))
+    assert (actions(result)["configs/ds.json"], result.exit_code, codes(result)) == ("conflict", 1, ["W0701"])
+    assert (out / "configs/ds.json").read_text() == '{"lr": NaN}\n'
+    assert (out / "configs/ds.json.new").read_text() == new
+    assert build(out, changed(ds=new)).exit_code == 0
+
+
 def test_deleted_stays_deleted_and_is_told_once(out: Path) -> None:
     (out / "train.py").unlink()
 
