@@ -22,7 +22,18 @@ from recipec.bundle.folder import (
 )
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import source_map_text
-from recipec.bundle.state import LAST, LOCK, PLAN, SOURCE_MAP, STATE, LastBuild, read_last, read_text
+from recipec.bundle.state import (
+    LAST,
+    LOCK,
+    PLAN,
+    SOURCE_MAP,
+    STATE,
+    Found,
+    LastBuild,
+    fingerprint,
+    read_file,
+    read_last,
+)
 from recipec.bundle.write import (
     DamagedJournal,
     File,
@@ -144,12 +155,12 @@ def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Se
     return [kind for kind in kinds if kind[0]]
 
 
-def _changed_files(changes: Sequence[Change]) -> dict[str, File | None]:
-    written = {c.path: File(c.text, c.executable) for c in changes if c.text is not None}
-    return written | {c.path: None for c in changes if c.action is Action.DELETE}
+def _changed_files(changes: Sequence[Change]) -> dict[str, File]:
+    changed = [change for change in changes if change.text is not None or change.action is Action.DELETE]
+    return {c.path: File(c.text, c.executable, _known_by(c.found)) for c in changed}
 
 
-def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File | None]:
+def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File]:
     """The files under `.recipec/` that this build changes; a file kept as an orphan keeps its last text, for merges."""
     emitted = {file.path: file.text for file in job.files}
     kept = {change.path for change in changes if change.action is Action.KEEP_ORPHAN}
@@ -159,8 +170,15 @@ def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dic
         SOURCE_MAP: source_map_text(job.files),
         LOCK: lock_text(job.lock_inputs, job.plan_json, job.files, deleted),
     }
-    changed = {path: File(text) for path, text in state.items() if read_text(job.out / path) != text}
-    return changed | {f"{LAST}/{path}": None for path in last.texts if path not in emitted and path not in kept}
+    found = {path: read_file(job.out / path) for path in state}
+    stale = [path for path, now in found.items() if now is None or now.text != state[path]]
+    gone = [f"{LAST}/{path}" for path in last.texts if path not in emitted and path not in kept]
+    written = {path: File(state[path], before=_known_by(found[path])) for path in stale}
+    return written | {path: File(None, before=fingerprint(job.out / path)) for path in gone}
+
+
+def _known_by(found: Found | None) -> str | None:
+    return found.fingerprint if found else None
 
 
 def _conflict(conflicts: Sequence[Change], outcome: str, help: str) -> Diagnostic:

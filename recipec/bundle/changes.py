@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recipec.bundle.merge import has_markers, merge_json, merge_text
-from recipec.bundle.state import LastBuild, read_text
+from recipec.bundle.state import Found, LastBuild, read_file
 from recipec.render.artifact import Rendered
 
 
@@ -38,7 +37,7 @@ class OnConflict(StrEnum):
 
 
 class Change(Struct, frozen=True):
-    """One file, what happens to it, a word to the user, and its new text when it is written."""
+    """One file, what happens to it, a word to the user, its new text when it is written, and what was there."""
 
     path: str
     action: Action
@@ -46,6 +45,7 @@ class Change(Struct, frozen=True):
     text: str | None = None
     executable: bool = False
     unresolved: bool = False  # the markers of an earlier conflict are still there
+    found: Found | None = None  # the file that was compared
 
 
 def compare(
@@ -66,15 +66,15 @@ def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnCon
     target = out / file.path
     if target.is_dir() or not _has_room(out, target):
         return [Change(file.path, Action.REFUSE, "a folder or file of that name is in the way")]
-    disk, built = read_text(target), last.texts.get(file.path)
+    disk, built = read_file(target), last.texts.get(file.path)
     if disk is None:
         return [_missing(file, last, force)]
-    if disk == file.text:
-        return [_identical(target, file)]
+    if disk.text == file.text:
+        return [_identical(file, disk)]
     if built is None:
         return [Change(file.path, Action.REFUSE, "exists and was not built by recipec")]
-    if disk == built or force:
-        return [_write(file, Action.OVERWRITE, "" if disk == built else "your edit is discarded")]
+    if disk.text == built or force:
+        return [_write(file, Action.OVERWRITE, disk, "" if disk.text == built else "your edit is discarded")]
     return _edited(file, disk, built, on_conflict)
 
 
@@ -85,43 +85,43 @@ def _has_room(out: Path, target: Path) -> bool:
 
 def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
     if file.path not in last.texts or force:
-        return _write(file, Action.CREATE)
+        return _write(file, Action.CREATE, None)
     note = "" if file.path in last.deleted else "you deleted it; --force brings it back"
     return Change(file.path, Action.STAYS_DELETED, note)
 
 
-def _identical(target: Path, file: Rendered) -> Change:
-    if file.executable and not os.access(target, os.X_OK):
-        return _write(file, Action.OVERWRITE, "made executable")
+def _identical(file: Rendered, disk: Found) -> Change:
+    if file.executable and not disk.executable:
+        return _write(file, Action.OVERWRITE, disk, "made executable")
     return Change(file.path, Action.UNCHANGED)
 
 
-def _edited(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited(file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """The file as the user edited it, when the new build is another text."""
-    if has_markers(disk):
+    if has_markers(disk.text):
         return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
     if file.text == built:
         return [Change(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):
         return _edited_json(file, disk, built, on_conflict)
-    merged = merge_text(built, disk, file.text)
+    merged = merge_text(built, disk.text, file.text)
     if not merged.conflicts:
-        return [_write(file, Action.MERGE, text=merged.text)]
+        return [_write(file, Action.MERGE, disk, text=merged.text)]
     if on_conflict is not OnConflict.MARKERS:
         return [Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version stays")]
     places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
-    return [_write(file, Action.CONFLICT, f"markers in {places}", merged.text)]
+    return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
 
 
-def _edited_json(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited_json(file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
     why = "you and the new build changed the same value"
     try:
-        merged = merge_json(built, disk, file.text)
+        merged = merge_json(built, disk.text, file.text)
     except ValueError as error:
         merged, why = None, f"your version is not JSON that can be merged ({error})"
     if merged is not None:
-        return [_write(file, Action.MERGE, text=_as_lines_merge(file, disk, built, merged))]
+        return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
         return [Change(file.path, Action.CONFLICT, f"{why}; your version stays")]
     beside = f"{file.path}.new"
@@ -144,13 +144,13 @@ def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
 
 def _orphan(out: Path, path: str, built: str) -> Change | None:
     """A file of the last build that this one does not emit."""
-    disk = read_text(out / path)
+    disk = read_file(out / path)
     if disk is None:
         return None
-    if disk == built:
-        return Change(path, Action.DELETE, "no longer part of the bundle")
+    if disk.text == built:
+        return Change(path, Action.DELETE, "no longer part of the bundle", found=disk)
     return Change(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
 
 
-def _write(file: Rendered, action: Action, note: str = "", text: str | None = None) -> Change:
-    return Change(file.path, action, note, file.text if text is None else text, file.executable)
+def _write(file: Rendered, action: Action, disk: Found | None, note: str = "", text: str | None = None) -> Change:
+    return Change(file.path, action, note, file.text if text is None else text, file.executable, found=disk)

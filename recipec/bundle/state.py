@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -43,13 +45,35 @@ def read_last(out: Path) -> LastBuild | None:
     return LastBuild(texts, lock.deleted, lock.name) if lock else LastBuild(texts)
 
 
-def read_text(path: Path) -> str | None:
-    """A file's text with `\\n` line ends, None when there is no file; bytes that are not UTF-8 survive a round trip."""
+class Found(Struct, frozen=True):
+    """A file as it was read once: what is compared, and by what it is known again when it is written."""
+
+    text: str  # with `\\n` line ends; bytes that are not UTF-8 survive a round trip
+    fingerprint: str  # of its bytes and of whether it can be executed
+    executable: bool
+
+
+def read_file(path: Path) -> Found | None:
+    """The file at `path`, None when there is none. Raises OSError."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        with path.open("rb") as file:
+            data, executable = file.read(), bool(os.fstat(file.fileno()).st_mode & 0o100)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    return text.replace("\r\n", "\n")
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return Found(text, sha256(data).hexdigest() + "+x" * executable, executable)
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text with `\\n` line ends, None when there is no file. Raises OSError."""
+    found = read_file(path)
+    return found.text if found else None
+
+
+def fingerprint(path: Path) -> str | None:
+    """By what a file is known again, None when there is no file. Raises OSError."""
+    found = read_file(path)
+    return found.fingerprint if found else None
 
 
 def dump_json(data: object) -> str:

@@ -10,8 +10,8 @@ In an existing folder the user has files of their own, so the files are switched
 4. The folder of the journal is removed.
 
 `recover` runs before a bundle is built or read and goes on where a killed process stopped. A file that is neither what
-it was nor what it will be was edited meanwhile, and stays. Safe against the death of the process, not of the machine:
-nothing is flushed to the disk.
+it was when it was compared nor what it will be was edited meanwhile: it stays, and so does the base of its next merge.
+Safe against the death of the process, not of the machine: nothing is flushed to the disk.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct, convert, to_builtins
 
 from recipec.bundle.paths import is_behind_link, stays_inside
-from recipec.bundle.state import NEXT, STAGING, STATE, UNDO
+from recipec.bundle.state import LAST, NEXT, STAGING, STATE, UNDO, fingerprint
 
 _JOURNAL = "journal.json"
 
 
 class File(Struct, frozen=True):
-    """What a file will be."""
+    """What a file will be, and what it was when that was decided: a file that is another one by then stays."""
 
-    text: str
+    text: str | None  # None deletes
     executable: bool = False
+    before: str | None = None  # its fingerprint; None for no file
 
 
 class DamagedJournal(Exception):
@@ -55,17 +55,17 @@ class _Step(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     after: str | None
 
 
-def write_files(out: Path, files: Mapping[str, File | None]) -> tuple[str, ...]:
-    """Write `files` (None deletes) into `out`; return those that were edited meanwhile and stay. Raises OSError."""
+def write_files(out: Path, files: Mapping[str, File]) -> tuple[str, ...]:
+    """Write `files` into `out`; return those that were edited meanwhile and stay. Raises OSError."""
     if not out.exists():
-        _create(out, {path: file for path, file in files.items() if file})
+        _create(out, files)
         return ()
     try:
-        _stage(out, files)
+        edited = _stage(out, files)
     except OSError:
         _clear(out)
         raise
-    return _finish(out)
+    return (*edited, *_finish(out))
 
 
 def recover(out: Path) -> None:
@@ -121,61 +121,70 @@ def _create(out: Path, files: Mapping[str, File]) -> None:
     try:
         prepared.mkdir()  # fails where a link stands in its place
         for path, file in files.items():
-            _write(prepared / out.relative_to(top) / path, file)
+            _write(prepared / out.relative_to(top) / path, file.text or "", file.executable)
         os.rename(prepared, top)
     except OSError:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
 
 
-def _stage(out: Path, files: Mapping[str, File | None]) -> None:
+def _stage(out: Path, files: Mapping[str, File]) -> list[str]:
+    """Prepare the journal; the files that were edited since they were compared are not in it."""
     staging = out / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     steps = [_stage_file(out, staging, path, file) for path, file in files.items()]
-    (staging / _JOURNAL).write_text(json.dumps(to_builtins(steps)), encoding="utf-8")
+    edited = [step.path for step in steps if fingerprint(staging / "old" / step.path) != step.before]
+    journal = [step for step in steps if _base_of(step.path) not in edited]
+    (staging / _JOURNAL).write_text(json.dumps(to_builtins(journal)), encoding="utf-8")
     os.rename(staging, out / NEXT)
+    return edited
 
 
-def _stage_file(out: Path, staging: Path, path: str, file: File | None) -> _Step:
+def _base_of(path: str) -> str:
+    """The file whose last text is at `path`: while the one waits for the next build, the base of its merge does too."""
+    return path.removeprefix(f"{LAST}/")
+
+
+def _stage_file(out: Path, staging: Path, path: str, file: File) -> _Step:
     target, new, old = out / path, staging / "new" / path, staging / "old" / path
     if target.exists():
         old.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(target, old)
-    if file:
-        _write(new, file, like=old)
-    return _Step(path, _fingerprint(old), _fingerprint(new))
+    if file.text is not None:
+        _write(new, file.text, file.executable, like=old)
+    return _Step(path, file.before, fingerprint(new))
 
 
-def _write(path: Path, file: File, like: Path | None = None) -> None:
+def _write(path: Path, text: str, executable: bool, like: Path | None = None) -> None:
     """Write a file with the mode of `like` where that exists, and executable where it must be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(file.text.encode("utf-8", "surrogateescape"))
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
     if like and like.exists():
         shutil.copymode(like, path)
-    if file.executable:
+    if executable:
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)
 
 
-def _fingerprint(path: Path) -> str | None:
+def _finish(out: Path) -> list[str]:
+    """Switch to the new files but those that were edited meanwhile; on an error back to the old ones."""
     try:
-        digest = sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return digest + ("+x" if path.stat().st_mode & 0o100 else "")
-
-
-def _finish(out: Path) -> tuple[str, ...]:
-    """Switch to the new files; on an error back to the old ones."""
-    try:
-        edited = [step.path for step in _steps(out, NEXT) if not _switch(out, step, out / NEXT / "new")]
+        edited = _switch_all(out)
     except OSError:
         os.rename(out / NEXT, out / UNDO)
         _take_back(out)
         raise
     _discard(out / NEXT)
-    return tuple(edited)
+    return edited
+
+
+def _switch_all(out: Path) -> list[str]:
+    edited: list[str] = []
+    for step in _steps(out, NEXT):
+        if _base_of(step.path) not in edited and not _switch(out, step, out / NEXT / "new"):
+            edited.append(step.path)
+    return edited
 
 
 def _take_back(out: Path) -> None:
@@ -210,7 +219,9 @@ def _switch(out: Path, step: _Step, source: Path) -> bool:
     target = out / step.path
     if is_behind_link(out, step.path):
         return False
-    now = _fingerprint(target)
+    if step.before is None and step.after:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    now = fingerprint(target)  # the last thing before the change, which it allows
     if now == step.after:
         return True
     if now != step.before or (step.after and not (source / step.path).exists()):
@@ -219,7 +230,6 @@ def _switch(out: Path, step: _Step, source: Path) -> bool:
         target.unlink()
         _remove_empty_folders(out, target.parent)
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(source / step.path, target)
     return True
 

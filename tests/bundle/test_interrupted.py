@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from pathlib import Path
 
@@ -30,14 +30,14 @@ CHANGING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "shuti
 DONE, REFUSED, OTHER = 0, 7, 9  # exit statuses of a child
 
 
-def audit(operation: Callable[[int], None]) -> None:
+def audit(operation: Callable[[int], None], events: Collection[str] = CHANGING) -> None:
     """Call `operation` with a running number before everything that changes the file system."""
     count = 0
 
     def hook(event: str, args: tuple[object, ...]) -> None:
         nonlocal count
         writes = event == "open" and isinstance(args[2], int) and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if event in CHANGING or writes:
+        if event in events or writes:
             count += 1
             operation(count)
 
@@ -273,6 +273,41 @@ def test_a_link_where_a_new_folder_is_prepared_is_not_followed(tmp_path: Path) -
 
     assert build(tmp_path / "out", NEW).exit_code == 2
     assert list((tmp_path / "elsewhere").iterdir()) == [] and not (tmp_path / "out").exists()
+
+
+def saved_at(step: int, file: Path, text: str, note: Path) -> Callable[[int], None]:
+    """A user who saves `file` right before a step of the build, and leaves a note of it."""
+
+    def save(count: int) -> None:
+        if count == step:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+            note.touch()
+
+    return save
+
+
+@pytest.mark.parametrize(("name", "text"), [("train.py", "mine\none\ntwo\n"), ("old/a.txt", "a\nmine\n")])
+def test_what_is_saved_while_a_build_runs_stays_and_is_merged_by_the_next(tmp_path: Path, name: str, text: str) -> None:
+    late = 0
+    for step in range(1, 500):
+        out = prepared(tmp_path / str(step), False)
+        file, note = out / name, out.parent / "saved"
+        save = saved_at(step, file, text, note)
+
+        def work(out: Path = out, save: Callable[[int], None] = save) -> WriteResult:
+            audit(save, CHANGING - {"os.rename", "os.remove"})  # the one step between the last look and the change
+            return build(out, NEW)
+
+        status = in_child(work)
+        if not note.exists():
+            break
+        assert file.read_text() == text, f"step {step}"
+        late += status == OTHER
+        assert build(out, NEW).exit_code == 0
+        merged = "mine\none\nnew\n" if status == OTHER and name == "train.py" else text
+        assert file.read_text() == merged, f"step {step}"
+    assert step > 20 and late > 5
 
 
 def test_check_and_dry_run_report_an_interrupted_build_and_leave_it(tmp_path: Path) -> None:
