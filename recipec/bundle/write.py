@@ -61,11 +61,11 @@ def write_files(out: Path, files: Mapping[str, File]) -> tuple[str, ...]:
         _create(out, files)
         return ()
     try:
-        edited = _stage(out, files)
+        _stage(out, files)
     except OSError:
         _clear(out)
         raise
-    return (*edited, *_finish(out))
+    return tuple(_finish(out))
 
 
 def recover(out: Path) -> None:
@@ -128,22 +128,13 @@ def _create(out: Path, files: Mapping[str, File]) -> None:
         raise
 
 
-def _stage(out: Path, files: Mapping[str, File]) -> list[str]:
-    """Prepare the journal; the files that were edited since they were compared are not in it."""
+def _stage(out: Path, files: Mapping[str, File]) -> None:
     staging = out / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     steps = [_stage_file(out, staging, path, file) for path, file in files.items()]
-    edited = [step.path for step in steps if fingerprint(staging / "old" / step.path) != step.before]
-    journal = [step for step in steps if _base_of(step.path) not in edited]
-    (staging / _JOURNAL).write_text(json.dumps(to_builtins(journal)), encoding="utf-8")
+    (staging / _JOURNAL).write_text(json.dumps(to_builtins(steps)), encoding="utf-8")
     os.rename(staging, out / NEXT)
-    return edited
-
-
-def _base_of(path: str) -> str:
-    """The file whose last text is at `path`: while the one waits for the next build, the base of its merge does too."""
-    return path.removeprefix(f"{LAST}/")
 
 
 def _stage_file(out: Path, staging: Path, path: str, file: File) -> _Step:
@@ -180,9 +171,11 @@ def _finish(out: Path) -> list[str]:
 
 
 def _switch_all(out: Path) -> list[str]:
+    """Switch to the new files; while an edited one waits for the next build, the base of its merge does too."""
     edited: list[str] = []
     for step in _steps(out, NEXT):
-        if _base_of(step.path) not in edited and not _switch(out, step, out / NEXT / "new"):
+        waits = step.path.removeprefix(f"{LAST}/") in edited
+        if not waits and not _switch(out, step, out / NEXT / "new"):
             edited.append(step.path)
     return edited
 
