@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import chain, count
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.bundle.merge import has_markers, merge_json, merge_text
-from recipec.bundle.state import Found, LastBuild, read_file
+from recipec.bundle.state import Found, LastBuild, read_file, read_text
 from recipec.render.artifact import Rendered
 
 
@@ -75,7 +77,7 @@ def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnCon
         return [Change(file.path, Action.REFUSE, "exists and was not built by recipec")]
     if disk.text == built or force:
         return [_write(file, Action.OVERWRITE, disk, "" if disk.text == built else "your edit is discarded")]
-    return _edited(file, disk, built, on_conflict)
+    return _edited(out, file, disk, built, on_conflict)
 
 
 def _has_room(out: Path, target: Path) -> bool:
@@ -96,14 +98,14 @@ def _identical(file: Rendered, disk: Found) -> Change:
     return Change(file.path, Action.UNCHANGED)
 
 
-def _edited(file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """The file as the user edited it, when the new build is another text."""
     if has_markers(disk.text):
         return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
     if file.text == built:
         return [Change(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):
-        return _edited_json(file, disk, built, on_conflict)
+        return _edited_json(out, file, disk, built, on_conflict)
     merged = merge_text(built, disk.text, file.text)
     if not merged.conflicts:
         return [_write(file, Action.MERGE, disk, text=merged.text)]
@@ -113,7 +115,7 @@ def _edited(file: Rendered, disk: Found, built: str, on_conflict: OnConflict) ->
     return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
 
 
-def _edited_json(file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
     why = "you and the new build changed the same value"
     try:
@@ -124,11 +126,25 @@ def _edited_json(file: Rendered, disk: Found, built: str, on_conflict: OnConflic
         return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
         return [Change(file.path, Action.CONFLICT, f"{why}; your version stays")]
-    beside = f"{file.path}.new"
+    beside, found = _beside(out, file, built)
     return [
         Change(file.path, Action.CONFLICT, f"{why}; your version stays, the new build is in {beside}"),
-        Change(beside, Action.CREATE, text=file.text),
+        Change(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
     ]
+
+
+def _beside(out: Path, file: Rendered, built: str) -> tuple[str, Found | None]:
+    """A name for the new build beside the user's file, and what a build has put there before."""
+    names = (f"{file.path}.new{number}" for number in chain([""], count(2)))
+    path = next(name for name in names if _is_free(out / name, (built, file.text)))
+    return path, read_file(out / path)
+
+
+def _is_free(target: Path, ours: tuple[str, ...]) -> bool:
+    """Whether nothing of the user's is there."""
+    if not os.path.lexists(target):
+        return True
+    return target.is_file() and not target.is_symlink() and read_text(target) in ours
 
 
 def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:

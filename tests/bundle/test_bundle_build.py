@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,35 @@ def test_json_in_conflict_stays_with_the_new_build_beside_it(out: Path) -> None:
     assert (out / "configs/ds.json").read_text() == '{"lr": 5}\n'
     assert (out / "configs/ds.json.new").read_text() == new
     assert build(out, changed(ds=new)).exit_code == 0
+
+
+def own_file(beside: Path) -> None:
+    beside.write_text("mine\n")
+
+
+def own_folder(beside: Path) -> None:
+    beside.mkdir()
+
+
+def own_link(beside: Path) -> None:
+    beside.symlink_to("../../precious.txt")
+
+
+@pytest.mark.parametrize("own", [own_file, own_folder, own_link])
+def test_the_new_build_is_not_put_over_a_file_of_the_users(out: Path, own: Callable[[Path], None]) -> None:
+    beside = out / "configs/ds.json.new"
+    own(beside)
+    (out.parent / "precious.txt").write_text("mine\n")
+    (out / "configs/ds.json").write_text('{"lr": 5}\n')
+
+    for number in (7, 8):  # the second takes the place of the first
+        new = f'{{\n  "lr": {number},\n  "b": 2\n}}\n'
+        result = build(out, changed(ds=new))
+        assert (out / "configs/ds.json.new2").read_text() == new
+        assert result.changes[2].note.endswith("your version stays, the new build is in configs/ds.json.new2")
+        assert beside.is_dir() or beside.read_text() == "mine\n"
+    assert (out.parent / "precious.txt").read_text() == "mine\n"
+    assert sorted(path.name for path in (out / "configs").iterdir()) == ["ds.json", "ds.json.new", "ds.json.new2"]
 
 
 def test_json_that_cannot_be_read_stays_with_the_new_build_beside_it(out: Path) -> None:
