@@ -90,7 +90,7 @@ def write_bundle(
     writes = not (dry_run or check)
     job = _Job(Path(os.path.abspath(out)), str(out), files, plan_json, lock_inputs, OnConflict(conflict), force, writes)
     try:
-        with exclusive(job.out):
+        with exclusive(job.out, creates=writes):
             result = _run(job)
     except DamagedJournal as found:
         return _refused(damaged(job.shown, found.path, found.why))

@@ -1,6 +1,7 @@
 """Write a set of files so that a reader of recipec sees all of them or none, wherever the process is killed.
 
-A new folder is prepared under another name beside its place and renamed: it is there whole or not at all.
+A new folder is prepared under another name beside its place and renamed: it is there whole or not at all. The folder
+that it lies in is made first, because builds take turns by its lock.
 
 In an existing folder the user has files of their own, so the files are switched one by one under a journal:
 
@@ -78,7 +79,7 @@ def recover(out: Path) -> None:
 def recover_locked(out: Path) -> None:
     """`recover` for a caller that holds `exclusive(out)`."""
     check_journals(out)
-    shutil.rmtree(_beside(out)[1], ignore_errors=True)
+    shutil.rmtree(_prepared(out), ignore_errors=True)
     if (out / UNDO).exists():
         _take_back(out)
     if (out / NEXT).exists():
@@ -88,41 +89,68 @@ def recover_locked(out: Path) -> None:
 
 def is_interrupted(out: Path) -> bool:
     """Whether a killed build left something to finish, take back or clear away."""
-    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _beside(out)[1].exists()
+    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _prepared(out).exists()
 
 
 @contextlib.contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Wait until no other recipec writes to `out`; a file system without locks is done without."""
-    descriptor = None
-    with contextlib.suppress(OSError, ImportError):
-        import fcntl
+def exclusive(out: Path, *, creates: bool = False) -> Iterator[None]:
+    """Wait until no other recipec writes to `out`; a file system without locks is done without.
 
-        descriptor = os.open(_beside(out)[0].parent, os.O_RDONLY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    `creates` makes the folders that `out` lies in, and takes those away again that stay empty. Raises OSError.
+    """
+    missing = [folder for folder in out.parents if not folder.exists()] if creates else []
+    descriptor = None
     try:
+        descriptor = _locked(out.parent, creates)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _beside(out: Path) -> tuple[Path, Path]:
-    """The topmost folder that `out` needs and does not have (or `out`), and the name it is prepared under."""
-    top = out
-    while not out.exists() and not top.parent.exists():
-        top = top.parent
-    return top, top.with_name(f".{top.name}.recipec-tmp")
+def _locked(folder: Path, creates: bool) -> int | None:
+    """A descriptor that holds the lock of `folder`; None where there is no folder, or no lock, to have."""
+    while True:
+        if creates and not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+
+            descriptor = os.open(folder, os.O_RDONLY)
+        except (OSError, ImportError):
+            return None
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not creates or _is_still(folder, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_still(folder: Path, descriptor: int) -> bool:
+    """Whether the folder was not taken away, and made anew, while its lock was waited for."""
+    try:
+        return os.path.samestat(os.stat(folder), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _prepared(out: Path) -> Path:
+    """The name that a new `out` is prepared under."""
+    absolute = Path(os.path.abspath(out))
+    return absolute.parent / f".{absolute.name}.recipec-tmp"
 
 
 def _create(out: Path, files: Mapping[str, File]) -> None:
-    top, prepared = _beside(out)
+    prepared = _prepared(out)
     shutil.rmtree(prepared, ignore_errors=True)
     try:
         prepared.mkdir()  # fails where a link stands in its place
         for path, file in files.items():
-            _write(prepared / out.relative_to(top) / path, file.text or "", file.executable)
-        os.rename(prepared, top)
+            _write(prepared / path, file.text or "", file.executable)
+        os.rename(prepared, out)
     except OSError:
         shutil.rmtree(prepared, ignore_errors=True)
         raise

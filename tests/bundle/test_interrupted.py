@@ -6,6 +6,7 @@ the file system, and kills the child or fails the operation.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
@@ -22,7 +23,7 @@ import pytest
 from bundles import build, tree
 
 from recipec.bundle.build import WriteResult
-from recipec.bundle.write import DamagedJournal, is_interrupted, recover
+from recipec.bundle.write import DamagedJournal, exclusive, is_interrupted, recover
 
 OLD = {"train.py": "one\ntwo\n", "launch/local.sh": "run\n", "old/a.txt": "a\n"}
 NEW = {"train.py": "one\nnew\n", "launch/local.sh": "run\n", "configs/x.json": "{}\n"}
@@ -319,6 +320,65 @@ def test_check_and_dry_run_report_an_interrupted_build_and_leave_it(tmp_path: Pa
     assert "interrupted" in build(out, OLD, dry_run=True).changes[0].note
     assert sorted(out.rglob("*")) == before
     assert build(out, OLD).exit_code == 0 and not is_interrupted(out)
+
+
+def can_lock(folder: Path) -> bool:
+    """Whether no other process holds the lock of a folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def test_a_first_build_locks_the_folder_that_later_builds_lock(tmp_path: Path) -> None:
+    out = tmp_path / "new/folder/out"
+    for _ in ("before it is there", "after it is there"):
+        with exclusive(out, creates=True):
+            assert not can_lock(out.parent) and can_lock(tmp_path) and can_lock(tmp_path / "new")
+            out.mkdir(exist_ok=True)
+    assert can_lock(out.parent)
+
+
+def test_a_lock_of_a_folder_that_was_taken_away_is_none(tmp_path: Path) -> None:
+    out, moved = tmp_path / "new/out", tmp_path / "moved"
+
+    def work() -> WriteResult:
+        def take_away(event: str, _: object) -> None:
+            if event == "fcntl.flock" and not moved.exists():
+                out.parent.rename(moved)
+
+        sys.addaudithook(take_away)
+        with exclusive(out, creates=True):
+            sole = moved.exists() and not can_lock(out.parent) and can_lock(moved)
+        return WriteResult(exit_code=0 if sole else 2)
+
+    assert in_child(work) == DONE
+
+
+def test_a_first_build_that_fails_leaves_no_folder(tmp_path: Path) -> None:
+    def work() -> WriteResult:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        return build(tmp_path / "new/folder/out", NEW | {"big.txt": "x" * 20_000})
+
+    assert in_child(work) == REFUSED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_first_builds_at_the_same_time_take_turns(tmp_path: Path) -> None:
+    for case in range(10):
+        out = tmp_path / str(case) / "new/folder/out"
+        children = []
+        for number in range(6):
+            child = os.fork()
+            if child == 0:
+                os._exit(build(out, NEW | {"train.py": f"one\nbuild {number}\n"}).exit_code)
+            children.append(child)
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 6
+        assert (out / "train.py").read_bytes() == (out / ".recipec/last/train.py").read_bytes()
 
 
 def test_builds_at_the_same_time_take_turns(tmp_path: Path) -> None:
