@@ -157,7 +157,7 @@ def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Se
 
 def _changed_files(changes: Sequence[Change]) -> dict[str, File]:
     changed = [change for change in changes if change.text is not None or change.action is Action.DELETE]
-    return {c.path: File(c.text, c.executable, _known_by(c.found)) for c in changed}
+    return {c.path: File(c.text, c.executable, _known_by(c.found), c.crlf) for c in changed}
 
 
 def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File]:

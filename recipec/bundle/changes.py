@@ -14,6 +14,8 @@ from recipec.bundle.merge import has_markers, merge_json, merge_text
 from recipec.bundle.state import Found, LastBuild, read_file, read_text
 from recipec.render.artifact import Rendered
 
+_MADE_RUNNABLE = "Windows line ends removed, with which bash cannot run it"
+
 
 class Action(StrEnum):
     """What a build does with one file."""
@@ -48,6 +50,11 @@ class Change(Struct, frozen=True):
     executable: bool = False
     unresolved: bool = False  # the markers of an earlier conflict are still there
     found: Found | None = None  # the file that was compared
+
+    @property
+    def crlf(self) -> bool:
+        """Whether it is written with the line ends of Windows, as it was found; a script never is."""
+        return self.found is not None and self.found.crlf and not self.executable
 
 
 def compare(
@@ -95,6 +102,8 @@ def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
 def _identical(file: Rendered, disk: Found) -> Change:
     if file.executable and not disk.executable:
         return _write(file, Action.OVERWRITE, disk, "made executable")
+    if file.executable and disk.returns:
+        return _write(file, Action.OVERWRITE, disk, _MADE_RUNNABLE)
     return Change(file.path, Action.UNCHANGED)
 
 
@@ -102,6 +111,8 @@ def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnC
     """The file as the user edited it, when the new build is another text."""
     if has_markers(disk.text):
         return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
+    if file.text == built and file.executable and disk.returns:
+        return [_write(file, Action.MERGE, disk, f"your edits are kept; {_MADE_RUNNABLE}", disk.text)]
     if file.text == built:
         return [Change(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):

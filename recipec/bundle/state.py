@@ -51,6 +51,12 @@ class Found(Struct, frozen=True):
     text: str  # with `\\n` line ends; bytes that are not UTF-8 survive a round trip
     fingerprint: str  # of its bytes and of whether it can be executed
     executable: bool
+    returns: int = 0  # lines that end in `\\r\\n`
+
+    @property
+    def crlf(self) -> bool:
+        """Whether it has the line ends of Windows: most of its lines do."""
+        return self.returns * 2 > self.text.count("\n")
 
 
 def read_file(path: Path) -> Found | None:
@@ -61,7 +67,7 @@ def read_file(path: Path) -> Found | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-    return Found(text, sha256(data).hexdigest() + "+x" * executable, executable)
+    return Found(text, sha256(data).hexdigest() + "+x" * executable, executable, data.count(b"\r\n"))
 
 
 def read_text(path: Path) -> str | None:

@@ -38,6 +38,13 @@ class File(Struct, frozen=True):
     text: str | None  # None deletes
     executable: bool = False
     before: str | None = None  # its fingerprint; None for no file
+    crlf: bool = False  # lines end in `\\r\\n`
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        text = self.text or ""
+        return (text.replace("\n", "\r\n") if self.crlf else text).encode("utf-8", "surrogateescape")
 
 
 class DamagedJournal(Exception):
@@ -149,7 +156,7 @@ def _create(out: Path, files: Mapping[str, File]) -> None:
     try:
         prepared.mkdir()  # fails where a link stands in its place
         for path, file in files.items():
-            _write(prepared / path, file.text or "", file.executable)
+            _write(prepared / path, file)
         os.rename(prepared, out)
     except OSError:
         shutil.rmtree(prepared, ignore_errors=True)
@@ -171,17 +178,17 @@ def _stage_file(out: Path, staging: Path, path: str, file: File) -> _Step:
         old.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(target, old)
     if file.text is not None:
-        _write(new, file.text, file.executable, like=old)
+        _write(new, file, like=old)
     return _Step(path, file.before, fingerprint(new))
 
 
-def _write(path: Path, text: str, executable: bool, like: Path | None = None) -> None:
+def _write(path: Path, file: File, like: Path | None = None) -> None:
     """Write a file with the mode of `like` where that exists, and executable where it must be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    path.write_bytes(file.data)
     if like and like.exists():
         shutil.copymode(like, path)
-    if executable:
+    if file.executable:
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)
 

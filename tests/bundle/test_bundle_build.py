@@ -228,6 +228,45 @@ def test_line_ends_of_another_system_are_no_edit(out: Path) -> None:
     assert actions(build(out, changed(train="new\n")))["train.py"] == "overwrite"
 
 
+@pytest.mark.parametrize(
+    ("mine", "new", "now"),
+    [
+        (b"one\r\ntwo\r\nthree\r\n", "new\n", b"new\r\n"),
+        (b"one\r\ntwo\r\nthree\r\nmine\r\n", "new\none\ntwo\nthree\n", b"new\r\none\r\ntwo\r\nthree\r\nmine\r\n"),
+        (b"one\r\ntwo\r\nthree\nmine\r\n", "new\none\ntwo\nthree\n", b"new\r\none\r\ntwo\r\nthree\r\nmine\r\n"),
+        (b"one\ntwo\nthree\nmine\r\n", "new\none\ntwo\nthree\n", b"new\none\ntwo\nthree\nmine\n"),
+    ],
+    ids=["overwritten", "merged", "mostly of Windows", "mostly not of Windows"],
+)
+def test_line_ends_are_kept(out: Path, mine: bytes, new: str, now: bytes) -> None:
+    (out / "train.py").write_bytes(mine)
+    assert build(out, changed(train=new)).exit_code == 0
+    assert (out / "train.py").read_bytes() == now
+    assert build(out, changed(train=new), check=True).exit_code == 0
+
+
+def test_a_conflict_keeps_line_ends_and_json_does_too(out: Path) -> None:
+    (out / "train.py").write_bytes(b"one\r\nmine\r\nthree\r\n")
+    (out / "configs/ds.json").write_bytes(b'{\r\n  "lr": 5,\r\n  "b": 2\r\n}\r\n')
+    build(out, changed(train="one\nnew\nthree\n", ds='{\n  "lr": 1,\n  "b": 3\n}\n'))
+
+    assert (out / "train.py").read_bytes().startswith(b"one\r\n<<<<<<< your edit\r\nmine\r\n")
+    assert (out / "configs/ds.json").read_bytes() == b'{\r\n  "lr": 5,\r\n  "b": 3\r\n}\r\n'
+
+
+@pytest.mark.parametrize("own", [b"", b"mine\n"])
+@pytest.mark.parametrize("new", ["run\n", "new\nrun\n"])
+def test_a_script_that_no_shell_runs_is_stale_and_made_one_that_runs(out: Path, own: bytes, new: str) -> None:
+    script = out / "launch/local.sh"
+    script.write_bytes(b"run\r\n" + own)
+    files = FILES | {"launch/local.sh": new}
+
+    assert build(out, files, check=True).exit_code == 1
+    assert build(out, files).exit_code == 0
+    assert script.read_bytes() == new.encode() + own
+    assert build(out, files, check=True).exit_code == 0
+
+
 def test_an_edit_that_is_not_utf8_survives(out: Path) -> None:
     (out / "train.py").write_bytes(b"one\ntwo\nthree\n# caf\xe9\n")
 
