@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from small_recipe import line_of
 
+from recipec.cli.inputs import open_bundle
 from recipec.cli.provenance import reason, reasons
 
 
@@ -45,6 +46,18 @@ def test_the_line_is_found_from_every_folder(run, out, monkeypatch):
 
     assert ask(run, "../train.py:1") == absolute
     assert ask(run, "local.sh:1")["file"] == "launch/local.sh"
+
+
+def test_commands_typed_in_the_folder_of_a_bundle(run, out, folder, monkeypatch):
+    line, key, same = run("why", "out/train.py:57"), run("why", "out", "epochs"), run("diff", "out", "out")
+    monkeypatch.chdir(out)
+
+    for command, there in ((["train.py:57"], line), ([".", "epochs"], key)):
+        here = run("why", *command)
+        assert (here.exit_code, here.stdout) == (0, there.stdout)
+    assert run("diff", ".", "../out").stdout == same.stdout == "no difference\n"
+    assert open_bundle(Path(".")).built.keys() == open_bundle(out).built.keys()  # as verify opens it
+    assert run("build", "../recipe.toml", "-o", ".", "--check").exit_code == 0
 
 
 def test_fixed_text_names_what_chose_the_file(run, out):
