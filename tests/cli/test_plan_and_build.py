@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,21 @@ def test_check_says_that_a_deleted_file_is_not_noted_yet(run, folder):
     assert "Only what recipec remembers of the folder is out of date" in checked.stdout
     run("build", "recipe.toml", "-o", "new")
     assert run("build", "recipe.toml", "-o", "new", "--check").exit_code == 0
+
+
+def attributes(folder: Path, path: str, *names: str) -> list[str]:
+    """What git holds the attributes of a file to be."""
+    command = ["git", "check-attr", *names, "--", path]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return [line.rpartition(": ")[2] for line in done.stdout.splitlines()]
+
+
+def test_git_takes_the_records_for_generated_and_scripts_for_those_of_bash(run, out, folder):
+    subprocess.run(["git", "init", "-q", folder], check=True)
+
+    for record in ("lock.json", "last/train.py", "last/registry/entry.json"):
+        assert attributes(folder, f"out/.recipec/{record}", "linguist-generated", "diff") == ["set", "unset"]
+    for file in ("out/train.py", "rows.jsonl"):
+        assert attributes(folder, file, "linguist-generated", "diff", "eol") == ["unspecified"] * 3
+    assert attributes(folder, "out/launch/local.sh", "eol") == ["lf"]
+    assert "fixed text of the template" in run("why", "out/.gitattributes:2").stdout
