@@ -1,4 +1,4 @@
-"""README.md and requirements.txt of a bundle."""
+"""README.md, requirements.txt and settings of tools of a bundle."""
 
 from __future__ import annotations
 
@@ -67,10 +67,11 @@ TITLES = {"checkpointing": "gradient checkpointing"}  # where the field's name i
 
 
 def document_artifacts(job: Job) -> list[Artifact]:
-    """README.md, requirements.txt and ruff.toml."""
+    """README.md, requirements.txt, and the settings of ruff and git."""
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
         Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": _modules(job)}),
+        Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
 

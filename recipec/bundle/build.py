@@ -10,11 +10,39 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.bundle.changes import Action, Change, OnConflict, compare
-from recipec.bundle.folder import check_paths, foreign, of_another_recipe, strangers, unusable, unwritable
+from recipec.bundle.folder import (
+    behind_link,
+    check_paths,
+    damaged,
+    foreign,
+    of_another_recipe,
+    strangers,
+    unusable,
+    unwritable,
+)
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import source_map_text
-from recipec.bundle.state import LAST, LOCK, PLAN, SOURCE_MAP, STATE, LastBuild, read_last, read_text
-from recipec.bundle.write import File, exclusive, is_interrupted, recover_locked, write_files
+from recipec.bundle.state import (
+    LAST,
+    LOCK,
+    PLAN,
+    SOURCE_MAP,
+    STATE,
+    Found,
+    LastBuild,
+    fingerprint,
+    read_file,
+    read_last,
+)
+from recipec.bundle.write import (
+    DamagedJournal,
+    File,
+    check_journals,
+    exclusive,
+    is_interrupted,
+    recover_locked,
+    write_files,
+)
 from recipec.diagnostics.model import Diagnostic
 from recipec.render.artifact import Rendered
 
@@ -62,8 +90,10 @@ def write_bundle(
     writes = not (dry_run or check)
     job = _Job(Path(os.path.abspath(out)), str(out), files, plan_json, lock_inputs, OnConflict(conflict), force, writes)
     try:
-        with exclusive(job.out):
+        with exclusive(job.out, creates=writes):
             result = _run(job)
+    except DamagedJournal as found:
+        return _refused(damaged(job.shown, found.path, found.why))
     except OSError as error:
         outcome = "the next build recovers" if is_interrupted(job.out) else "nothing was written"
         return _refused(unwritable(job.shown, (error.strerror or str(error)).lower(), outcome))
@@ -76,6 +106,7 @@ def _run(job: _Job) -> WriteResult:
     if problem:
         return _refused(problem)
     if is_interrupted(job.out):
+        check_journals(job.out)
         if not job.writes:
             note = "an earlier build was interrupted; the next build recovers from it"
             return WriteResult((Change(STATE, Action.OVERWRITE, note),))
@@ -86,6 +117,8 @@ def _run(job: _Job) -> WriteResult:
 def _compare_and_write(job: _Job) -> WriteResult:
     built = read_last(job.out)
     last = built or LastBuild()
+    if linked := behind_link(job.out, job.shown, last.texts):
+        return _refused(linked)
     if last.name not in ("", job.lock_inputs.name) and not job.force:
         return _refused(of_another_recipe(job.shown, last.name, job.lock_inputs.name))
     changes = tuple(compare(job.out, job.files, last, job.conflict, job.force))
@@ -122,12 +155,12 @@ def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Se
     return [kind for kind in kinds if kind[0]]
 
 
-def _changed_files(changes: Sequence[Change]) -> dict[str, File | None]:
-    written = {c.path: File(c.text, c.executable) for c in changes if c.text is not None}
-    return written | {c.path: None for c in changes if c.action is Action.DELETE}
+def _changed_files(changes: Sequence[Change]) -> dict[str, File]:
+    changed = [change for change in changes if change.text is not None or change.action is Action.DELETE]
+    return {c.path: File(c.text, c.executable, _known_by(c.found), c.crlf) for c in changed}
 
 
-def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File | None]:
+def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dict[str, File]:
     """The files under `.recipec/` that this build changes; a file kept as an orphan keeps its last text, for merges."""
     emitted = {file.path: file.text for file in job.files}
     kept = {change.path for change in changes if change.action is Action.KEEP_ORPHAN}
@@ -137,8 +170,15 @@ def _changed_state(job: _Job, last: LastBuild, changes: Sequence[Change]) -> dic
         SOURCE_MAP: source_map_text(job.files),
         LOCK: lock_text(job.lock_inputs, job.plan_json, job.files, deleted),
     }
-    changed = {path: File(text) for path, text in state.items() if read_text(job.out / path) != text}
-    return changed | {f"{LAST}/{path}": None for path in last.texts if path not in emitted and path not in kept}
+    found = {path: read_file(job.out / path) for path in state}
+    stale = [path for path, now in found.items() if now is None or now.text != state[path]]
+    gone = [f"{LAST}/{path}" for path in last.texts if path not in emitted and path not in kept]
+    written = {path: File(state[path], before=_known_by(found[path])) for path in stale}
+    return written | {path: File(None, before=fingerprint(job.out / path)) for path in gone}
+
+
+def _known_by(found: Found | None) -> str | None:
+    return found.fingerprint if found else None
 
 
 def _conflict(conflicts: Sequence[Change], outcome: str, help: str) -> Diagnostic:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import chain, count
 from pathlib import Path
 
 from msgspec import Struct
 
 from recipec.bundle.merge import has_markers, merge_json, merge_text
-from recipec.bundle.state import LastBuild, read_text
+from recipec.bundle.state import Found, LastBuild, read_file, read_text
 from recipec.render.artifact import Rendered
+
+_MADE_RUNNABLE = "Windows line ends removed, with which bash cannot run it"
 
 
 class Action(StrEnum):
@@ -38,7 +41,7 @@ class OnConflict(StrEnum):
 
 
 class Change(Struct, frozen=True):
-    """One file, what happens to it, a word to the user, and its new text when it is written."""
+    """One file, what happens to it, a word to the user, its new text when it is written, and what was there."""
 
     path: str
     action: Action
@@ -46,6 +49,12 @@ class Change(Struct, frozen=True):
     text: str | None = None
     executable: bool = False
     unresolved: bool = False  # the markers of an earlier conflict are still there
+    found: Found | None = None  # the file that was compared
+
+    @property
+    def crlf(self) -> bool:
+        """Whether it is written with the line ends of Windows, as it was found; a script never is."""
+        return self.found is not None and self.found.crlf and not self.executable
 
 
 def compare(
@@ -66,16 +75,16 @@ def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnCon
     target = out / file.path
     if (target.exists() and not target.is_file()) or not _has_room(out, target):
         return [Change(file.path, Action.REFUSE, "a folder, pipe or file of that name is in the way")]
-    disk, built = read_text(target), last.texts.get(file.path)
+    disk, built = read_file(target), last.texts.get(file.path)
     if disk is None:
         return [_missing(file, last, force)]
-    if disk == file.text:
-        return [_identical(target, file)]
+    if disk.text == file.text:
+        return [_identical(file, disk)]
     if built is None:
         return [Change(file.path, Action.REFUSE, "exists and was not built by recipec")]
-    if disk == built or force:
-        return [_write(file, Action.OVERWRITE, "" if disk == built else "your edit is discarded")]
-    return _edited(file, disk, built, on_conflict)
+    if disk.text == built or force:
+        return [_write(file, Action.OVERWRITE, disk, "" if disk.text == built else "your edit is discarded")]
+    return _edited(out, file, disk, built, on_conflict)
 
 
 def _has_room(out: Path, target: Path) -> bool:
@@ -85,46 +94,68 @@ def _has_room(out: Path, target: Path) -> bool:
 
 def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
     if file.path not in last.texts or force:
-        return _write(file, Action.CREATE)
+        return _write(file, Action.CREATE, None)
     note = "" if file.path in last.deleted else "you deleted it; --force brings it back"
     return Change(file.path, Action.STAYS_DELETED, note)
 
 
-def _identical(target: Path, file: Rendered) -> Change:
-    if file.executable and not os.access(target, os.X_OK):
-        return _write(file, Action.OVERWRITE, "made executable")
+def _identical(file: Rendered, disk: Found) -> Change:
+    if file.executable and not disk.executable:
+        return _write(file, Action.OVERWRITE, disk, "made executable")
+    if file.executable and disk.returns:
+        return _write(file, Action.OVERWRITE, disk, _MADE_RUNNABLE)
     return Change(file.path, Action.UNCHANGED)
 
 
-def _edited(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """The file as the user edited it, when the new build is another text."""
-    if has_markers(disk):
+    if has_markers(disk.text):
         return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
+    if file.text == built and file.executable and disk.returns:
+        return [_write(file, Action.MERGE, disk, f"your edits are kept; {_MADE_RUNNABLE}", disk.text)]
     if file.text == built:
         return [Change(file.path, Action.KEEP_EDIT)]
     if file.path.endswith(".json"):
-        return _edited_json(file, disk, built, on_conflict)
-    merged = merge_text(built, disk, file.text)
+        return _edited_json(out, file, disk, built, on_conflict)
+    merged = merge_text(built, disk.text, file.text)
     if not merged.conflicts:
-        return [_write(file, Action.MERGE, text=merged.text)]
+        return [_write(file, Action.MERGE, disk, text=merged.text)]
     if on_conflict is not OnConflict.MARKERS:
         return [Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version stays")]
     places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
-    return [_write(file, Action.CONFLICT, f"markers in {places}", merged.text)]
+    return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
 
 
-def _edited_json(file: Rendered, disk: str, built: str, on_conflict: OnConflict) -> list[Change]:
+def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """JSON has no place for markers: what does not merge by key stays, with the new build beside it."""
-    merged = merge_json(built, disk, file.text)
+    why = "you and the new build changed the same value"
+    try:
+        merged = merge_json(built, disk.text, file.text)
+    except ValueError as error:
+        merged, why = None, f"your version is not JSON that can be merged ({error})"
     if merged is not None:
-        return [_write(file, Action.MERGE, text=_as_lines_merge(file, disk, built, merged))]
+        return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
-        return [Change(file.path, Action.CONFLICT, "you and the new build changed the same value; your version stays")]
-    beside = f"{file.path}.new"
+        return [Change(file.path, Action.CONFLICT, f"{why}; your version stays")]
+    beside, found = _beside(out, file, built)
     return [
-        Change(file.path, Action.CONFLICT, f"your version stays; the new build is in {beside}"),
-        Change(beside, Action.CREATE, text=file.text),
+        Change(file.path, Action.CONFLICT, f"{why}; your version stays, the new build is in {beside}"),
+        Change(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
     ]
+
+
+def _beside(out: Path, file: Rendered, built: str) -> tuple[str, Found | None]:
+    """A name for the new build beside the user's file, and what a build has put there before."""
+    names = (f"{file.path}.new{number}" for number in chain([""], count(2)))
+    path = next(name for name in names if _is_free(out / name, (built, file.text)))
+    return path, read_file(out / path)
+
+
+def _is_free(target: Path, ours: tuple[str, ...]) -> bool:
+    """Whether nothing of the user's is there."""
+    if not os.path.lexists(target):
+        return True
+    return target.is_file() and not target.is_symlink() and read_text(target) in ours
 
 
 def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
@@ -140,13 +171,13 @@ def _as_lines_merge(file: Rendered, disk: str, built: str, merged: str) -> str:
 
 def _orphan(out: Path, path: str, built: str) -> Change | None:
     """A file of the last build that this one does not emit."""
-    disk = read_text(out / path)
+    disk = read_file(out / path)
     if disk is None:
         return None
-    if disk == built:
-        return Change(path, Action.DELETE, "no longer part of the bundle")
+    if disk.text == built:
+        return Change(path, Action.DELETE, "no longer part of the bundle", found=disk)
     return Change(path, Action.KEEP_ORPHAN, "no longer part of the bundle, kept because you edited it")
 
 
-def _write(file: Rendered, action: Action, note: str = "", text: str | None = None) -> Change:
-    return Change(file.path, action, note, file.text if text is None else text, file.executable)
+def _write(file: Rendered, action: Action, disk: Found | None, note: str = "", text: str | None = None) -> Change:
+    return Change(file.path, action, note, file.text if text is None else text, file.executable, found=disk)

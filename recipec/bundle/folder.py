@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from recipec.bundle.state import STATE, read_text
+from recipec.bundle.paths import is_behind_link, stays_inside
+from recipec.bundle.state import LAST, LOCK, NEXT, PLAN, SOURCE_MAP, STAGING, STATE, UNDO, read_text
 from recipec.diagnostics.model import Diagnostic
 
 _SHOWN = 8  # names in a message
@@ -13,15 +16,51 @@ _SHOWN = 8  # names in a message
 
 def unusable(out: Path, shown: str, paths: Iterable[str]) -> Diagnostic | None:
     """Why `out`, which the user wrote as `shown`, cannot be a bundle's folder; None when it can."""
-    links = [path for path in ("", STATE, *paths) if _is_behind_link(out, path)]
-    if links:
-        where = f"{shown}/{links[0]}" if links[0] else shown
-        return unwritable(shown, f"{where} is reached through a symbolic link, which recipec does not write through")
+    if linked := behind_link(out, shown, ("", STATE, *paths)):
+        return linked
     if out.exists() and not out.is_dir():
         return unwritable(shown, f"{shown} is a file; -o names a folder")
     if (out / STATE).exists() and not (out / STATE).is_dir():
         return unwritable(shown, f"{shown}/{STATE} is a file; recipec keeps its state in a folder of that name")
+    return next((damaged(shown, *found) for found in strange_records(out)), None)
+
+
+def behind_link(out: Path, shown: str, paths: Iterable[str]) -> Diagnostic | None:
+    """The refusal to write or delete through a symbolic link; None when no path leads through one."""
+    for path in paths:
+        if is_behind_link(out, path):
+            where = f"{shown}/{path}" if path else shown
+            why = f"{where} is reached through a symbolic link, which recipec does not write through"
+            return unwritable(
+                shown, why, help="put a file or folder in the place of the link, or choose another with -o"
+            )
     return None
+
+
+def strange_records(out: Path) -> Iterator[tuple[str, str]]:
+    """What lies under `.recipec/` and no build left there: a path, and what is wrong with it."""
+    for path in _below(out, STATE):
+        target = out / path
+        if target.is_symlink():
+            yield path, "is a symbolic link; recipec keeps only files and folders there"
+        elif not stays_inside(path):
+            yield path, "has a name that recipec gives to no file"
+        elif not (target.is_file() or target.is_dir()):
+            yield path, "is neither a file nor a folder"
+    yield from ((path, "is not a folder") for path in (LAST, STAGING, NEXT, UNDO) if (out / path).is_file())
+    yield from ((path, "is not a file") for path in (LOCK, PLAN, SOURCE_MAP) if (out / path).is_dir())
+
+
+def _below(out: Path, folder: str) -> Iterator[str]:
+    """Every path below a folder of `out`; follows no link, and leaves out what another build removes meanwhile."""
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        with suppress(FileNotFoundError), os.scandir(out / path) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                yield f"{path}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(f"{path}/{entry.name}")
 
 
 def strangers(out: Path, texts: Mapping[str, str]) -> list[str]:
@@ -55,9 +94,23 @@ def of_another_recipe(shown: str, theirs: str, ours: str) -> Diagnostic:
     )
 
 
-def unwritable(shown: str, why: str, outcome: str = "nothing was written") -> Diagnostic:
+def damaged(shown: str, path: str, why: str) -> Diagnostic:
+    """The refusal to build on a record that no build of recipec left so."""
+    return Diagnostic(
+        "E0704",
+        f"the records in {shown}/{STATE} are damaged",
+        notes=(f"{shown}/{path} {why}; nothing was written",),
+        help=(f"delete {shown}/{path} and build again, or restore {shown}/{STATE} from version control",),
+    )
+
+
+def unwritable(
+    shown: str,
+    why: str,
+    outcome: str = "nothing was written",
+    help: str = "name a folder that you may write to with -o",
+) -> Diagnostic:
     """The report that the folder could not be written."""
-    help = "name a folder that you may write to with -o"
     return Diagnostic("E0702", f"cannot write {shown}", notes=(f"{why}; {outcome}",), help=(help,))
 
 
@@ -66,12 +119,6 @@ def check_paths(paths: Iterable[str]) -> None:
     seen = list(paths)
     folders = {parent.as_posix() for path in seen for parent in PurePosixPath(path).parents}
     for path in seen:
-        parts = path.split("/")
-        assert not {"", ".", ".."} & set(parts) and "\\" not in path, f"{path} is not a path inside a bundle"
-        assert parts[0] != STATE and path not in folders and seen.count(path) == 1, f"{path} is emitted in the way"
-
-
-def _is_behind_link(out: Path, path: str) -> bool:
-    target = out / path
-    inside = [target, *target.parents]
-    return any(part.is_symlink() for part in inside[: inside.index(out) + 1])
+        assert stays_inside(path), f"{path} is not a path inside a bundle"
+        in_state = path.split("/")[0] == STATE
+        assert not in_state and path not in folders and seen.count(path) == 1, f"{path} is emitted in the way"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -45,17 +45,43 @@ def has_markers(text: str) -> bool:
 
 
 def merge_json(last: str, mine: str, new: str) -> str | None:
-    """Merge JSON documents key by key; None when both sides changed one value differently or one is not JSON."""
-    import json
+    """Merge JSON documents key by key; None when both sides changed one value differently.
 
+    Raises ValueError where one is not JSON that can be written as it was read.
+    """
     from recipec.render.mapping import render_mapping
 
     try:
-        trees = [json.loads(text) for text in (last, mine, new)]
-    except ValueError:
-        return None
-    merged = _merge_values(*trees)
-    return None if merged is None else render_mapping(merged[0], "json")
+        merged = _merge_values(*map(_read_json, (last, mine, new)))
+        return None if merged is None else render_mapping(merged[0], "json")
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _read_json(text: str) -> Any:
+    """The document; raises ValueError for what is not JSON, or holds what recipec writes to no file."""
+    import json
+
+    from recipec.render.characters import is_allowed
+
+    document = json.loads(text)
+    json.dumps(document, allow_nan=False)  # Python reads NaN, Infinity and 1e999, which JSON does not have
+    if not all(map(is_allowed, "".join(_texts(document)))):
+        raise ValueError("it holds control characters or half of a character")
+    return document
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string in a JSON document, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from value
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
 
 
 def _chunks(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
+from msgspec.json import decode
 
 from recipec.bundle.merge import lines_of
 from recipec.bundle.state import LAST, MOST_BYTES, SOURCE_MAP, dump_json, read_text
@@ -15,6 +14,13 @@ from recipec.files import read_regular
 from recipec.render.artifact import Rendered
 
 SCHEMA_VERSION = 1
+
+Lines = Mapping[str, Mapping[int, tuple[str, ...]]]  # path -> line of the last build -> decision ids
+
+
+class _SourceMap(Struct, frozen=True):
+    schema_version: int
+    files: Lines
 
 
 class Origin(Struct, frozen=True):
@@ -32,14 +38,13 @@ def source_map_text(files: Iterable[Rendered]) -> str:
     return dump_json({"schema_version": SCHEMA_VERSION, "files": maps})
 
 
-def load(out: Path) -> dict[str, Any] | None:
+def load(out: Path) -> Lines | None:
     """The source map of the bundle in `out`, None when there is none that we can read."""
     try:
-        data = json.loads(read_regular(out / SOURCE_MAP, MOST_BYTES))
-    except (OSError, ValueError):
+        found = decode(read_regular(out / SOURCE_MAP, MOST_BYTES), type=_SourceMap)
+    except (OSError, ValueError, RecursionError):
         return None
-    known = isinstance(data, dict) and data.get("schema_version") == SCHEMA_VERSION
-    return data if known and isinstance(data.get("files"), dict) else None
+    return found.files if found.schema_version == SCHEMA_VERSION else None
 
 
 def ids_at(out: Path, path: str, line: int) -> Origin | None:
@@ -51,8 +56,7 @@ def ids_at(out: Path, path: str, line: int) -> Origin | None:
     before, edited = _line_before(lines_of(built), lines_of(now), line)
     if before is None:
         return Origin(text)
-    ids = source_map["files"].get(path, {}).get(str(before), [])
-    return Origin(text, tuple(ids), before, edited)
+    return Origin(text, source_map.get(path, {}).get(before, ()), before, edited)
 
 
 def _line_before(built: list[str], now: list[str], line: int) -> tuple[int | None, bool]:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
+from msgspec.json import decode
 
+from recipec.bundle.paths import stays_inside
 from recipec.files import read_regular
 
 STATE = ".recipec"
 LOCK, PLAN, SOURCE_MAP, LAST = f"{STATE}/lock.json", f"{STATE}/plan.json", f"{STATE}/source_map.json", f"{STATE}/last"
+STAGING, NEXT, UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"  # of a build at work, see write.py
+
+
+class Lock(Struct, frozen=True):
+    """What later commands read of `.recipec/lock.json`."""
+
+    files: Mapping[str, str]  # path -> digest
+    deleted: tuple[str, ...]
+    name: str = ""
+
 
 MOST_BYTES = 64 * 2**20  # of a file of a bundle, also after edits
 
@@ -32,18 +44,44 @@ def read_last(out: Path) -> LastBuild | None:
         return None
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     texts = {path.relative_to(folder).as_posix(): read_text(path) or "" for path in files}
-    lock = _lock(out)
-    deleted, name = lock.get("deleted"), lock.get("name")
-    return LastBuild(texts, tuple(deleted) if isinstance(deleted, list) else (), name if isinstance(name, str) else "")
+    lock = read_lock(out)
+    return LastBuild(texts, lock.deleted, lock.name) if lock else LastBuild(texts)
+
+
+class Found(Struct, frozen=True):
+    """A file as it was read once: what is compared, and by what it is known again when it is written."""
+
+    text: str  # with `\\n` line ends; bytes that are not UTF-8 survive a round trip
+    fingerprint: str  # of its bytes and of whether it can be executed
+    executable: bool
+    returns: int = 0  # lines that end in `\\r\\n`
+
+    @property
+    def crlf(self) -> bool:
+        """Whether it has the line ends of Windows: most of its lines do."""
+        return self.returns * 2 > self.text.count("\n")
+
+
+def read_file(path: Path) -> Found | None:
+    """The file at `path`, None when there is none. Raises OSError."""
+    try:
+        data, executable = read_regular(path, MOST_BYTES), bool(path.stat().st_mode & 0o100)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    return Found(text, sha256(data).hexdigest() + "+x" * executable, executable, data.count(b"\r\n"))
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text with `\\n` line ends, None when there is no file; bytes that are not UTF-8 survive a round trip."""
-    try:
-        text = read_regular(path, MOST_BYTES).decode("utf-8", "surrogateescape")
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
-    return text.replace("\r\n", "\n")
+    """A file's text with `\\n` line ends, None when there is no file. Raises OSError."""
+    found = read_file(path)
+    return found.text if found else None
+
+
+def fingerprint(path: Path) -> str | None:
+    """By what a file is known again, None when there is no file. Raises OSError."""
+    found = read_file(path)
+    return found.fingerprint if found else None
 
 
 def dump_json(data: object) -> str:
@@ -51,10 +89,10 @@ def dump_json(data: object) -> str:
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _lock(out: Path) -> Mapping[str, Any]:
-    """The last lock; empty where there is none that can be read."""
+def read_lock(out: Path) -> Lock | None:
+    """The last lock; None where there is none that can be read, or one with paths outside the bundle."""
     try:
-        found = json.loads(read_regular(out / LOCK, MOST_BYTES))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        lock = decode(read_regular(out / LOCK, MOST_BYTES), type=Lock)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return lock if all(map(stays_inside, (*lock.files, *lock.deleted))) else None

@@ -1,6 +1,7 @@
 """Write a set of files so that a reader of recipec sees all of them or none, wherever the process is killed.
 
-A new folder is prepared under another name beside its place and renamed: it is there whole or not at all.
+A new folder is prepared under another name beside its place and renamed: it is there whole or not at all. The folder
+that it lies in is made first, because builds take turns by its lock.
 
 In an existing folder the user has files of their own, so the files are switched one by one under a journal:
 
@@ -10,8 +11,8 @@ In an existing folder the user has files of their own, so the files are switched
 4. The folder of the journal is removed.
 
 `recover` runs before a bundle is built or read and goes on where a killed process stopped. A file that is neither what
-it was nor what it will be was edited meanwhile, and stays. Safe against the death of the process, not of the machine:
-nothing is flushed to the disk.
+it was when it was compared nor what it will be was edited meanwhile: it stays, and so does the base of its next merge.
+Safe against the death of the process, not of the machine: nothing is flushed to the disk.
 """
 
 from __future__ import annotations
@@ -21,25 +22,40 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 
-from recipec.bundle.state import STATE
+from recipec.bundle.paths import is_behind_link, stays_inside
+from recipec.bundle.state import LAST, NEXT, STAGING, STATE, UNDO, fingerprint
 
-_STAGING, _NEXT, _UNDO = f"{STATE}/next.tmp", f"{STATE}/next", f"{STATE}/undo"
 _JOURNAL = "journal.json"
 
 
 class File(Struct, frozen=True):
-    """What a file will be."""
+    """What a file will be, and what it was when that was decided: a file that is another one by then stays."""
 
-    text: str
+    text: str | None  # None deletes
     executable: bool = False
+    before: str | None = None  # its fingerprint; None for no file
+    crlf: bool = False  # lines end in `\\r\\n`
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        text = self.text or ""
+        return (text.replace("\n", "\r\n") if self.crlf else text).encode("utf-8", "surrogateescape")
 
 
-class _Step(Struct, frozen=True):
+class DamagedJournal(Exception):
+    """A journal that no build wrote: its path, and what is wrong with it."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+
+class _Step(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """One file of the journal with its fingerprints, None where there is no file."""
 
     path: str
@@ -47,21 +63,21 @@ class _Step(Struct, frozen=True):
     after: str | None
 
 
-def write_files(out: Path, files: Mapping[str, File | None]) -> tuple[str, ...]:
-    """Write `files` (None deletes) into `out`; return those that were edited meanwhile and stay. Raises OSError."""
+def write_files(out: Path, files: Mapping[str, File]) -> tuple[str, ...]:
+    """Write `files` into `out`; return those that were edited meanwhile and stay. Raises OSError."""
     if not out.exists():
-        _create(out, {path: file for path, file in files.items() if file})
+        _create(out, files)
         return ()
     try:
         _stage(out, files)
     except OSError:
         _clear(out)
         raise
-    return _finish(out)
+    return tuple(_finish(out))
 
 
 def recover(out: Path) -> None:
-    """Finish or take back what a killed build left in `out`. Raises OSError."""
+    """Finish or take back what a killed build left in `out`. Raises OSError and DamagedJournal."""
     if is_interrupted(out):
         with exclusive(out):
             recover_locked(out)
@@ -69,79 +85,107 @@ def recover(out: Path) -> None:
 
 def recover_locked(out: Path) -> None:
     """`recover` for a caller that holds `exclusive(out)`."""
-    shutil.rmtree(_beside(out)[1], ignore_errors=True)
-    if (out / _UNDO).exists():
+    check_journals(out)
+    shutil.rmtree(_prepared(out), ignore_errors=True)
+    if (out / UNDO).exists():
         _take_back(out)
-    if (out / _NEXT).exists():
+    if (out / NEXT).exists():
         _finish(out)
     _clear(out)
 
 
 def is_interrupted(out: Path) -> bool:
     """Whether a killed build left something to finish, take back or clear away."""
-    return any((out / folder).exists() for folder in (_STAGING, _NEXT, _UNDO)) or _beside(out)[1].exists()
+    return any((out / folder).exists() for folder in (STAGING, NEXT, UNDO)) or _prepared(out).exists()
 
 
 @contextlib.contextmanager
-def exclusive(out: Path) -> Iterator[None]:
-    """Wait until no other recipec writes to `out`; a file system without locks is done without."""
-    descriptor = None
-    with contextlib.suppress(OSError, ImportError):
-        import fcntl
+def exclusive(out: Path, *, creates: bool = False) -> Iterator[None]:
+    """Wait until no other recipec writes to `out`; a file system without locks is done without.
 
-        descriptor = os.open(_beside(out)[0].parent, os.O_RDONLY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    `creates` makes the folders that `out` lies in, and takes those away again that stay empty. Raises OSError.
+    """
+    missing = [folder for folder in out.parents if not folder.exists()] if creates else []
+    descriptor = None
     try:
+        descriptor = _locked(out.parent, creates)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _beside(out: Path) -> tuple[Path, Path]:
-    """The topmost folder that `out` needs and does not have (or `out`), and the name it is prepared under."""
-    top = out
-    while not out.exists() and not top.parent.exists():
-        top = top.parent
-    return top, top.with_name(f".{top.name}.recipec-tmp")
+def _locked(folder: Path, creates: bool) -> int | None:
+    """A descriptor that holds the lock of `folder`; None where there is no folder, or no lock, to have."""
+    while True:
+        if creates and not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+        try:
+            import fcntl
+
+            descriptor = os.open(folder, os.O_RDONLY)
+        except (OSError, ImportError):
+            return None
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not creates or _is_still(folder, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_still(folder: Path, descriptor: int) -> bool:
+    """Whether the folder was not taken away, and made anew, while its lock was waited for."""
+    try:
+        return os.path.samestat(os.stat(folder), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _prepared(out: Path) -> Path:
+    """The name that a new `out` is prepared under."""
+    absolute = Path(os.path.abspath(out))
+    return absolute.parent / f".{absolute.name}.recipec-tmp"
 
 
 def _create(out: Path, files: Mapping[str, File]) -> None:
-    top, prepared = _beside(out)
+    prepared = _prepared(out)
     shutil.rmtree(prepared, ignore_errors=True)
     try:
+        prepared.mkdir()  # fails where a link stands in its place
         for path, file in files.items():
-            _write(prepared / out.relative_to(top) / path, file)
-        os.rename(prepared, top)
+            _write(prepared / path, file)
+        os.rename(prepared, out)
     except OSError:
         shutil.rmtree(prepared, ignore_errors=True)
         raise
 
 
-def _stage(out: Path, files: Mapping[str, File | None]) -> None:
-    staging = out / _STAGING
+def _stage(out: Path, files: Mapping[str, File]) -> None:
+    staging = out / STAGING
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     steps = [_stage_file(out, staging, path, file) for path, file in files.items()]
-    journal = [[step.path, step.before, step.after] for step in steps]
-    (staging / _JOURNAL).write_text(json.dumps(journal), encoding="utf-8")
-    os.rename(staging, out / _NEXT)
+    (staging / _JOURNAL).write_text(json.dumps(to_builtins(steps)), encoding="utf-8")
+    os.rename(staging, out / NEXT)
 
 
-def _stage_file(out: Path, staging: Path, path: str, file: File | None) -> _Step:
+def _stage_file(out: Path, staging: Path, path: str, file: File) -> _Step:
     target, new, old = out / path, staging / "new" / path, staging / "old" / path
     if target.exists():
         old.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(target, old)
-    if file:
+    if file.text is not None:
         _write(new, file, like=old)
-    return _Step(path, _fingerprint(old), _fingerprint(new))
+    return _Step(path, file.before, fingerprint(new))
 
 
 def _write(path: Path, file: File, like: Path | None = None) -> None:
     """Write a file with the mode of `like` where that exists, and executable where it must be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(file.text.encode("utf-8", "surrogateescape"))
+    path.write_bytes(file.data)
     if like and like.exists():
         shutil.copymode(like, path)
     if file.executable:
@@ -149,42 +193,63 @@ def _write(path: Path, file: File, like: Path | None = None) -> None:
         path.chmod(mode | (mode & 0o444) >> 2)
 
 
-def _fingerprint(path: Path) -> str | None:
+def _finish(out: Path) -> list[str]:
+    """Switch to the new files but those that were edited meanwhile; on an error back to the old ones."""
     try:
-        digest = sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return digest + ("+x" if path.stat().st_mode & 0o100 else "")
-
-
-def _finish(out: Path) -> tuple[str, ...]:
-    """Switch to the new files; on an error back to the old ones."""
-    try:
-        edited = [step.path for step in _steps(out / _NEXT) if not _switch(out, step, out / _NEXT / "new")]
+        edited = _switch_all(out)
     except OSError:
-        os.rename(out / _NEXT, out / _UNDO)
+        os.rename(out / NEXT, out / UNDO)
         _take_back(out)
         raise
-    _discard(out / _NEXT)
-    return tuple(edited)
+    _discard(out / NEXT)
+    return edited
+
+
+def _switch_all(out: Path) -> list[str]:
+    """Switch to the new files; while an edited one waits for the next build, the base of its merge does too."""
+    edited: list[str] = []
+    for step in _steps(out, NEXT):
+        waits = step.path.removeprefix(f"{LAST}/") in edited
+        if not waits and not _switch(out, step, out / NEXT / "new"):
+            edited.append(step.path)
+    return edited
 
 
 def _take_back(out: Path) -> None:
-    for step in _steps(out / _UNDO):
-        _switch(out, _Step(step.path, before=step.after, after=step.before), out / _UNDO / "old")
-    _discard(out / _UNDO)
+    for step in _steps(out, UNDO):
+        _switch(out, _Step(step.path, before=step.after, after=step.before), out / UNDO / "old")
+    _discard(out / UNDO)
 
 
-def _steps(folder: Path) -> list[_Step]:
-    """The journal; none once it is removed, which is the last thing that counts."""
-    journal = folder / _JOURNAL
-    return [_Step(*entry) for entry in json.loads(journal.read_bytes())] if journal.exists() else []
+def check_journals(out: Path) -> None:
+    """Read what a killed build left in `out`; raises DamagedJournal."""
+    for folder in (UNDO, NEXT):
+        _steps(out, folder)
+
+
+def _steps(out: Path, folder: str) -> list[_Step]:
+    """The journal; none once it is removed, which is the last thing that counts. Raises DamagedJournal."""
+    journal = out / folder / _JOURNAL
+    if not journal.exists():
+        return []
+    try:
+        steps = convert(json.loads(journal.read_bytes()), list[_Step])
+    except (ValueError, RecursionError, IsADirectoryError) as error:
+        raise DamagedJournal(folder, f"was left by an interrupted build, and its {_JOURNAL} cannot be read") from error
+    outside = [step.path for step in steps if not stays_inside(step.path)]
+    if outside:
+        raise DamagedJournal(folder, f"has a {_JOURNAL} that names `{outside[0]}`, which is no file of a bundle")
+    return steps
 
 
 def _switch(out: Path, step: _Step, source: Path) -> bool:
     """Bring one file from `before` to `after`, as often as asked; False when the user has changed it meanwhile."""
     target = out / step.path
-    now = _fingerprint(target)
+    if is_behind_link(out, step.path):
+        return False
+    if step.before is None and step.after:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    now = fingerprint(target)  # the last thing before the change, which it allows
     if now == step.after:
         return True
     if now != step.before or (step.after and not (source / step.path).exists()):
@@ -193,7 +258,6 @@ def _switch(out: Path, step: _Step, source: Path) -> bool:
         target.unlink()
         _remove_empty_folders(out, target.parent)
     else:
-        target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(source / step.path, target)
     return True
 
@@ -207,7 +271,7 @@ def _discard(folder: Path) -> None:
 
 def _clear(out: Path) -> None:
     """Remove what was only prepared."""
-    shutil.rmtree(out / _STAGING, ignore_errors=True)
+    shutil.rmtree(out / STAGING, ignore_errors=True)
     _remove_empty_folders(out, out / STATE)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.json import decode
 
-from recipec.bundle.source_map import load
-from recipec.bundle.state import MOST_BYTES, PLAN, STATE, read_last, read_text
+from recipec.bundle.folder import strange_records
+from recipec.bundle.source_map import Lines, load
+from recipec.bundle.state import LAST, LOCK, MOST_BYTES, PLAN, SOURCE_MAP, STATE, read_last, read_lock, read_text
 from recipec.bundle.write import is_interrupted
 from recipec.cli.output import Failure
 from recipec.files import read_regular
@@ -56,12 +57,59 @@ class RecipePath(AnyPath):
 PLAN_VERSION = 1  # planner.document.SCHEMA_VERSION, which takes pydantic to import
 
 
+_Value = str | float | bool | list[str | float | bool | None] | dict[str, Any] | None
+
+
+class _Decision(Struct):
+    """What commands read of a decision."""
+
+    id: str
+    value: _Value
+    because: str
+    inputs: list[str]
+    origin: str
+    rule: str
+    watch: str
+    source: str
+    key: str
+    where: str
+    dissent: str
+
+
+class _Memory(Struct):
+    peak_allocated_bytes: float
+    usable_bytes: float
+
+
+class _Time(Struct):
+    seconds: float
+
+
+class _Cost(Struct):
+    usd: float | None
+
+
+class _Stage(Struct):
+    name: str
+    decisions: list[_Decision]
+    memory: _Memory
+    time: _Time
+    cost: _Cost
+
+
+class _Plan(Struct):
+    """The part of plan.json that commands read; one without it is damaged."""
+
+    schema_version: int
+    stages: list[_Stage]
+
+
 class Records(Struct, frozen=True):
     """What `.recipec/` tells of a bundle."""
 
     out: Path
     plan: dict[str, Any]
-    lines: Mapping[str, Mapping[int, tuple[str, ...]]]  # path -> line of the last build -> decision ids
+    lines: Lines
     built: Mapping[str, str]  # path -> text as it was emitted
 
 
@@ -73,10 +121,10 @@ def is_bundle(folder: Path) -> bool:
 def plan_if_any(out: Path) -> dict[str, Any] | None:
     """The plan of the last build in `out`; None when there is none that this version can read."""
     try:
-        plan = json.loads(read_regular(out / PLAN, MOST_BYTES))
-    except (OSError, ValueError):
+        plan: dict[str, Any] = decode(read_regular(out / PLAN, MOST_BYTES))
+        return plan if convert(plan, _Plan).schema_version == PLAN_VERSION else None
+    except (OSError, ValueError, RecursionError):
         return None
-    return plan if isinstance(plan, dict) and plan.get("schema_version") == PLAN_VERSION else None
 
 
 def open_bundle(out: Path) -> Records:
@@ -87,11 +135,18 @@ def open_bundle(out: Path) -> Records:
         raise Failure(f"`{out}` is not a bundle: recipec built nothing there", "recipec build RECIPE -o OUT makes one")
     if is_interrupted(out):
         raise Failure(f"a build of `{out}` was interrupted", "build it again; that finishes what was begun")
-    plan, source_map, last = plan_if_any(out), load(out), read_last(out)
-    if plan is None or source_map is None or last is None:
-        raise Failure(f"`{out}/{STATE}` is damaged or of another version of recipec", "build it again")
-    lines = {path: {int(line): tuple(ids) for line, ids in each.items()} for path, each in source_map["files"].items()}
-    return Records(out, plan, lines, last.texts)
+    for path, why in strange_records(out):
+        raise Failure(f"the records of `{out}` are damaged: {path} {why}", f"delete `{out}/{path}` and build again")
+    read: dict[str, Any] = {
+        PLAN: plan_if_any(out),
+        SOURCE_MAP: load(out),
+        LAST: read_last(out),
+        LOCK: read_lock(out),
+    }
+    for path, record in read.items():
+        if record is None:
+            raise Failure(f"`{out}/{path}` cannot be read: damaged, or of another version of recipec", "build it again")
+    return Records(out, read[PLAN], read[SOURCE_MAP], read[LAST].texts)
 
 
 def text_on_disk(path: Path) -> str | None:

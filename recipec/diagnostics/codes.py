@@ -69,6 +69,7 @@ CODES: dict[str, str] = {
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",
+    "E0704": "records of the bundle are damaged",
     "E0801": "rows of recipec contradict each other",
     "W0701": "edits in conflict",
 }

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,48 @@ def test_json_in_conflict_stays_with_the_new_build_beside_it(out: Path) -> None:
     assert build(out, changed(ds=new)).exit_code == 0
 
 
+def own_file(beside: Path) -> None:
+    beside.write_text("mine\n")
+
+
+def own_folder(beside: Path) -> None:
+    beside.mkdir()
+
+
+def own_link(beside: Path) -> None:
+    beside.symlink_to("../../precious.txt")
+
+
+@pytest.mark.parametrize("own", [own_file, own_folder, own_link])
+def test_the_new_build_is_not_put_over_a_file_of_the_users(out: Path, own: Callable[[Path], None]) -> None:
+    beside = out / "configs/ds.json.new"
+    own(beside)
+    (out.parent / "precious.txt").write_text("mine\n")
+    (out / "configs/ds.json").write_text('{"lr": 5}\n')
+
+    for number in (7, 8):  # the second takes the place of the first
+        new = f'{{\n  "lr": {number},\n  "b": 2\n}}\n'
+        result = build(out, changed(ds=new))
+        assert (out / "configs/ds.json.new2").read_text() == new
+        assert result.changes[2].note.endswith("your version stays, the new build is in configs/ds.json.new2")
+        assert beside.is_dir() or beside.read_text() == "mine\n"
+    assert (out.parent / "precious.txt").read_text() == "mine\n"
+    assert sorted(path.name for path in (out / "configs").iterdir()) == ["ds.json", "ds.json.new", "ds.json.new2"]
+
+
+def test_json_that_cannot_be_read_stays_with_the_new_build_beside_it(out: Path) -> None:
+    (out / "configs/ds.json").write_text('{"lr": NaN}\n')
+    new = '{\n  "lr": 7,\n  "b": 2\n}\n'
+
+    kept = build(out, changed(ds=new), conflict="keep", dry_run=True)
+    assert "not JSON that can be merged (Out of range float values" in kept.changes[2].note
+    result = build(out, changed(ds=new))
+    assert (actions(result)["configs/ds.json"], result.exit_code, codes(result)) == ("conflict", 1, ["W0701"])
+    assert (out / "configs/ds.json").read_text() == '{"lr": NaN}\n'
+    assert (out / "configs/ds.json.new").read_text() == new
+    assert build(out, changed(ds=new)).exit_code == 0
+
+
 def test_deleted_stays_deleted_and_is_told_once(out: Path) -> None:
     (out / "train.py").unlink()
 
@@ -183,6 +226,45 @@ def test_line_ends_of_another_system_are_no_edit(out: Path) -> None:
     (out / "train.py").write_bytes(FILES["train.py"].replace("\n", "\r\n").encode())
     assert actions(build(out, FILES))["train.py"] == "unchanged"
     assert actions(build(out, changed(train="new\n")))["train.py"] == "overwrite"
+
+
+@pytest.mark.parametrize(
+    ("mine", "new", "now"),
+    [
+        (b"one\r\ntwo\r\nthree\r\n", "new\n", b"new\r\n"),
+        (b"one\r\ntwo\r\nthree\r\nmine\r\n", "new\none\ntwo\nthree\n", b"new\r\none\r\ntwo\r\nthree\r\nmine\r\n"),
+        (b"one\r\ntwo\r\nthree\nmine\r\n", "new\none\ntwo\nthree\n", b"new\r\none\r\ntwo\r\nthree\r\nmine\r\n"),
+        (b"one\ntwo\nthree\nmine\r\n", "new\none\ntwo\nthree\n", b"new\none\ntwo\nthree\nmine\n"),
+    ],
+    ids=["overwritten", "merged", "mostly of Windows", "mostly not of Windows"],
+)
+def test_line_ends_are_kept(out: Path, mine: bytes, new: str, now: bytes) -> None:
+    (out / "train.py").write_bytes(mine)
+    assert build(out, changed(train=new)).exit_code == 0
+    assert (out / "train.py").read_bytes() == now
+    assert build(out, changed(train=new), check=True).exit_code == 0
+
+
+def test_a_conflict_keeps_line_ends_and_json_does_too(out: Path) -> None:
+    (out / "train.py").write_bytes(b"one\r\nmine\r\nthree\r\n")
+    (out / "configs/ds.json").write_bytes(b'{\r\n  "lr": 5,\r\n  "b": 2\r\n}\r\n')
+    build(out, changed(train="one\nnew\nthree\n", ds='{\n  "lr": 1,\n  "b": 3\n}\n'))
+
+    assert (out / "train.py").read_bytes().startswith(b"one\r\n<<<<<<< your edit\r\nmine\r\n")
+    assert (out / "configs/ds.json").read_bytes() == b'{\r\n  "lr": 5,\r\n  "b": 3\r\n}\r\n'
+
+
+@pytest.mark.parametrize("own", [b"", b"mine\n"])
+@pytest.mark.parametrize("new", ["run\n", "new\nrun\n"])
+def test_a_script_that_no_shell_runs_is_stale_and_made_one_that_runs(out: Path, own: bytes, new: str) -> None:
+    script = out / "launch/local.sh"
+    script.write_bytes(b"run\r\n" + own)
+    files = FILES | {"launch/local.sh": new}
+
+    assert build(out, files, check=True).exit_code == 1
+    assert build(out, files).exit_code == 0
+    assert script.read_bytes() == new.encode() + own
+    assert build(out, files, check=True).exit_code == 0
 
 
 def test_an_edit_that_is_not_utf8_survives(out: Path) -> None:

@@ -63,6 +63,48 @@ def state_is_a_file(out: Path) -> None:
     (out / ".recipec").write_text("")
 
 
+def linked_records(out: Path) -> None:
+    build(out, FILES)
+    shutil.move(out / ".recipec/last", out.parent / "elsewhere")
+    (out / ".recipec/last").symlink_to("../../elsewhere")
+
+
+def linked_journal(out: Path) -> None:
+    build(out, FILES)
+    (out.parent / "elsewhere").mkdir()
+    (out.parent / "elsewhere/journal.json").write_text("[]")
+    (out / ".recipec/next").symlink_to("../../elsewhere")
+
+
+def link_deep_in_the_records(out: Path) -> None:
+    build(out, FILES)
+    (out / ".recipec/last/configs/a.yaml").unlink()
+    (out / ".recipec/last/configs/a.yaml").symlink_to("/etc/hostname")
+
+
+def pipe_in_the_records(out: Path) -> None:
+    build(out, FILES)
+    os.mkfifo(out / ".recipec/last/pipe")
+
+
+def file_for_the_last_build(out: Path) -> None:
+    out.mkdir()
+    (out / ".recipec").mkdir()
+    (out / ".recipec/last").write_text("")
+
+
+def folder_for_the_plan(out: Path) -> None:
+    build(out, FILES)
+    (out / ".recipec/plan.json").unlink()
+    (out / ".recipec/plan.json").mkdir()
+
+
+def linked_way_to_an_orphan(out: Path) -> None:
+    build(out, FILES | {"old/a.txt": "a\n"})
+    shutil.move(out / "old", out.parent / "elsewhere")
+    (out / "old").symlink_to("../elsewhere")
+
+
 def below_a_file(out: Path) -> None:
     build(out, {"train.py": "x\n"})
     (out / "configs").write_text("mine")
@@ -79,6 +121,10 @@ CASES = [
     (is_a_file, "E0702", "is a file"), (is_a_link, "E0702", "symbolic link"), (linked_folder, "E0702", "symbolic link"),
     (linked_file, "E0702", "out/train.py"), (linked_state, "E0702", ".recipec"), (state_is_a_file, "E0702", ".recipec"),
     (below_a_file, "E0701", "configs/a.yaml"), (new_file_in_the_way, "E0701", "configs/a.yaml"),
+    (linked_records, "E0704", "last is a symbolic link"), (linked_journal, "E0704", "next is a symbolic link"),
+    (link_deep_in_the_records, "E0704", "last/configs/a.yaml is a symbolic link"),
+    (pipe_in_the_records, "E0704", "last/pipe is neither"), (file_for_the_last_build, "E0704", "last is not a folder"),
+    (folder_for_the_plan, "E0704", "plan.json is not a file"), (linked_way_to_an_orphan, "E0702", "old/a.txt"),
 ]  # fmt: skip
 
 

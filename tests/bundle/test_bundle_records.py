@@ -11,6 +11,7 @@ from bundles import INPUTS, PLAN, build, rendered, tree
 from recipec import __version__
 from recipec.bundle.lock import LockInputs, lock_text
 from recipec.bundle.source_map import Origin, ids_at, load
+from recipec.bundle.state import read_lock
 
 TEXT = "alpha\nbeta\ngamma\ndelta\n"
 
@@ -50,7 +51,7 @@ def test_plan_is_kept_byte_for_byte(tmp_path: Path) -> None:
 def test_lines_of_an_untouched_file(tmp_path: Path) -> None:
     build(tmp_path / "out", {"a/train.py": TEXT})
 
-    assert load(tmp_path / "out")["files"]["a/train.py"]["2"] == ["beta"]
+    assert load(tmp_path / "out")["a/train.py"][2] == ("beta",)
     assert ids_at(tmp_path / "out", "a/train.py", 2) == Origin("beta", ("beta",), 2)
     for path, line in (("a/train.py", 0), ("a/train.py", 5), ("nothing", 1), ("a", 1)):
         assert ids_at(tmp_path / "out", path, line) is None
@@ -81,6 +82,24 @@ def test_line_numbers_are_those_of_an_editor(tmp_path: Path) -> None:
 def test_without_a_readable_map(tmp_path: Path) -> None:
     assert load(tmp_path) is None and ids_at(tmp_path, "train.py", 1) is None
     build(tmp_path / "out", {"train.py": TEXT})
-    for damaged in ("", "[]", '{"schema_version": 99, "files": {}}', '{"schema_version": 1}'):
+    kinds = ('{"train.py": []}', '{"train.py": {"x": []}}', '{"train.py": {"1": [2]}}', "[" * 100_000)
+    shaped = (f'{{"schema_version": 1, "files": {kind}}}' for kind in kinds)
+    for damaged in ("", "[]", '{"schema_version": 99, "files": {}}', '{"schema_version": 1}', *shaped):
         (tmp_path / "out/.recipec/source_map.json").write_text(damaged)
         assert load(tmp_path / "out") is None and ids_at(tmp_path / "out", "train.py", 1) is None
+
+
+def test_a_lock_with_paths_outside_the_bundle_is_not_believed(tmp_path: Path) -> None:
+    build(tmp_path / "out", {"train.py": TEXT})
+    lock = tmp_path / "out/.recipec/lock.json"
+    for damage in (
+        {"files": {"../x": ""}},
+        {"deleted": ["/etc/passwd"]},
+        {"deleted": [[]]},
+        {"name": 1},
+        {"files": []},
+    ):
+        assert read_lock(tmp_path / "out") is not None
+        lock.write_text(json.dumps(json.loads(lock.read_text()) | damage))
+        assert read_lock(tmp_path / "out") is None
+        assert build(tmp_path / "out", {"train.py": TEXT}).exit_code == 0

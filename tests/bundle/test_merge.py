@@ -79,6 +79,12 @@ def test_markers_stand_on_lines_of_their_own_without_a_final_newline() -> None:
     assert merge_text("a", "b", "c").text.splitlines()[1:3] == ["b", "||||||| last build"]
 
 
+NOT_JSON = [
+    "", "{,}", '{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}', '{"a": "\x07"}', '{"a": "\\u0007"}', '{"\\ud800": 1}',
+    '{"a": "\udcff"}', '{"a": ' + "[" * 600 + "]" * 600 + "}", "[" * 100_000, '{"a": ' + "9" * 5000 + "}",
+]  # fmt: skip
+
+
 def test_separate_edits_are_both_kept() -> None:
     assert merge_text("a\nb\nc\n", "a\nb\nc\nmine\n", "new\na\nb\nc\n").text == "new\na\nb\nc\nmine\n"
 
@@ -101,5 +107,7 @@ def test_json_merges_by_key(last: Any, mine: Any, new: Any, merged: Any) -> None
     assert (text and json.loads(text)) == merged
 
 
-def test_what_is_not_json_is_not_merged() -> None:
-    assert merge_json("{}", "{,}", '{"a": 1}') is None
+@pytest.mark.parametrize("text", NOT_JSON)
+def test_what_is_not_json_is_not_merged(text: str) -> None:
+    with pytest.raises(ValueError):
+        merge_json("{}", text, '{"b": 1}')

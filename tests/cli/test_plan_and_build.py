@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -261,3 +262,21 @@ def test_data_that_are_not_there_must_be_stated_in_full(run, folder, key):
 
     assert result.exit_code == 1
     assert "error[E0303]" in result.stderr
+
+
+def attributes(folder: Path, path: str, *names: str) -> list[str]:
+    """What git holds the attributes of a file to be."""
+    command = ["git", "check-attr", *names, "--", path]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return [line.rpartition(": ")[2] for line in done.stdout.splitlines()]
+
+
+def test_git_takes_the_records_for_generated_and_scripts_for_those_of_bash(run, out, folder):
+    subprocess.run(["git", "init", "-q", folder], check=True)
+
+    for record in ("lock.json", "last/train.py", "last/registry/entry.json"):
+        assert attributes(folder, f"out/.recipec/{record}", "linguist-generated", "diff") == ["set", "unset"]
+    for file in ("out/train.py", "rows.jsonl"):
+        assert attributes(folder, file, "linguist-generated", "diff", "eol") == ["unspecified"] * 3
+    assert attributes(folder, "out/launch/local.sh", "eol") == ["lf"]
+    assert "fixed text of the template" in run("why", "out/.gitattributes:2").stdout

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from small_recipe import line_of
 
+from recipec.cli.inputs import open_bundle
 from recipec.cli.provenance import reason, reasons
 
 
@@ -45,6 +47,18 @@ def test_the_line_is_found_from_every_folder(run, out, monkeypatch):
 
     assert ask(run, "../train.py:1") == absolute
     assert ask(run, "local.sh:1")["file"] == "launch/local.sh"
+
+
+def test_commands_typed_in_the_folder_of_a_bundle(run, out, folder, monkeypatch):
+    line, key, same = run("why", "out/train.py:57"), run("why", "out", "epochs"), run("diff", "out", "out")
+    monkeypatch.chdir(out)
+
+    for command, there in ((["train.py:57"], line), ([".", "epochs"], key)):
+        here = run("why", *command)
+        assert (here.exit_code, here.stdout) == (0, there.stdout)
+    assert run("diff", ".", "../out").stdout == same.stdout == "no difference\n"
+    assert open_bundle(Path(".")).built.keys() == open_bundle(out).built.keys()  # as verify opens it
+    assert run("build", "../recipe.toml", "-o", ".", "--check").exit_code == 0
 
 
 def test_fixed_text_names_what_chose_the_file(run, out):
@@ -136,15 +150,41 @@ def test_a_pipe_is_not_waited_for(run, out, arguments):
     assert "train.py` cannot be read: it is a pipe or a device, not a file" in result.stderr
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"schema_version": 99}'])
-@pytest.mark.parametrize("file", ["plan.json", "source_map.json"])
+DAMAGES = {
+    "empty": lambda text: "",
+    "an empty table": lambda text: "{}",
+    "a list": lambda text: "[]",
+    "another version": lambda text: '{"schema_version": 99}',
+    "half": lambda text: text[: len(text) // 2],
+    "deep": lambda text: "[" * 100_000,
+    "no number": lambda text: re.sub(r"(: |    )([0-9]+|\[)", r"\1NaN", text),
+    "other types": lambda text: re.sub(r'"[^"]*"(,?)$', r"7\1", text, flags=re.MULTILINE),
+    "other names": lambda text: re.sub(r'"(decisions|files|inputs)":', '"others":', text),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", ["plan.json", "source_map.json", "lock.json"])
 def test_a_damaged_bundle_is_said_to_be_one(run, out: Path, file, damage):
-    (out / ".recipec" / file).write_text(damage)
+    record = out / ".recipec" / file
+    good = record.read_text()
+    record.write_text(DAMAGES[damage](good))
 
-    result = run("why", "out/train.py:1")
+    for command in (["why", "out/train.py:1"], ["why", "out", "epochs"], ["diff", "out", "out"], ["verify", "out"]):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert f"`out/.recipec/{file}` cannot be read: damaged" in result.stderr
+    assert run("build", "recipe.toml", "-o", "out", "--check").exit_code == 1
+    assert run("build", "recipe.toml", "-o", "out").exit_code == 0
+    assert record.read_text() == good
 
-    assert result.exit_code == 1
-    assert "damaged" in result.stderr
+
+def test_links_among_the_records_are_not_read(run, out, folder):
+    (out / ".recipec/last").rename(folder / "elsewhere")
+    (out / ".recipec/last").symlink_to("../../elsewhere")
+
+    assert ".recipec/last is a symbolic link" in run("why", "out", "epochs").stderr
+    assert run("build", "recipe.toml", "-o", "out").exit_code == 2
 
 
 def test_an_interrupted_build_is_not_read(run, out):
