@@ -110,9 +110,9 @@ def _shallow(row: Row, where: str) -> Row:
     level: list[Any] = [row]
     for _ in range(MAX_DEPTH):
         level = [part for value in level for part in _parts(value)]
-    if level:
-        raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
-    return row
+        if not level:
+            return row
+    raise Unreadable(where, f"it nests lists or objects more than {MAX_DEPTH} deep")
 
 
 def _parts(value: Any) -> list[Any]:

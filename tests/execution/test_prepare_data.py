@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
 from emitted_modules import load
+from jinja2 import TemplateError
 
 from recipec.rules.evaluation import training_rows
 
@@ -516,3 +517,37 @@ def test_as_many_rows_are_left_to_train_on_as_the_plan_counts(
     emitted(tmp_path, recipe, monkeypatch).main()
     counted = training_rows({id: decision.value for id, decision in stage.decisions.items()})
     assert counted == len(prepared(tmp_path, f"{stage.stage.name}/train"))
+
+
+BAD_LINES = {
+    "cut off": ('{"messages": [{"role": "us', "Unterminated string"),
+    "a key twice": ('{"messages": [], "messages": []}', "a key stands twice in \\['messages', 'messages'\\]"),
+    "half a character": ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "surrogates not allowed"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+def test_a_line_that_is_no_row_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
+    line, reason = BAD_LINES[bad]
+    script = emitted(tmp_path, BASES["cpu"], monkeypatch)
+    write(tmp_path / "chat.jsonl", chats(300))
+    with (tmp_path / "chat.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(SystemExit, match=rf"chat\.jsonl cannot be read: chat\.jsonl, line 301: .*{reason}"):
+        script.main()
+
+
+def test_a_conversation_that_the_template_refuses_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoSystem(Words):
+        def apply_chat_template(self, messages: list[dict[str, str]], **_: Any) -> str:
+            if messages[0]["role"] == "system":
+                raise TemplateError("System role not supported")
+            return super().apply_chat_template(messages)
+
+    script = emitted(tmp_path, BASES["cpu"], monkeypatch)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: NoSystem())
+    rows = chats(60)
+    rows[30]["messages"].insert(0, {"role": "system", "content": "Be kind."})
+    write(tmp_path / "chat.jsonl", rows)
+    with pytest.raises(SystemExit, match=r"the chat template refuses .*Be kind\..*: System role not supported"):
+        script.main()

@@ -118,7 +118,7 @@ def window_starts(tokens: int, most: int) -> range:
 
 
 def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
-    """Of each sequence, of which tokens and learned are given: the summed loss of the learned ones, and their number."""
+    """Of each sequence, given as tokens and marks of the learned ones: their summed loss, and how many they are."""
     cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
     found = [(0.0, 0)] * len(cut)
     for places in batches([tokens for tokens, _ in cut]):

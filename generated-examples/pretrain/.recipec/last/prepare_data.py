@@ -17,11 +17,16 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
 from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset
+from datasets.exceptions import DatasetGenerationError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 SEED = 42
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as the sampled rows were."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,11 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     root = parser.parse_args().data_root
     tokenizer = load_tokenizer()
-    for stage in STAGES:
-        prepare(stage, root, tokenizer)
+    try:
+        for stage in STAGES:
+            prepare(stage, root, tokenizer)
+    except UnreadableRow as error:  # of whichever process
+        raise SystemExit(f"{error}. Correct the row, or remove it") from error
 
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
@@ -95,10 +103,7 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
 def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = [read(source, root) for source in sources]
-    try:
-        rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
-    except UnreadableRow as error:
-        raise SystemExit(str(error)) from error
+    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
     first: dict[bytes, int] = {}
     for index, (teaches, itself) in enumerate(zip(rows["teaches"], rows["itself"], strict=True)):
         if teaches:
@@ -121,17 +126,13 @@ def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
     return rows.map(marks, num_proc=processes(rows))
 
 
-class UnreadableRow(ValueError):
-    """A row that is not as the first rows were; whichever process finds it, the script ends with these words."""
-
-
 def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
     """The row as the trainer reads it; one that it cannot read is refused by its number."""
     try:
         return CONVERTERS[stage.format](row)
     except ValueError as error:
         name = source.get("path") or source["hub"]
-        raise UnreadableRow(f"{name}, row {index + 1}: {error}. Correct the row, or remove it") from error
+        raise UnreadableRow(f"{name}, row {index + 1}: {error}") from error
 
 
 def processes(rows: Dataset) -> int:
@@ -161,7 +162,30 @@ def read_files(pattern: str, root: Path) -> Dataset:
     reader = readers[files[0].suffix]
     literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
     paths = [str(file.absolute()).translate(literal) for file in files]
-    return load_dataset(reader, data_files=paths, split="train")
+    try:
+        return load_dataset(reader, data_files=paths, split="train")
+    except DatasetGenerationError as error:
+        raise SystemExit(f"{pattern} cannot be read: {bad_line(files) or error.__cause__}") from error
+
+
+def bad_line(files: list[Path]) -> str:
+    """Where the first line stands that is no JSON object which can be written again; "" for other files."""
+    for file in (file for file in files if file.suffix == ".jsonl"):
+        with file.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    row = json.loads(line.strip() or "{}", object_pairs_hook=once)
+                    json.dumps(row, ensure_ascii=False).encode()  # half a character has no bytes
+                except ValueError as error:
+                    return f"{file.name}, line {number}: {error}"
+    return ""
+
+
+def once(pairs: list[tuple[str, object]]) -> dict:
+    """The object, if no key stands in it twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
+    return dict(pairs)
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
