@@ -85,7 +85,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "max_rows": stage.traced("eval_samples"),
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,
-        "tokens_at_once": ON_CPU if stage.on_cpu else TOKENS_AT_ONCE,
+        "tokens_at_once": stage.because(ON_CPU if stage.on_cpu else TOKENS_AT_ONCE, "gpu"),
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
