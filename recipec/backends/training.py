@@ -26,7 +26,7 @@ from recipec.backends.models import (
     source_part,
     weights_dtype,
 )
-from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
+from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.planner.document import stage_digest
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -36,6 +36,8 @@ from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
 _PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "this_run")
+LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+_OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -53,6 +55,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     ]
     if own := BACKENDS[stage.name].trainer:
         files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
+    if groups_by_length(stage):
+        files.append(Artifact(f"{stage.folder}{LENGTHS}.py", stage.ids("sampling"), f"trl/{LENGTHS}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -121,6 +125,7 @@ def _brought(stage: StageJob) -> Part:
             names_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
+            _order_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -182,6 +187,23 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
+def groups_by_length(stage: StageJob) -> bool:
+    """Whether rows of similar length share a batch."""
+    return stage.value("sampling") == "group_by_length"
+
+
+def _order_part(stage: StageJob) -> Part:
+    """The order of the rows, where the trainer's own is another one after a resume."""
+    if not groups_by_length(stage):
+        return Part()
+    ids = stage.ids("sampling")
+    return Part(
+        imports=(Import("functools", "partial", ids),),
+        own_imports=(Import(LENGTHS, "SimilarLengths", ids),),
+        after_trainer=lines(ids, _OWN_ORDER),
+    )
+
+
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
@@ -210,7 +232,7 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
+    tries_longest = not groups_by_length(stage) and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),
