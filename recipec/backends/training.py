@@ -35,7 +35,7 @@ from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "this_run")
+_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "lock_folder", "this_run")
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
