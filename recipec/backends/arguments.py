@@ -156,10 +156,8 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("logging_steps", "logging_steps")
     yield Arg("logging_nan_inf_filter", False, (), "a NaN is shown, not logged as 0")
     yield stage.arg("report_to", "tracker")
-    track = stage.job.loaded.recipe.track
-    yield Arg("run_name", track.run or f"{stage.job.name}-{stage.name}", stage.ids("tracker"))
-    if track.project:
-        yield Arg("project", track.project, stage.ids("tracker"))
+    run = stage.job.loaded.recipe.track.run
+    yield Arg("run_name", run or f"{stage.job.name}-{stage.name}", stage.ids("tracker"))
 
 
 def _loader(stage: StageJob) -> Iterator[Arg]:

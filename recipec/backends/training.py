@@ -28,6 +28,7 @@ from recipec.backends.models import (
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.planner.document import stage_digest
+from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw, Traced, mark
@@ -91,6 +92,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
+        "project_variables": _project_variables(stage),
+        "project": stage.because(job.loaded.recipe.track.project, "tracker"),
         "installed_imports": installed,
         "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
         "bundle_root": bundle_root(stage),
@@ -112,6 +115,19 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "before_saving": brought.before_saving,
         "after_saving": brought.after_saving,
     }
+
+
+def _project_variables(stage: StageJob) -> list[Traced]:
+    """What tells the trackers of the run their project: the Trainer hands it to none of them."""
+    if stage.job.loaded.recipe.track.project is None:
+        return []
+    return [stage.traced("tracker", PROJECT_VARIABLES[name]) for name in trackers(stage) if name in PROJECT_VARIABLES]
+
+
+def trackers(stage: StageJob) -> list[str]:
+    """Where the run is recorded."""
+    chosen = stage.value("tracker")
+    return [name for name in ([chosen] if isinstance(chosen, str) else chosen) if name != "none"]
 
 
 def _brought(stage: StageJob) -> Part:

@@ -60,6 +60,8 @@ Tracker = one_of(
         "none": "no tracking",
     }
 )
+# The trackers that know projects, and the variable that the Trainer reads the project from.
+PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
 Status = one_of(
     {
         "experimental": "a try",
@@ -234,7 +236,7 @@ class Track(Section):
         "To", "The tracker, or a list of them.", "wandb", ["tensorboard", "mlflow"], default="tensorboard"
     )
     project: Line | None = key(
-        "Project", "The tracker's project or experiment.", "assistants", absent="the tracker's own default"
+        "Project", "The project of W&B, or the experiment of MLflow.", "assistants", absent="the tracker's own default"
     )
     run: Line | None = key("Run", "The run's name.", "second-try", absent="the recipe's name and the stage")
 

@@ -80,7 +80,6 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "data.max_length": (512, "max_length", 512),
     "track.to": (["wandb", "mlflow"], "report_to", ["wandb", "mlflow"]),
     "track.run": ("second", "run_name", "second"),
-    "track.project": ("assistants", "project", "assistants"),
     "alignment.beta": (0.3, "beta", 0.3),
     "alignment.loss": ("ipo", "loss_type", ["ipo"]),
     "alignment.center_rewards_coefficient": (0, "center_rewards_coefficient", 0),
@@ -151,6 +150,28 @@ def test_a_recipe_key_arrives_in_its_argument(tmp_path: Path, key: str) -> None:
     base = BASES[CARRIED_BY.get(key, "dpo-full" if key.startswith("alignment") else "lora-single")]
     [(_, found)] = _stages(tmp_path, with_key(base, key, value))
     assert found[argument] == expected
+
+
+@pytest.mark.parametrize(
+    ("to", "variables"),
+    [
+        ("wandb", {"WANDB_PROJECT"}),
+        ("mlflow", {"MLFLOW_EXPERIMENT_NAME"}),
+        (["tensorboard", "wandb", "mlflow"], {"WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME"}),
+    ],
+)
+def test_the_project_reaches_the_tracker(tmp_path: Path, to: Any, variables: set[str]) -> None:
+    """The Trainer reads it from the environment, which keeps what the user has set there; `project=` is Trackio's."""
+    recipe = with_key(BASES["sft-dpo"], "track", {"to": to, "project": "assistants"})
+    stages = {path: text for path, text in texts(good(tmp_path, recipe)).items() if path.endswith("train.py")}
+    for text in stages.values():
+        fresh, own = {}, dict.fromkeys(variables, "mine")
+        for environment in (fresh, own):
+            lines = [line for line in text.splitlines() if line.startswith("os.environ.setdefault")]
+            exec("\n".join(lines), {"os": SimpleNamespace(environ=environment)})
+        assert {name for name, value in fresh.items() if value == "assistants"} == variables
+        assert {name for name, value in own.items() if value == "mine"} == variables
+        assert "project" not in arguments(text)[1]
 
 
 @pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
