@@ -271,6 +271,21 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
     assert "activation_checkpointing" not in bundle["configs/fsdp.yaml"]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "adaptation", "reenters"),
+    [("zero3", "lora", True), ("zero3", "full", False), ("zero2", "lora", False), ("fsdp", "lora", False)],
+)
+@pytest.mark.parametrize("base", ["full-fsdp", "dpo-full"])
+def test_layers_are_recomputed_as_trl_recomputes_them(
+    tmp_path: Path, base: str, strategy: str, adaptation: str, reenters: bool
+) -> None:
+    """Told another value, TRL 1.16 warns and takes this one."""
+    train = {"strategy": strategy, "adaptation": adaptation, "activation_checkpointing": True}
+    recipe = with_key(with_key(BASES[base], "train", train), "hardware.gpus_per_node", 8)
+    [(_, found)] = _stages(tmp_path, recipe)
+    assert found["activation_checkpointing_kwargs"]["use_reentrant"] is reenters
+
+
 @pytest.mark.parametrize("micro_batch", [1, 8])
 def test_gradients_that_accumulate_stay_sharded(tmp_path: Path, micro_batch: int) -> None:
     """Otherwise FSDP2 keeps whole ones on every rank until the last micro step."""
