@@ -67,7 +67,7 @@ def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt and ruff.toml."""
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": _modules(job)}),
+        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": job.because(_modules(job), "stage", "sampling")}),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
 

@@ -57,7 +57,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     if own := BACKENDS[stage.name].trainer:
         files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
     if groups_by_length(stage):
-        files.append(Artifact(f"{stage.folder}{LENGTHS}.py", stage.ids("sampling"), f"trl/{LENGTHS}.py.j2", {}))
+        decided = stage.ids("stage", "sampling")
+        files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
