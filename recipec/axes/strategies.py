@@ -95,6 +95,10 @@ class Strategy(Struct, frozen=True, kw_only=True):
         """Whether its engine keeps fp32 masters, so that weights are loaded in the compute dtype."""
         return ENGINES[self.engine].keeps_master
 
+    def reenters(self, adapter: bool) -> bool:
+        """Whether layers are recomputed by torch's reentrant checkpoint: TRL 1.16 insists on it for these adapters."""
+        return adapter and self.shards_weights and self.engine == DEEPSPEED
+
 
 _TABLE = "docs/rule-books/000.md, Strategy table"
 _CHOICE = "docs/rule-books/003.md, Distributed training"

@@ -90,7 +90,7 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
         yield stage.arg("tf32", "gpu", True)
     yield stage.arg("activation_checkpointing", "checkpointing", stage.value("checkpointing"))
     if stage.value("checkpointing"):
-        ids = stage.ids("checkpointing", "recompute_every", "activation_offload", "strategy")
+        ids = stage.ids("checkpointing", "recompute_every", "activation_offload", "strategy", "adaptation")
         yield Arg("activation_checkpointing_kwargs", _recomputation(stage), ids, _recomputed(stage))
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
@@ -99,7 +99,7 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
 
 def _recomputation(stage: StageJob) -> dict[str, Any]:
     """Which layers are recomputed, and where their inputs wait."""
-    options: dict[str, Any] = {"use_reentrant": False}
+    options: dict[str, Any] = {"use_reentrant": _reenters(stage)}
     if stage.value("recompute_every") > 1:
         options["every_n_layers"] = stage.value("recompute_every")
     if stage.value("activation_offload"):
@@ -107,11 +107,16 @@ def _recomputation(stage: StageJob) -> dict[str, Any]:
     return options
 
 
+def _reenters(stage: StageJob) -> bool:
+    return stage.strategy.reenters(not stage.adapts.trains_all)
+
+
 def _recomputed(stage: StageJob) -> str:
     """A note on what is not usual; FSDP's own switch is not used, since its wrappers hide adapters from a save."""
     some = "the other layers keep their activations" if stage.value("recompute_every") > 1 else ""
     hosted = "inputs of recomputed layers wait in pinned host memory" if stage.value("activation_offload") else ""
-    return "; ".join(filter(None, (stage.engine.recomputing, some, hosted)))
+    forced = "TRL takes no other value for an adapter under ZeRO-3" if _reenters(stage) else ""
+    return "; ".join(filter(None, (stage.engine.recomputing, forced, some, hosted)))
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
@@ -159,8 +164,6 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
     track, several = stage.job.loaded.recipe.track, len(stage.job.stages) > 1
     run = (track.run or stage.job.name) + f"-{stage.name}" * several
     yield Arg("run_name", run, stage.ids("tracker"))
-    if track.project:
-        yield Arg("project", track.project, stage.ids("tracker"))
 
 
 def _loader(stage: StageJob) -> Iterator[Arg]:

@@ -14,7 +14,7 @@ from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
-from recipec.backends.training import summary
+from recipec.backends.training import LENGTHS, groups_by_length, summary, trackers
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.facts.model import is_path
@@ -70,7 +70,7 @@ def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt, and the settings of ruff and git."""
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": _modules(job)}),
+        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": job.because(_modules(job), "stage", "sampling")}),
         Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
@@ -79,7 +79,8 @@ def document_artifacts(job: Job) -> list[Artifact]:
 def _modules(job: Job) -> list[str]:
     """The bundle's own modules that others of its files import."""
     own = (BACKENDS[stage.name].trainer for stage in job.stages)
-    return sorted({"preflight", "rows", *(trainer.module for trainer in own if trainer)})
+    orders = {LENGTHS for stage in job.stages if groups_by_length(stage)}
+    return sorted({"preflight", "rows", *orders, *(trainer.module for trainer in own if trainer)})
 
 
 def _requirements(job: Job) -> list[Raw]:
@@ -90,13 +91,8 @@ def _requirements(job: Job) -> list[Raw]:
         if stage.value("optimizer") in BITSANDBYTES:
             needed |= {"bitsandbytes": stage.ids("quantization", "optimizer")}
         needed |= dict.fromkeys(stage.engine.packages, stage.ids("strategy"))
-        needed |= dict.fromkeys(_trackers(stage), stage.ids("tracker"))
+        needed |= dict.fromkeys(trackers(stage), stage.ids("tracker"))
     return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]
-
-
-def _trackers(stage: StageJob) -> list[str]:
-    tracker = stage.value("tracker")
-    return [name for name in ([tracker] if isinstance(tracker, str) else tracker) if name != "none"]
 
 
 def _readme_names(job: Job) -> dict[str, Any]:
@@ -265,7 +261,7 @@ def _checks(job: Job) -> list[Any]:
         "launch_configured": launcher_of(job) is not None,
         "baseline_evaluation": True,
         "anti_patterns_checked": True,
-        "tracking": all(_trackers(stage) for stage in stages),
+        "tracking": all(trackers(stage) for stage in stages),
         "cost_estimated": job.plan.cost_usd is not None,
         "registry_entry": True,
         "deduplicated": all(stage.value("deduplication") == "exact" for stage in stages),

@@ -11,6 +11,7 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
     code,
+    folder_checks,
     from_hub,
     has_template_file,
     head_options,
@@ -69,6 +70,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
         "base": model_expression(stage),
+        "folder_checks": folder_checks(stage, "BASE"),
         "other_models": other_models(stage),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),

@@ -45,15 +45,15 @@ def starting_point(stage: StageJob) -> str:
     return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].merges
 
 
-def base_model(stage: StageJob, root: str = "DATA_ROOT") -> Raw:
-    """The recipe's model, as code: a hub id, or a folder below the data root, which `root` names."""
-    return _where(stage, "model", stage.job.facts.model.name, root)
+def base_model(stage: StageJob) -> Raw:
+    """The recipe's model, as code: a hub id, or a folder below DATA_ROOT."""
+    return _where(stage, "model", stage.job.facts.model.name)
 
 
 def other_models(stage: StageJob) -> list[Raw]:
     """The constants that say where the models beside the trained one come from: `TEACHER = "Qwen/Qwen3-32B"`."""
     roles = stage.method.named_models
-    return [Raw(f"{role.upper()} = {_where(stage, role, stage.value(role), 'DATA_ROOT')}") for role in roles]
+    return [Raw(f"{role.upper()} = {_where(stage, role, stage.value(role))}") for role in roles]
 
 
 def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
@@ -64,10 +64,14 @@ def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
     return Call(f"{loader}.from_pretrained", args)
 
 
-def _where(stage: StageJob, decision: str, name: str, root: str) -> Raw:
+def _where(stage: StageJob, decision: str, name: str) -> Raw:
     if is_below_root(name):
-        return code(stage, f"str({root} / {py(name.removeprefix('./'))})", decision)
+        return code(stage, f"str({_below('DATA_ROOT', name)})", decision)
     return py(stage.traced(decision, name))
+
+
+def _below(root: str, name: str) -> str:
+    return f"{root} / {py(name.removeprefix('./'))}"
 
 
 def code(stage: StageJob, text: str, *ids: str) -> Raw:
@@ -106,7 +110,10 @@ def source_part(stage: StageJob) -> Part:
     """The constants that say where the model, and those that run beside it, come from."""
     root = Raw('DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()')
     own = Raw(f"MODEL = {model_expression(stage)}")
-    return Part(constants=(*[root] * reads_data_root(stage), own, *other_models(stage)))
+    return Part(
+        constants=(*[root] * reads_data_root(stage), own, *other_models(stage)),
+        before_trainer=folder_checks(stage, "MODEL"),
+    )
 
 
 def reads_data_root(stage: StageJob) -> bool:
@@ -118,6 +125,31 @@ def reads_data_root(stage: StageJob) -> bool:
 def is_below_root(name: str) -> bool:
     """Whether a model is in a folder that its recipe names from its own; absolute paths need no root."""
     return is_path(name) and not Path(name).is_absolute()
+
+
+def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
+    """Lines that stop a script whose models are in folders that are not there; the libraries would ask the Hub."""
+    folders = {role: (role.upper(), stage.value(role)) for role in stage.method.named_models}
+    if stage.plan.stage.starts_from is None:
+        folders["model"] = (constant, stage.job.facts.model.name)
+    local = {decision: found for decision, found in folders.items() if is_path(found[1])}
+    return tuple(
+        line
+        for decision, (folder, name) in local.items()
+        for line in lines(stage.ids(decision), f"if not Path({folder}).is_dir():", f"    {no_model(folder, name)}")
+    )
+
+
+def no_model(folder: str, name: str) -> str:
+    """What a script does that finds no model in a folder; `name` is what the recipe calls it."""
+    fix = " Set DATA_ROOT to the folder of the recipe." if is_below_root(name) else ""
+    return f'raise SystemExit(f"No model in {{{folder}}}.{fix}")'
+
+
+def base_folder(stage: StageJob, root: str) -> Raw:
+    """The folder of the recipe's model, as code; `root` is where its path starts."""
+    name = stage.job.facts.model.name
+    return code(stage, _below(root, name) if is_below_root(name) else f"Path({py(name)})", "model")
 
 
 def bundle_root(stage: StageJob) -> Raw:

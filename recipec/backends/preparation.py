@@ -10,7 +10,7 @@ from typing import Any
 
 from recipec.axes import KINDS, Kind
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import base_model, from_hub, has_template_file
+from recipec.backends.models import base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.facts.model import is_path
 from recipec.facts.unread import ignored
 from recipec.render.artifact import Artifact
@@ -43,14 +43,17 @@ def _template_artifact(job: Job) -> Artifact:
 
 
 def _names(job: Job) -> dict[str, Any]:
-    stages, first = job.stages, job.stages[0]
+    stages, first, model = job.stages, job.stages[0], job.facts.model.name
+    tokenizer = Raw("str(folder)") if is_path(model) else base_model(first)
     return {
         "name": job.name,
         "several_stages": first.because(len(stages) > 1, "stage"),
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
-        "local_model": is_path(job.facts.model.name),
-        "tokenizer": from_hub(first, "AutoTokenizer", base_model(first, "root")),
+        "local_model": is_path(model),
+        "model_folder": base_folder(first, "root"),
+        "no_model": Raw(no_model("folder", model)),
+        "tokenizer": from_hub(first, "AutoTokenizer", tokenizer),
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "stage_fields": _fields(stages),
         **_reading(job),

@@ -26,8 +26,9 @@ from recipec.backends.models import (
     source_part,
     weights_dtype,
 )
-from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined
+from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.planner.document import stage_digest
+from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw, Traced, mark
@@ -35,7 +36,9 @@ from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "this_run")
+_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "lock_folder", "this_run")
+LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+_OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -53,6 +56,9 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     ]
     if own := BACKENDS[stage.name].trainer:
         files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
+    if groups_by_length(stage):
+        decided = stage.ids("stage", "sampling")
+        files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -87,6 +93,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "recipe_file": job.loaded.path.name,
         "path": f"{stage.folder}train.py",
         "standard_imports": standard,
+        "project_variables": _project_variables(stage),
+        "project": stage.because(job.loaded.recipe.track.project, "tracker"),
         "installed_imports": installed,
         "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
         "bundle_root": bundle_root(stage),
@@ -110,6 +118,19 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
     }
 
 
+def _project_variables(stage: StageJob) -> list[Traced]:
+    """What tells the trackers of the run their project: the Trainer hands it to none of them."""
+    if stage.job.loaded.recipe.track.project is None:
+        return []
+    return [stage.traced("tracker", PROJECT_VARIABLES[name]) for name in trackers(stage) if name in PROJECT_VARIABLES]
+
+
+def trackers(stage: StageJob) -> list[str]:
+    """Where the run is recorded."""
+    chosen = stage.value("tracker")
+    return [name for name in ([chosen] if isinstance(chosen, str) else chosen) if name != "none"]
+
+
 def _brought(stage: StageJob) -> Part:
     """What all sides of the stage bring; their order is that of the trainer's arguments."""
     return joined(
@@ -121,6 +142,7 @@ def _brought(stage: StageJob) -> Part:
             names_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
+            _order_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -182,6 +204,23 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
+def groups_by_length(stage: StageJob) -> bool:
+    """Whether rows of similar length share a batch."""
+    return stage.value("sampling") == "group_by_length"
+
+
+def _order_part(stage: StageJob) -> Part:
+    """The order of the rows, where the trainer's own is another one after a resume."""
+    if not groups_by_length(stage):
+        return Part()
+    ids = stage.ids("sampling")
+    return Part(
+        imports=(Import("functools", "partial", ids),),
+        own_imports=(Import(LENGTHS, "SimilarLengths", ids),),
+        after_trainer=lines(ids, _OWN_ORDER),
+    )
+
+
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
@@ -210,7 +249,7 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = stage.value("sampling") != "group_by_length" and not stage.value("packing")
+    tries_longest = not groups_by_length(stage) and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),

@@ -20,7 +20,7 @@ from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
-from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, STEERING
+from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, PROJECT_VARIABLES, STEERING
 from recipec.rules.schedule import DECAY_SHARE
 
 STRATEGY, GPU, GPUS = ("train", "strategy"), ("hardware", "gpu"), ("hardware", "gpus_per_node")
@@ -137,6 +137,23 @@ def no_room_to_decay(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0401", "warmup and decay take more than all steps", labels, help)
 
 
+def idle_project(written: Written) -> Iterator[Diagnostic]:
+    """A project needs a tracker that has projects, unless a recipe replaces the tracker of the one that it extends."""
+    project, to = ("track", "project"), ("track", "to")
+    chosen = written.get(*to) or "tensorboard"
+    trackers = [chosen] if isinstance(chosen, str) else chosen
+    if not written.has(*project) or not PROJECT_VARIABLES.keys().isdisjoint(trackers):
+        return
+    labels = [written.label(project, "read by W&B and MLflow only")]
+    if written.has(*to):
+        if written.key(*to).file != written.key(*project).file:
+            return
+        labels.append(written.label(to, "has no projects"))
+    help = f"set `track.to` to {either(PROJECT_VARIABLES)}, or remove `track.project`"
+    title = f"`track.project` has no effect with {either(trackers, '`', 'and')}"
+    yield Diagnostic("E0401", title, tuple(labels), (help,))
+
+
 def misplaced_policy(written: Written) -> Iterator[Diagnostic]:
     """A policy binds the recipes that extend it; in the recipe itself it would bind nobody."""
     own = written.document.source.shown
@@ -214,6 +231,7 @@ CHECKS: tuple[Check, ...] = (
     bad_columns,
     indivisible_batches,
     no_room_to_decay,
+    idle_project,
     refused_arguments,
     unusable_arguments,
     secrets,

@@ -60,6 +60,8 @@ Tracker = one_of(
         "none": "no tracking",
     }
 )
+# The trackers that know projects, and the variable that the Trainer reads the project from.
+PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
 Status = one_of(
     {
         "experimental": "a try",
@@ -267,7 +269,7 @@ class Track(Section):
     )
     project: Line | None = key(
         "Project",
-        "The project of the tracker (in MLflow the experiment) that the run belongs to.",
+        "The project of W&B, or the experiment of MLflow, that the run belongs to.",
         "assistants",
         absent="the tracker's own default",
     )

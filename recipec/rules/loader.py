@@ -83,7 +83,7 @@ def persistent_workers(dataloader_workers: int) -> Choice:
     decides="sampling",
     watch="loss, eval_loss: the training loss varies with the length of its batch, so judge by eval_loss",
     source="docs/rule-books/001.md, Anti-pattern 4 (padding of variable-length sequences); transformers 5.23 "
-    "trainer_pt_utils.py (LengthGroupedSampler)",
+    "trainer_pt_utils.py (get_length_grouped_indices, which draws another order after a resume)",
 )
 def sampling(stage: str, packing: bool) -> Choice:
     """Sampling order: examples of similar length in one batch, unless sequences are packed.
@@ -92,8 +92,10 @@ def sampling(stage: str, packing: bool) -> Choice:
     the longest of their batch. In random order half of a batch of chats is padding; with similar lengths little is. The
     first batch holds the longest example, so a run that does not fit fails in its first step and not after hours.
 
-    The training loss then rises and falls within every 50 batches, because short answers are harder per token. The
-    evaluation loss does not.
+    The bundle brings the sampler, `similar_lengths.py`. Its batches come in random order, another one in every epoch,
+    which depends only on the seed and the epoch. A resumed run therefore trains on exactly the rows that are left. The
+    sampler of transformers 5.23 draws from a random state that checkpoints do not have: a resumed run would skip rows
+    and repeat others. It also walks from long examples to short ones, again and again, and the training loss with it.
 
     DPOTrainer cannot group by length. Its pairs come in random order, and the bundle tries the longest batch once
     before step 1. A trainer that relates the rows of a batch to each other before training keeps the order of the file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,24 @@ from recipec.verify.run import (
     saved_weights,
 )
 from recipec.verify.static.frameworks import PROBES
-from recipec.verify.substitutions import CHECKPOINT, DEATH, LEARN_STEPS, batch_of
+from recipec.verify.substitutions import (
+    RESUME_BATCHES,
+    RESUME_CHECKPOINT,
+    RESUME_DEATH,
+    RESUME_STEPS,
+    batch_of,
+    resuming_patches,
+    rows_of,
+)
 
 _FEWEST_ROWS = 24  # below this a tenth is less than two rows
 _RELOAD_SECONDS = 180.0
 
 
-def rows_of_one_batch(bundle: Bundle, ranks: int) -> int:
-    """So many rows that about one global batch is left to train on when a tenth each is held out twice."""
+def rows_to_learn(bundle: Bundle, ranks: int) -> int:
+    """So many rows that RESUME_BATCHES global batches are left to train on when a tenth each is held out twice."""
     batch = max(batch_of(bundle, stage, ranks) for stage in bundle.stages)
-    return max(_FEWEST_ROWS, int(batch / 0.81))
+    return max(_FEWEST_ROWS, math.ceil(rows_of(RESUME_BATCHES, batch) / 0.8))
 
 
 def learn_bundle(launch: Rehearsal, report: VerifyReport) -> None:
@@ -75,16 +84,23 @@ _TRAINING_ONLY = "launch/training-only.sh"
 
 
 def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
-    """Kill the last stage, resume it beside a half-written checkpoint, compare; start it again; offer another plan."""
+    """Kill the last stage, resume it beside a half-written checkpoint, compare; start it again; offer another plan.
+
+    It trains on several batches for several epochs, is killed within an epoch and goes on into the next.
+    """
     stage = launch.sandbox.bundle.last
-    output = launch.sandbox.outputs / "killed"
+    whole, output = launch.sandbox.outputs / "whole", launch.sandbox.outputs / "killed"
     write_training_only(launch.sandbox.bundle, stage)
+    several = resuming_patches(launch.sandbox.bundle, stage, launch.ranks)
 
-    def train(name: str, **patches: Any) -> Outcome:
-        arguments = ("--max-steps", str(LEARN_STEPS), "--output-dir", str(output))
-        return launch.start(name, _TRAINING_ONLY, *arguments, **patches)
+    def train(name: str, folder: Path = output, **patches: Any) -> Outcome:
+        arguments = ("--max-steps", str(RESUME_STEPS), "--output-dir", str(folder))
+        return launch.start(name, _TRAINING_ONLY, *arguments, **several, **patches)
 
-    killed = train("killed", die_after=DEATH)
+    ended = train("whole", whole)
+    if not report.add(f"{stage.name}: trains without a break", "" if ended.ok else ended.tail()):
+        return
+    killed = train("killed", die_after=RESUME_DEATH)
     if not report.add(f"{stage.name}: killed after a checkpoint", death_problems(killed, output)):
         return
     half = half_written(output)
@@ -93,7 +109,7 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
         return
     said = "" if f"skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
     report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
-    check_weights(launch, stage, output, report)
+    check_weights(launch, stage, whole, output, report)
     again = train("again")
     report.add(f"{stage.name}: a finished training is not repeated", repetition_problems(again))
     give_another_plan(output)
@@ -101,14 +117,14 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
     report.add(f"{stage.name}: another plan's checkpoint is refused", refusal_problems(refused))
 
 
-def check_weights(launch: Rehearsal, stage: BundleStage, output: Path, report: VerifyReport) -> None:
-    """Compare the final weights: to the bit where one process trains."""
+def check_weights(launch: Rehearsal, stage: BundleStage, whole: Path, resumed: Path, report: VerifyReport) -> None:
+    """Compare the final weights of two trainings: to the bit where one process trains."""
     exact = launch.ranks == 1
-    whole, resumed = (read_weights(folder, stage) for folder in (launch.sandbox.outputs / stage.name, output))
+    problems = weight_problems(*(read_weights(folder, stage) for folder in (whole, resumed)), exact)
     how = "to the bit" if exact else "within the tolerance of several processes"
-    report.add(
-        f"{stage.name}: the resumed training ends with the same weights", weight_problems(whole, resumed, exact), how
-    )
+    state = read_json(whole / f"checkpoint-{RESUME_CHECKPOINT}" / "trainer_state.json")
+    epochs = f"resumed after {state.get('epoch'):g} epochs"
+    report.add(f"{stage.name}: the resumed training ends with the same weights", problems, f"{how}, {epochs}")
 
 
 def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
@@ -131,16 +147,16 @@ def death_problems(outcome: Outcome, output: Path) -> list[str]:
     """Whether the training died as it should, after a complete checkpoint and before its end."""
     if outcome.ok:
         return ["the training was to die but ended well"]
-    if not (output / f"checkpoint-{CHECKPOINT}" / "run.json").is_file():
-        return [f"no complete checkpoint-{CHECKPOINT}: {outcome.tail()}"]
-    if (output / f"checkpoint-{LEARN_STEPS}").exists():
+    if not (output / f"checkpoint-{RESUME_CHECKPOINT}" / "run.json").is_file():
+        return [f"no complete checkpoint-{RESUME_CHECKPOINT}: {outcome.tail()}"]
+    if (output / f"checkpoint-{RESUME_STEPS}").exists():
         return ["the training had already finished"]
     return []
 
 
 def half_written(output: Path) -> Path:
     """Make a newer checkpoint as a crash while saving leaves it: some files, no end marker."""
-    whole, half = output / f"checkpoint-{CHECKPOINT}", output / f"checkpoint-{DEATH}"
+    whole, half = output / f"checkpoint-{RESUME_CHECKPOINT}", output / f"checkpoint-{RESUME_DEATH}"
     half.mkdir()
     shutil.copy(whole / "trainer_state.json", half)
     return half

@@ -6,6 +6,7 @@ launch (the model, the data, the number of processes), or by patches of the shim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -21,21 +22,37 @@ from recipec.verify.stand_in import AS_IT_IS, models_of
 RUN_STEPS = 6
 LEARN_STEPS = 24
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
-DEATH = 16  # the step at which the process is killed: after CHECKPOINT, before the end
+RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared: the last batch is not full
+RESUME_STEPS = 12  # 3 epochs
+RESUME_CHECKPOINT = 6  # in the middle of the second epoch
+RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKPOINT, before the end
+PACKED_ROWS = 19  # fewer may not fill a sequence
 SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of one kind
 RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 _FACTORS = {"lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
 
 
-def learning_values(stage: BundleStage) -> dict[str, Any]:
+def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[str, Any]:
     """Trainer arguments of a stage at the learn level, in place of the plan's."""
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
     return {
         "learning_rate": rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
         "warmup_steps": 0,
-        "eval_steps": CHECKPOINT,
-        "save_steps": CHECKPOINT,
+        "eval_steps": save_every,
+        "save_steps": save_every,
     }
+
+
+def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
+    """What a training that is stopped and resumed has else: several batches, and the last weights for its result."""
+    script, rows = f"{stage.folder}train.py", rows_of(RESUME_BATCHES, batch_of(bundle, stage, ranks))
+    values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False}
+    return {"script_arguments": {script: values}, "first_rows": {script: rows}}
+
+
+def rows_of(batches: float, batch: int) -> int:
+    """So many rows that the last of these batches is there."""
+    return math.ceil(batches * batch)
 
 
 MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
@@ -148,16 +165,18 @@ def _hyperparameters(given: Situation) -> Applied | None:
 
 
 def _rows(given: Situation) -> Applied | None:
-    """Every stage learns the rows of one batch of its own; packed sequences hold as many rows as fit."""
-    stages = [stage for stage in given.bundle.stages if not stage.choice["packing"]]
-    if not (given.learns and stages):
+    """Every stage learns the rows of one batch of its own; packed sequences hold several of them."""
+    if not given.learns:
         return None
-    own = {f"{stage.folder}train.py": _learned_rows(batch_of(given.bundle, stage, given.ranks)) for stage in stages}
+    own = {f"{stage.folder}train.py": _learned_rows(given, stage) for stage in given.bundle.stages}
     used = ", ".join(f"the first {most} in {script}" for script, most in own.items())
     return Applied("all rows", used, {"first-rows": own})
 
 
-def _learned_rows(batch: int) -> int:
+def _learned_rows(given: Situation, stage: BundleStage) -> int:
+    batch = batch_of(given.bundle, stage, given.ranks)
+    if stage.choice["packing"]:
+        return max(PACKED_ROWS, batch)
     return batch if batch >= SMALL_BATCH else 2 * batch
 
 

@@ -37,7 +37,7 @@ def check_statically(bundle: Bundle, report: VerifyReport) -> None:
 def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport) -> None:
     """Run the bundle in a private folder, and let it learn where that is asked for."""
     from recipec.verify.data import NoSample
-    from recipec.verify.learn import learn_bundle, rows_of_one_batch
+    from recipec.verify.learn import learn_bundle, rows_to_learn
     from recipec.verify.real_rows import count_rows
     from recipec.verify.run import ROWS, prepare_launch, ranks_for, run_bundle
     from recipec.verify.sandbox import make_sandbox
@@ -47,7 +47,7 @@ def execute(bundle: Bundle, level: str, ranks: int | None, report: VerifyReport)
         report.skip(level, "the bundle has no launch script: its owner launches it some other way")
         return
     processes = ranks_for(bundle, ranks)
-    rows = ROWS if level == "run" else rows_of_one_batch(bundle, processes)
+    rows = ROWS if level == "run" else rows_to_learn(bundle, processes)
     report.add("the installed packages are the pinned ones", *installed_problems(bundle.root / "requirements.txt"))
     with TemporaryDirectory(prefix="recipec-verify-") as folder:
         try:

@@ -80,7 +80,6 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "data.max_length": (512, "max_length", 512),
     "track.to": (["wandb", "mlflow"], "report_to", ["wandb", "mlflow"]),
     "track.run": ("second", "run_name", "second"),
-    "track.project": ("assistants", "project", "assistants"),
     "alignment.beta": (0.3, "beta", 0.3),
     "alignment.loss": ("ipo", "loss_type", ["ipo"]),
     "alignment.center_rewards_coefficient": (0, "center_rewards_coefficient", 0),
@@ -167,6 +166,28 @@ def test_a_run_is_named_once_and_every_stage_apart(
 ) -> None:
     recipe = with_key(BASES[base], "track.run", run) if run else BASES[base]
     assert [found["run_name"] for _, found in _stages(tmp_path, recipe)] == names
+
+
+@pytest.mark.parametrize(
+    ("to", "variables"),
+    [
+        ("wandb", {"WANDB_PROJECT"}),
+        ("mlflow", {"MLFLOW_EXPERIMENT_NAME"}),
+        (["tensorboard", "wandb", "mlflow"], {"WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME"}),
+    ],
+)
+def test_the_project_reaches_the_tracker(tmp_path: Path, to: Any, variables: set[str]) -> None:
+    """The Trainer reads it from the environment, which keeps what the user has set there; `project=` is Trackio's."""
+    recipe = with_key(BASES["sft-dpo"], "track", {"to": to, "project": "assistants"})
+    stages = {path: text for path, text in texts(good(tmp_path, recipe)).items() if path.endswith("train.py")}
+    for text in stages.values():
+        fresh, own = {}, dict.fromkeys(variables, "mine")
+        for environment in (fresh, own):
+            lines = [line for line in text.splitlines() if line.startswith("os.environ.setdefault")]
+            exec("\n".join(lines), {"os": SimpleNamespace(environ=environment)})
+        assert {name for name, value in fresh.items() if value == "assistants"} == variables
+        assert {name for name, value in own.items() if value == "mine"} == variables
+        assert "project" not in arguments(text)[1]
 
 
 @pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
@@ -264,6 +285,21 @@ def test_layers_are_recomputed_by_the_trainer_under_fsdp_too(tmp_path: Path, rec
     assert found["activation_checkpointing"] is recomputes
     assert ("activation_checkpointing_kwargs" in found) is recomputes
     assert "activation_checkpointing" not in bundle["configs/fsdp.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "adaptation", "reenters"),
+    [("zero3", "lora", True), ("zero3", "full", False), ("zero2", "lora", False), ("fsdp", "lora", False)],
+)
+@pytest.mark.parametrize("base", ["full-fsdp", "dpo-full"])
+def test_layers_are_recomputed_as_trl_recomputes_them(
+    tmp_path: Path, base: str, strategy: str, adaptation: str, reenters: bool
+) -> None:
+    """Told another value, TRL 1.16 warns and takes this one."""
+    train = {"strategy": strategy, "adaptation": adaptation, "activation_checkpointing": True}
+    recipe = with_key(with_key(BASES[base], "train", train), "hardware.gpus_per_node", 8)
+    [(_, found)] = _stages(tmp_path, recipe)
+    assert found["activation_checkpointing_kwargs"]["use_reentrant"] is reenters
 
 
 @pytest.mark.parametrize("micro_batch", [1, 8])

@@ -331,3 +331,14 @@ def test_weights_that_the_recipe_sets_are_not_judged(tmp_path, weight, judged):
     base = BASES[OF_METHOD["kto"]]
     recipe = with_key(base, "alignment.desirable_weight", weight) if weight else base
     assert ("def check_balance" in texts(good(tmp_path, recipe))["prepare_data.py"]) is judged
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_rows_that_are_grouped_by_length_come_in_the_order_of_the_bundle(tmp_path: Path, name: str) -> None:
+    """transformers' own order is another one after a resume."""
+    bundle = texts(good(tmp_path, BASES[name]))
+    for path in (path for path in bundle if path.endswith("train.py")):
+        grouped = 'train_sampling_strategy="group_by_length"' in bundle[path]
+        assert ("trainer._get_train_sampler = partial(SimilarLengths, trainer)" in bundle[path]) is grouped
+        assert (path.replace("train.py", "similar_lengths.py") in bundle) is grouped
+        assert not grouped or '"similar_lengths"' in bundle["ruff.toml"]

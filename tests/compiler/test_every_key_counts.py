@@ -128,7 +128,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "evaluate.samples": ("lora-single", 17),
     "evaluate.max_new_tokens": ("lora-single", 77),
     "track.to": ("lora-single", "wandb"),
-    "track.project": ("lora-single", "assistants"),
+    "track.project": ("lora-single+wandb", "assistants"),
     "track.run": ("lora-single", "second-try"),
     "registry.status": ("lora-single", "staging"),
     "registry.tags": ("lora-single", ["support"]),
@@ -155,6 +155,7 @@ MORE: dict[str, Tables] = {
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
     "lora": {"train.adaptation": "lora"},
+    "wandb": {"track.to": "wandb"},
     "nodes": {"hardware.nodes": 2},
     "sharded": {"train.strategy": "zero2", "hardware.host_memory_gib": 256},
 }

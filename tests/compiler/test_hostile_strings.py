@@ -113,7 +113,7 @@ FIELDS: dict[str, Put] = {
     "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),
     "launch.env{value}": lambda value: with_key(LORA, "launch.env", {"WORD": value}),
     "launch.setup[]": _in_list("launch.setup"),
-    "track.project": _at("track.project"),
+    "track.project": _at("track.project", track__to="wandb"),
     "track.run": _at("track.run"),
     "registry.tags[]": _in_list("registry.tags"),
     "budget.prices": _at("budget.prices"),

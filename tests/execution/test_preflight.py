@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -32,11 +33,16 @@ def preflight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         yield load(folder / "preflight.py", monkeypatch)
 
 
+FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json", "global_step5/rank_0.pt")
+
+
 def checkpoint(folder: Path, step: int, run: dict[str, object] | None) -> Path:
     path = folder / f"checkpoint-{step}"
-    path.mkdir(parents=True)
+    for name in FILES:
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("{}" * 50)
     if run is not None:
-        (path / "run.json").write_text(json.dumps(run))
+        (path / "run.json").write_text(json.dumps(run | {"files": dict.fromkeys(FILES, 100)}))
     return path
 
 
@@ -54,6 +60,74 @@ def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_pa
 
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(newest)
     assert f"skipping {cut_off}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["missing", "", "{}"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_checkpoint_is_skipped(preflight: ModuleType, tmp_path: Path, name: str, damage: str, capsys) -> None:
+    older, newest = checkpoint(tmp_path, 5, RUN), checkpoint(tmp_path, 10, RUN)
+    (newest / name).unlink() if damage == "missing" else (newest / name).write_text(damage)
+
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
+    assert f"skipping {newest}: missing or damaged: {name}\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="is no complete checkpoint of this run"):
+        preflight.checkpoint_to_resume(tmp_path, str(newest), RUN)
+
+
+@pytest.mark.parametrize("marker", ["null", "[]", json.dumps(RUN)])
+def test_a_marker_that_names_no_files_is_none(preflight: ModuleType, tmp_path: Path, marker: str, capsys) -> None:
+    older, newest = checkpoint(tmp_path, 5, RUN), checkpoint(tmp_path, 10, RUN)
+    (newest / "run.json").write_text(marker)
+
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
+    assert f"skipping {newest}: " in capsys.readouterr().out
+
+
+def test_a_neighbor_of_another_name_is_none_of_the_checkpoints(preflight: ModuleType, tmp_path: Path) -> None:
+    newest = checkpoint(tmp_path, 10, RUN)
+    (tmp_path / "checkpoint-abc").mkdir()
+    (tmp_path / "checkpoint-").touch()
+
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(newest)
+    preflight.forget_result(tmp_path, anew=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-abc", "checkpoint-"}
+
+
+def test_a_file_in_the_place_of_a_checkpoint_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
+    """Training would end there, when it saves."""
+    checkpoint(tmp_path, 5, RUN)
+    (tmp_path / "checkpoint-10").touch()
+
+    with pytest.raises(SystemExit, match="checkpoint-10 is a file where the run saves a checkpoint: move it away"):
+        preflight.checkpoint_to_resume(tmp_path, "auto", RUN)
+
+
+def test_what_is_marked_is_whole(preflight: ModuleType, tmp_path: Path) -> None:
+    """On the way, and after a crash in the middle of an earlier save of this step."""
+    saved, waited = checkpoint(tmp_path, 10, None), []
+    (saved / "run.tmp").touch()
+    accelerator = SimpleNamespace(wait_for_everyone=lambda: waited.append(True))
+    guard = preflight.RunGuard(SimpleNamespace(accelerator=accelerator), RUN, anew=False)
+    args = SimpleNamespace(output_dir=str(tmp_path), should_save=True)
+    guard.on_save(args, SimpleNamespace(global_step=10), None)
+
+    assert waited, "a rank that is not through with its files would be damaged"
+    assert json.loads((saved / "run.json").read_text())["files"] == dict.fromkeys(FILES, 100)
+    assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(saved)
+
+
+def test_two_runs_do_not_share_a_folder(preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "outputs" / "sft"
+    if (first := os.fork()) == 0:
+        preflight.lock_folder(output)
+        os._exit(0)
+    os.waitpid(first, 0)
+    preflight.lock_folder(output)  # that of the process that has ended is free
+
+    with pytest.raises(SystemExit, match=f"another run writes into {output}: wait for it"):
+        preflight.lock_folder(output)
+    monkeypatch.setenv("RANK", "1")
+    preflight.lock_folder(output)
 
 
 @pytest.mark.parametrize("start", ["11112222", "33334444"])

@@ -32,6 +32,16 @@ def test_a_recipe_that_holds_together_is_accepted(tmp_path: Path, recipe: str) -
     load(tmp_path, recipe=recipe)
 
 
+def test_a_project_needs_a_tracker_that_has_projects(tmp_path: Path) -> None:
+    """A recipe may take another tracker than the one that it extends, whose project it cannot remove."""
+    project = '[track]\nproject = "pumps"\n'
+    extending = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)
+    assert codes(tmp_path, recipe=BASE + project) == ["E0401"]
+    assert codes(tmp_path, recipe=BASE + project + 'to = ["none"]\n') == ["E0401"]
+    load(tmp_path, recipe=BASE + project + 'to = ["tensorboard", "mlflow"]\n')
+    load(tmp_path, team=project + 'to = "wandb"\n', recipe=extending + '[track]\nto = "tensorboard"\n')
+
+
 def test_a_policy_allows_what_it_names(tmp_path: Path) -> None:
     team = '[policy]\nmodels = ["Qwen/*"]\nmax_gpus = 2\n'
     recipe = BASE.replace('name = "case"', 'name = "case"\nextends = "team.toml"', 1)

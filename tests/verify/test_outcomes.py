@@ -25,7 +25,7 @@ from recipec.verify.run import (
     loss_problems,
     saved_problems,
 )
-from recipec.verify.substitutions import Situation, substitutions
+from recipec.verify.substitutions import RESUME_CHECKPOINT, Situation, substitutions
 
 
 def test_every_proof_that_a_row_may_name_is_a_check() -> None:
@@ -261,7 +261,7 @@ def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:
 
 
 def test_a_half_written_checkpoint_has_no_end_marker(tmp_path: Path) -> None:
-    whole = tmp_path / "checkpoint-12"
+    whole = tmp_path / f"checkpoint-{RESUME_CHECKPOINT}"
     whole.mkdir()
     for name in ("trainer_state.json", "run.json"):
         (whole / name).touch()

@@ -12,8 +12,20 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
 from recipec.verify.bundle import read_bundle
+from recipec.verify.learn import rows_to_learn
 from recipec.verify.sandbox import SHIM
-from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
+from recipec.verify.substitutions import (
+    AS_IT_IS,
+    RESUME_CHECKPOINT,
+    RESUME_DEATH,
+    RESUME_STEPS,
+    TABLE,
+    Situation,
+    batch_of,
+    merged,
+    resuming_patches,
+    substitutions,
+)
 
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
@@ -100,4 +112,14 @@ def test_every_stage_learns_the_rows_of_a_batch_of_its_own() -> None:
     given = situation("mixed-ranks", 2, learns=True)
     patches = substitutions(given)[1]
     assert patches["first-rows"] == {"stages/1-sft/train.py": 32, "stages/2-dpo/train.py": 2}
-    assert "first-rows" not in substitutions(situation("pretrain", learns=True))[1], "packed"
+    assert substitutions(situation("pretrain", learns=True))[1]["first-rows"] == {"train.py": 32}
+
+
+def test_a_training_that_is_resumed_has_several_batches_and_epochs() -> None:
+    given = situation("sft-lora", 1, learns=True)
+    patches = resuming_patches(given.bundle, given.bundle.last, given.ranks)
+    batch = batch_of(given.bundle, given.bundle.last, given.ranks)
+    steps = -(-patches["first_rows"]["train.py"] // batch)
+    assert 1 < steps < patches["script_arguments"]["train.py"]["save_steps"] < RESUME_DEATH < RESUME_STEPS
+    assert RESUME_CHECKPOINT % steps and RESUME_CHECKPOINT // steps < RESUME_STEPS // steps
+    assert rows_to_learn(given.bundle, given.ranks) * 0.8 >= patches["first_rows"]["train.py"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,14 +42,15 @@ def _planned(stage: Any) -> dict[str, Any]:
         "learning_rate": stage.decisions["learning_rate"],
         "activation_checkpointing": stage.choice["checkpointing"],
     }
-    return planned | (_recomputation(stage.choice) if planned["activation_checkpointing"] else {})
+    return planned | (_recomputation(stage) if planned["activation_checkpointing"] else {})
 
 
-def _recomputation(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Which layers, and where their inputs wait."""
+def _recomputation(stage: Any) -> dict[str, Any]:
+    """Which layers, how, and where their inputs wait."""
+    choice, how = stage.choice, {"use_reentrant": stage.spreads.reenters(not stage.adapts.trains_all)}
     layers = {"every_n_layers": choice["recompute_every"]} if choice["recompute_every"] > 1 else {}
     places = {"offload": True} if choice["activation_offload"] else {}
-    return {"activation_checkpointing_kwargs": {"use_reentrant": False} | layers | places}
+    return {"activation_checkpointing_kwargs": how | layers | places}
 
 
 def probe(name: str, *arguments: str | Path) -> list[str]:
