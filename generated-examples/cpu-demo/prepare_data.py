@@ -94,7 +94,10 @@ def rows_digests() -> dict[str, str]:
 
 def load_tokenizer(root: Path) -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    tokenizer = AutoTokenizer.from_pretrained(str(root / "demo-model"))
+    folder = root / "demo-model"
+    if not folder.is_dir():
+        raise SystemExit(f"No model in {folder}. Set DATA_ROOT to the folder of the recipe.")
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
     tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
     return tokenizer
 

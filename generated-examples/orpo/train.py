@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 from trl import DPOConfig
 
 from odds_ratio import OddsRatioTrainer
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
@@ -104,6 +104,7 @@ def main() -> None:
     run = this_run(PLAN, args.max_steps, DATA)
     if is_finished(args.output_dir, args.resume, run):
         return
+    lock_folder(args.output_dir)
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})

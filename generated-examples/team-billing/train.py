@@ -11,9 +11,11 @@ Why is line N as it is?  recipec why train.py:N
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
+os.environ.setdefault("MLFLOW_EXPERIMENT_NAME", "support-team")
 
 import torch
 from datasets import load_dataset
@@ -21,7 +23,8 @@ from peft import LoraConfig
 from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from similar_lengths import SimilarLengths
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
@@ -64,7 +67,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         completion_only_loss=True,
-        # batches of similar length need little padding, and the longest batch comes first, in step 1
+        # batches of similar length need little padding; their order is random, the longest is first
         train_sampling_strategy="group_by_length",
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
@@ -79,7 +82,6 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         logging_nan_inf_filter=False,  # a NaN is shown, not logged as 0
         report_to=["mlflow"],
         run_name="team-billing",
-        project="support-team",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
@@ -104,6 +106,7 @@ def main() -> None:
     run = this_run(PLAN, args.max_steps, DATA)
     if is_finished(args.output_dir, args.resume, run):
         return
+    lock_folder(args.output_dir)
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
@@ -118,6 +121,7 @@ def main() -> None:
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
+    trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -43,6 +43,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("when", choices=("before", "after"))
     when = parser.parse_args().when
+    if not Path(BASE).is_dir():
+        raise SystemExit(f"No model in {BASE}. Set DATA_ROOT to the folder of the recipe.")
     question = digest()
     before = known = earlier("before", question)
     if when == "after":

@@ -1,5 +1,6 @@
 """Checks around training: what the model learns from, whether this is the planned run, whether it can be resumed."""
 
+import fcntl
 import hashlib
 import json
 import math
@@ -40,9 +41,10 @@ def is_finished(output_dir: Path, resume: str, run: dict) -> bool:
 def told_by(marker: Path) -> dict | None:
     """The run that a marker tells of; None where it is missing, or was cut off while it was written."""
     try:
-        return json.loads(marker.read_text())
+        found = json.loads(marker.read_text())
     except (OSError, ValueError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def differences(other: dict, run: dict) -> str:
@@ -55,35 +57,74 @@ def is_trial_of(other: dict, run: dict) -> bool:
     return other["max_steps"] != -1 and (run["max_steps"] == -1 or other["max_steps"] < run["max_steps"])
 
 
+def checkpoints(output_dir: Path) -> list[Path]:
+    """The folders that the trainer saved into, the newest first."""
+    found = [path for path in output_dir.glob("checkpoint-*") if path.name.partition("-")[2].isdecimal()]
+    if files := [str(path) for path in found if not path.is_dir()]:
+        raise SystemExit(f"{files[0]} is a file where the run saves a checkpoint: move it away")
+    return sorted(found, key=lambda path: int(path.name.partition("-")[2]), reverse=True)
+
+
+def sizes(checkpoint: Path) -> dict[str, int]:
+    """The files of a checkpoint, but its marker, and their bytes."""
+    files = [path for path in sorted(checkpoint.rglob("*")) if path.is_file() and path.stem != "run"]
+    return {path.relative_to(checkpoint).as_posix(): path.stat().st_size for path in files}
+
+
+def whole_run(checkpoint: Path) -> dict | None:
+    """The run of a checkpoint whose files are all there; None, and a word, for another one."""
+    its = told_by(checkpoint / "run.json")  # written last: without it the run was stopped while it saved
+    if its is None:
+        print(f"skipping {checkpoint}: it is incomplete")
+        return None
+    there, saved = sizes(checkpoint), its.get("files", {})
+    damaged = [name for name in saved if there.get(name) != saved[name]]
+    if damaged or not saved:
+        print(f"skipping {checkpoint}: missing or damaged: {', '.join(damaged) or 'the list of its files'}")
+        return None
+    return its
+
+
 def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None:
-    """The checkpoint to continue from: only a complete one, only of this run; a trial's are passed over."""
-    found = sorted(output_dir.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]), reverse=True)
+    """The checkpoint to continue from: only a whole one, only of this run; a trial's are passed over."""
+    found = checkpoints(output_dir)
     if resume == "none":
         if found and not (output_dir / "finished.json").is_file():
             raise SystemExit(f"{output_dir} has a stopped run's checkpoints: use a fresh --output-dir or --resume auto")
         return None
-    markers = [path / "run.json" for path in found]  # written last, so a checkpoint without it was cut off while saving
-    for marker in [output_dir / "finished.json", *markers] if resume == "auto" else [Path(resume, "run.json")]:
-        its = told_by(marker)
+    for folder in [output_dir, *found] if resume == "auto" else [Path(resume)]:
+        its = told_by(folder / "finished.json") if folder == output_dir else whole_run(folder)
         if its is None:
-            if marker.name == "run.json":
-                print(f"skipping {marker.parent}: it is incomplete")
-        elif is_trial_of(its, run):
-            print(f"skipping {marker.parent}: its run ended at --max-steps {its['max_steps']}")
+            continue
+        if is_trial_of(its, run):
+            print(f"skipping {folder}: its run ended at --max-steps {its['max_steps']}")
         elif other := differences(its, run):
             raise SystemExit(
-                f"{marker.parent} is of another run ({other}): move {output_dir} away, or take another --output-dir"
+                f"{folder} is of another run ({other}): move {output_dir} away, or take another --output-dir"
             )
         else:
-            return str(marker.parent)
+            return str(folder)
     if resume != "auto":
         raise SystemExit(f"{resume} is no complete checkpoint of this run")
     return None
 
 
+def lock_folder(output_dir: Path) -> None:
+    """Keep other runs out of the folder for as long as this process lives."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    if os.environ.get("RANK", "0") != "0":
+        return  # the first rank locks it for all of them
+    lock = os.open(output_dir / "run.lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock ends with the process
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"another run writes into {output_dir}: wait for it, or take another --output-dir") from None
+    except OSError as error:
+        print(f"note: {output_dir} cannot be locked ({error}): start no second run in it")
+
+
 def check_disk(output_dir: Path) -> None:
     """Refuse a disk that is too small for the checkpoints: it would be full after hours."""
-    output_dir.mkdir(parents=True, exist_ok=True)
     written = sum(file.stat().st_size for file in output_dir.rglob("*") if file.is_file())
     room_gib = (written + shutil.disk_usage(output_dir).free) / 2**30
     if room_gib < DISK_GIB:
@@ -161,8 +202,10 @@ class RunGuard(TrainerCallback):
         return measured
 
     def on_save(self, args, state, control, **kwargs) -> None:
+        self.trainer.accelerator.wait_for_everyone()  # until every rank has written its files
         if args.should_save:
-            write_whole(Path(args.output_dir, f"checkpoint-{state.global_step}", "run.json"), self.run)
+            checkpoint = Path(args.output_dir, f"checkpoint-{state.global_step}")
+            write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)})
 
     def finish(self) -> None:
         """Mark the saved result as whole: a later launch does not train it again."""
@@ -182,7 +225,7 @@ def forget_result(output_dir: Path, anew: bool) -> None:
     """What an earlier run left is no result of this one; anew, its checkpoints are none to resume from either."""
     (output_dir / "finished.json").unlink(missing_ok=True)
     if anew:
-        for checkpoint in output_dir.glob("checkpoint-*"):
+        for checkpoint in checkpoints(output_dir):
             shutil.rmtree(checkpoint)
 
 

@@ -22,7 +22,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl import DPOConfig
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
 from simpo import SimPOTrainer
 
 BUNDLE = Path(__file__).resolve().parent
@@ -94,6 +94,7 @@ def main() -> None:
     run = this_run(PLAN, args.max_steps, DATA)
     if is_finished(args.output_dir, args.resume, run):
         return
+    lock_folder(args.output_dir)
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})

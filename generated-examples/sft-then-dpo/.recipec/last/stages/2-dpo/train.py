@@ -21,7 +21,7 @@ from peft import LoraConfig
 from transformers import EarlyStoppingCallback
 from trl import DPOConfig, DPOTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, this_run
+from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
 
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
@@ -104,6 +104,7 @@ def main() -> None:
     run = this_run(PLAN, args.max_steps, DATA, Path(MODEL))
     if is_finished(args.output_dir, args.resume, run):
         return
+    lock_folder(args.output_dir)
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
