@@ -51,6 +51,8 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         path = (*table, "like")
         like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)
         found = replace(like, name=section.name) if like else None
+        if found is not None and table == ("model",) and _renders_as_base(loaded, found):
+            report.add(_taken_for_base(loaded, section))
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
     elif found is not None and (others := others_meant(section.name, found)):
@@ -76,6 +78,21 @@ def _incomplete(loaded: LoadedRecipe, name: str, table: tuple[str, ...]) -> Iter
         label = Label(loaded.place(*table, "name", part="value"), f"no {' and no '.join(missing)}")
         help = ("copy the missing files into the folder before you run the bundle",)
         yield Diagnostic("W0517", f"the model folder `{name}` is not complete", (label,), help)
+
+
+def _renders_as_base(loaded: LoadedRecipe, found: Model) -> bool:
+    """Whether rows would be rendered as for a base model, without the recipe having said so."""
+    asked = loaded.is_set("data", "template")
+    return not (asked or has_template(found)) and any(not row.of_text for row in stages_of(loaded.recipe.goal.task))
+
+
+def _taken_for_base(loaded: LoadedRecipe, section: Any) -> Diagnostic:
+    label = Label(loaded.place("model", "like"), f"{section.like} is a base model without a chat template")
+    help = (
+        f"if {section.name} is a chat model, name one of its shape in `like`, so that training keeps its template",
+        'if it is a base model: `template = "plain"` under [data] says so',
+    )
+    return Diagnostic("W0521", f"`{section.name}` is taken for a base model", (label,), help)
 
 
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:

@@ -137,6 +137,8 @@ NAMES = (
     Names(
         "train.save_every", "", "save_steps saves_per_epoch", "save_steps", "save_interval", ", a share of the steps"
     ),
+    Names("train.early_stopping_patience", "", "early_stopping_patience", "early_stopping_steps", "early_stopping"),
+    Names("train.logging_steps", "", "logging_steps", "logging_steps", "log_every log_interval"),
     Names("train.keep_checkpoints", "", "save_total_limit", "save_total_limit"),
     Names("train.lora.rank", "lora_r", "lora_r", "lora_rank", "r"),
     Names("train.lora.alpha", "lora_alpha", "lora_alpha", "lora_alpha"),

@@ -56,7 +56,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "load_best_model_at_end": "",
     "metric_for_best_model": "",
     "greater_is_better": "",
-    "logging_steps": "",
+    "logging_steps": "train.logging_steps",
     "logging_nan_inf_filter": "",
     "report_to": "track.to",
     "run_name": "track.run",

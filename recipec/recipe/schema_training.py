@@ -130,6 +130,12 @@ class Learning(Section):
         "Evaluate every", "The share of the steps between two evaluations during training.", 0.05
     )
     save_every: OpenFraction | None = key("Save every", "The share of the steps between two checkpoints.", 0.1)
+    early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(
+        "Early stopping", "Evaluations without a lower loss after which training stops; 0 never stops it.", 5
+    )
+    logging_steps: Annotated[int, Field(ge=1, le=100_000)] | None = key(
+        "Logging steps", "Optimizer steps between two points of the curves in the tracker.", 10
+    )
     packing: Literal["auto"] | bool | None = key(
         "Packing", "Whether short examples are joined into sequences of full length.", True, default=AUTO
     )

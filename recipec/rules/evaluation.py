@@ -154,6 +154,7 @@ STALE_SHARE = 0.2  # of the run without a lower eval_loss before it is stopped: 
 @rule(
     "EVAL-006",
     decides="early_stopping_patience",
+    key="train.early_stopping_patience",
     watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting",
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )

@@ -27,6 +27,7 @@ def tracker() -> Choice:
 @rule(
     "TRACK-002",
     decides="logging_steps",
+    key="train.logging_steps",
     watch="loss, grad_norm, learning_rate: a new value after each interval",
     source="docs/rule-books/001.md, Step 4; What to log every N steps; docs/rule-books/002.md, Step 1 (against: every "
     "100 batches)",

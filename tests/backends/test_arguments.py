@@ -69,6 +69,7 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "train.warmup": (0.2, "warmup_steps", 0.2),
     "train.weight_decay": (0.05, "weight_decay", 0.05),
     "train.max_grad_norm": (0.5, "max_grad_norm", 0.5),
+    "train.logging_steps": (3, "logging_steps", 3),
     "train.optimizer": ("adamw-8bit", "optim", "adamw_8bit"),
     "train.precision": ("fp16", "fp16", True),
     "train.activation_checkpointing": (False, "activation_checkpointing", False),
@@ -142,6 +143,15 @@ def test_the_decay_is_a_share_of_the_steps(tmp_path: Path, max_steps: int | None
     text = texts(good(tmp_path, recipe))["train.py"]
     assert 'lr_scheduler_type="warmup_stable_decay",' in text
     assert f'lr_scheduler_kwargs={{"num_decay_steps": int(0.1 * {steps}' in text
+
+
+@pytest.mark.parametrize("patience", [0, 1, 7])
+def test_patience_is_that_of_the_recipe(tmp_path: Path, patience: int) -> None:
+    """Also in a single pass, where recipec would let every training end; 0 lets it end."""
+    recipe = with_key(with_key(BASES["lora-single"], "train.epochs", 1), "train.early_stopping_patience", patience)
+    text = texts(good(tmp_path, recipe))["train.py"]
+    assert (f"EarlyStoppingCallback(early_stopping_patience={patience})" in text) == (patience > 0)
+    assert ("EarlyStoppingCallback" in text) == (patience > 0)
 
 
 @pytest.mark.parametrize("key", CARRIED)

@@ -42,6 +42,8 @@ LEARNING: dict[str, Any] = {
     "micro_batch_size": 2,
     "eval_every": 0.25,
     "save_every": 0.4,  # a multiple of whatever share eval_every has
+    "early_stopping_patience": 7,
+    "logging_steps": 3,
     "packing": True,
     "lora.rank": 4,
     "lora.alpha": 48,
