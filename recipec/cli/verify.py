@@ -26,13 +26,14 @@ def command(out: Path, level: str, ranks: int | None, format: str) -> int:
     open_bundle(out)
     try:
         from recipec.verify import verify_bundle
-        from recipec.verify.report import human
+        from recipec.verify.report import line_of, summary
 
-        report = verify_bundle(out.absolute(), level, ranks)  # its processes run in other folders
+        told = (lambda check: click.echo(line_of(check))) if format == "human" else (lambda check: None)
+        report = verify_bundle(out.absolute(), level, ranks, told)  # its processes run in other folders
     except ModuleNotFoundError as error:
         raise missing_package("verify", error) from error
     if format == "json":
         print_json(report.document())
     else:
-        click.echo(human(report.document()), nl=False)
+        click.echo("\n" + summary(report.document()), nl=False)
     return FINE if report.ok else FOUND

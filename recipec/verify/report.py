@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
@@ -43,6 +43,7 @@ class VerifyReport(Struct):
     """Everything one verification found."""
 
     level: str
+    told: Callable[[Check], None] = lambda check: None  # hears of every check when it is made: some take minutes
     checks: list[Check] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # stage -> what the run was
     substitutions: list[Substituted] = field(default_factory=list)
@@ -59,6 +60,7 @@ class VerifyReport(Struct):
         """Record a check: it failed when there are problems; `passed` is the detail otherwise."""
         found = [problems] if isinstance(problems, str) and problems else list(problems)
         self.checks.append(Check(name, not found, "; ".join(found) or passed))
+        self.told(self.checks[-1])
         return not found
 
     def skip(self, what: str, reason: str) -> None:
@@ -80,12 +82,12 @@ class VerifyReport(Struct):
 
     def human(self) -> str:
         """The document as text."""
-        return human(self.document())
+        return "".join(f"{line_of(check)}\n" for check in self.checks) + "\n" + summary(self.document())
 
 
-def human(document: Mapping[str, Any]) -> str:
-    """A verification document for people."""
-    parts = [[_check(check) for check in document["checks"]]]
+def summary(document: Mapping[str, Any]) -> str:
+    """What a verification found, for people, behind the lines of its checks."""
+    parts: list[list[str]] = []
     if document["facts"]:
         parts.append(["facts:", *(f"  {stage}: {_pairs(facts)}" for stage, facts in document["facts"].items())])
     if document["substitutions"]:
@@ -101,11 +103,12 @@ def human(document: Mapping[str, Any]) -> str:
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
-def _check(check: Mapping[str, Any]) -> str:
-    detail = check["detail"]
+def line_of(check: Check) -> str:
+    """A check for people."""
+    detail = check.detail
     if "\n" in detail or len(detail) > _WIDTH:
         detail = "\n         ".join(["", *detail.splitlines()])
-    return f"  {'ok  ' if check['ok'] else 'FAIL'}   {check['name']}{': ' if detail else ''}{detail}"
+    return f"  {'ok  ' if check.ok else 'FAIL'}   {check.name}{': ' if detail else ''}{detail}"
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from recipec.verify.bundle import Bundle, NotABundle, read_bundle
-from recipec.verify.report import VerifyReport
+from recipec.verify.report import Check, VerifyReport
 
 
-def verify(out: Path, level: str, ranks: int | None = None) -> VerifyReport:
+def verify(out: Path, level: str, ranks: int | None, told: Callable[[Check], None]) -> VerifyReport:
     """Verify the bundle in `out` up to `level`; what was tried and what was not is in the report."""
-    report, started = VerifyReport(level), time.monotonic()
+    report, started = VerifyReport(level, told), time.monotonic()
     try:
         bundle = read_bundle(out)
     except NotABundle as error:

@@ -167,7 +167,8 @@ def verifier(monkeypatch: pytest.MonkeyPatch, verify: object) -> None:
     """Put a verifier in the place of recipec.verify."""
     package, report = ModuleType("recipec.verify"), ModuleType("recipec.verify.report")
     package.verify_bundle = verify  # type: ignore[attr-defined]
-    report.human = lambda document: f"{document}\n"  # type: ignore[attr-defined]
+    report.line_of = lambda check: f"tried: {check}"  # type: ignore[attr-defined]
+    report.summary = lambda document: f"{document}\n"  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "recipec.verify", package)
     monkeypatch.setitem(sys.modules, "recipec.verify.report", report)
 
@@ -177,7 +178,8 @@ def test_verify_passes_on_what_it_is_asked_and_what_is_found(run, out, monkeypat
     asked = []
 
     def verify(*arguments: object) -> SimpleNamespace:
-        asked.append(arguments)
+        asked.append(arguments[:-1])
+        arguments[-1]("one thing")  # type: ignore[operator]
         return SimpleNamespace(ok=ok, document=lambda: {"schema_version": 1, "ok": ok})
 
     verifier(monkeypatch, verify)
@@ -187,7 +189,7 @@ def test_verify_passes_on_what_it_is_asked_and_what_is_found(run, out, monkeypat
     assert result.exit_code == code
     assert json.loads(result.stdout)["ok"] is ok
     assert asked == [(out, "run", 2)]
-    assert run("verify", "out").stdout.startswith("{'schema_version'")
+    assert run("verify", "out").stdout.startswith("tried: one thing\n\n{'schema_version'")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared amon
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets, load_dataset
 from datasets.exceptions import DatasetGenerationError
-from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from trl.chat_template_utils import get_training_chat_template
 
@@ -345,7 +344,7 @@ def rendered_lengths(conversations: list[list[dict]], tokenizer: PreTrainedToken
 def rendered(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> str:
     try:
         return tokenizer.apply_chat_template(messages, tokenize=False)
-    except TemplateError as error:
+    except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"the chat template refuses {messages!s:.500}: {error}") from error
 
 
