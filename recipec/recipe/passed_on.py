@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any
 
@@ -12,6 +13,7 @@ from recipec.axes import METHODS, Method, methods_of
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.trainer_arguments import arguments_of
 
 _OWN = [own for row in METHODS.values() for own in row.own]
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
@@ -40,6 +42,10 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "activation_checkpointing": "train.activation_checkpointing",
     "gradient_checkpointing": "train.activation_checkpointing",
     "activation_checkpointing_kwargs": "train.recompute_every",
+    "activation_offloading": "train.activation_offload",
+    "parallelism_config": "train.strategy",
+    "trust_remote_code": "model.trust_remote_code",
+    "dataset_text_field": "data.columns",
     "gradient_checkpointing_kwargs": "train.recompute_every",
     "max_length": "data.max_length",
     "packing": "train.packing",
@@ -86,6 +92,25 @@ DECIDED_ARGUMENTS: dict[str, str] = {
 # Keyword of a trainer that a bundle brings, which is not its configuration's -> the recipe key to use instead.
 BROUGHT_ARGUMENTS = {own.argument: f"alignment.{own.key}" for own in _OWN if own.of_trainer}
 
+# Keyword that would make the run another than the planned one, or that needs what a bundle does not bring -> why.
+UNFIT_ARGUMENTS = {
+    **dict.fromkeys(
+        ("use_liger_kernel", "liger_kernel_config"), "the bundle does not install the package liger-kernel"
+    ),
+    **dict.fromkeys(("padding_free", "eval_packing"), "only FlashAttention keeps examples apart that are joined"),
+    "auto_find_batch_size": "it changes the planned batch when memory runs out",
+    "dataloader_drop_last": "it leaves rows out, and the steps are not those of the plan",
+    "ignore_data_skip": "a resumed run would train on other rows than are left",
+    "resume_from_checkpoint": "train.py takes --resume, and refuses the checkpoints of other runs",
+    "save_only_model": "checkpoints could not be resumed",
+    "truncation_mode": "prepare_data.py, the plan and evaluate.py cut the end off",
+    "hub_token": "it would be copied into every bundle: set HF_TOKEN in the environment before the run",
+    **dict.fromkeys(
+        ("sync_ref_model", "ref_model_sync_steps", "ref_model_mixup_alpha"),
+        "it needs another copy of the weights than the plan has memory for",
+    ),
+}
+
 # Variables that the launcher sets for each process: a fixed value would make the ranks collide.
 LAUNCHER_VARIABLES = frozenset(
     (
@@ -112,13 +137,35 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             home = homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
+        elif name in UNFIT_ARGUMENTS:
+            label = Label(written.key(*path), UNFIT_ARGUMENTS[name])
+            yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), ("remove it",))
+        elif _is_keyword_argument(name):
+            yield from _unknown(written, path, name)
+
+
+def _unknown(written: Written, path: KeyPath, name: str) -> Iterator[Diagnostic]:
+    """A keyword that no trainer which may run takes would end the run at its start."""
+    configs = sorted({row.config for row in _rows(written, path)})
+    known = frozenset[str]().union(*map(arguments_of, configs))
+    if configs and name not in known:
+        label = Label(written.key(*path), f"no keyword of {' or '.join(configs)}")
+        near = get_close_matches(name, known - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}, n=1)
+        help = (f"did you mean `{near[0]}`?",) if near else ("remove it",)
+        yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,), help)
 
 
 def _unread_by(written: Written, path: KeyPath, name: str) -> Method | None:
     """The first of the methods that the keyword could be for, where the trainer of none reads it."""
-    of_task = methods_of(written.get("goal", "task"), written.get("alignment", "method"))
-    rows = [METHODS[str(path[1])]] if path[1] in METHODS else of_task
+    rows = _rows(written, path)
     return rows[0] if rows and all(name in row.unread_arguments for row in rows) else None
+
+
+def _rows(written: Written, path: KeyPath) -> Sequence[Method]:
+    """The methods that the keyword of [train.arguments] or [train.STAGE.arguments] could be for."""
+    if path[1] in METHODS:
+        return [METHODS[str(path[1])]]
+    return methods_of(written.get("goal", "task"), written.get("alignment", "method"))
 
 
 def unusable_arguments(written: Written) -> Iterator[Diagnostic]:

@@ -72,6 +72,8 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.precision": ("fp16", "fp32", "bf16"),
     "train.quantization": ("nf4", "none"),
     "train.save_every": (0.5,),
+    "train.early_stopping_patience": (9,),
+    "train.logging_steps": (7,),
     "train.schedule": ("warmup-stable-decay", "linear"),
     "train.strategy": ("zero2", "fsdp", "ddp", "zero3"),
     "train.warmup": (0.2,),

@@ -22,7 +22,8 @@ GOOD = {
     "raw text split": BASE.replace("[data]", '[data]\nformat = "text"\noverflow = "split"'),
     "a split of a share": BASE.replace("[data]", '[data]\ntest_fraction = 0.1\nsplit = {group = "user"}'),
     "steps of one stage, epochs of the other": ALIGN + "[train]\nepochs = 1\n[train.sft]\nmax_steps = 5\n",
-    "arguments of every kind": BASE + '[train.arguments]\na = 1\nb = "x"\nc = [1, 2]\nd = {e = true}\n',
+    "arguments of every kind": BASE
+    + '[train.arguments]\neval_delay = 1\nlog_level = "info"\nlabel_names = [1, 2]\ndataset_kwargs = {e = true}\n',
     "variables that are not secret": BASE + '[launch.env]\nNCCL_DEBUG = "INFO"\nTOKENIZERS_PARALLELISM = "false"\n',
 }
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from recipec.axes import METHODS
-from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
+from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
+from recipec.recipe.trainer_arguments import arguments_of
 from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
@@ -39,7 +42,31 @@ def test_a_name_that_python_does_not_take_is_refused(tmp_path: Path, name: str) 
     assert codes(tmp_path, recipe=BASE + table) == ["E0206"]
 
 
-@pytest.mark.parametrize("name", ["neftune_noise_alpha", "_x", "match", "X1"])
+@pytest.mark.parametrize("name", ["nonsense", "neftune_noise", "_x", "match"])
+def test_a_name_that_no_trainer_takes_is_refused(tmp_path: Path, name: str) -> None:
+    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0206"]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_names_are_those_of_the_installed_trainers(config: str) -> None:
+    module = importlib.import_module(next(row.module for row in METHODS.values() if row.config == config))
+    fields = dataclasses.fields(getattr(module, config))
+    assert arguments_of(config) == {field.name for field in fields if field.init}
+
+
+def test_what_is_refused_is_an_argument() -> None:
+    known = frozenset[str]().union(*map(arguments_of, CONFIGS))
+    brought = {own.argument for row in METHODS.values() for own in row.own}
+    assert UNFIT_ARGUMENTS.keys() | DECIDED_ARGUMENTS.keys() - brought <= known
+    assert not UNFIT_ARGUMENTS.keys() & DECIDED_ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("name", UNFIT_ARGUMENTS)
+def test_what_changes_the_run_unseen_is_refused(tmp_path: Path, name: str) -> None:
+    assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
+
+
+@pytest.mark.parametrize("name", ["neftune_noise_alpha", "full_determinism", "eval_delay"])
 def test_other_names_are_passed_on(tmp_path: Path, name: str) -> None:
     found = load(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n").wishes("sft", last=True)
     assert found["train.arguments"].value == {name: 1}
