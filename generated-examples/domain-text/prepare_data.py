@@ -191,10 +191,10 @@ def read_files(pattern: str, root: Path) -> Dataset:
 def bad_line(files: list[Path]) -> str:
     """Where the first line stands that is no JSON object which can be written again; "" for other files."""
     for file in (file for file in files if file.suffix == ".jsonl"):
-        with file.open(encoding="utf-8") as lines:
+        with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    row = json.loads(line.strip() or "{}", object_pairs_hook=once)
+                    row = json.loads(line.strip() or b"{}", object_pairs_hook=once)
                     json.dumps(row, ensure_ascii=False).encode()  # half a character has no bytes
                 except ValueError as error:
                     return f"{file.name}, line {number}: {error}"
@@ -271,7 +271,7 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     """A share of the rows, drawn at random, is held out."""
-    units = rows["itself"]
+    units = rows["question"]
     members: dict[bytes, list[int]] = {}
     for index, unit in enumerate(units):
         members.setdefault(digest([SEED, unit]), []).append(index)

@@ -36,6 +36,7 @@ MAX_LENGTH = 2048
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
+ANSWERS_AT_ONCE = 8
 
 
 def main() -> None:
@@ -175,9 +176,19 @@ def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> to
 def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> list[dict[str, str]]:
     """Greedy answers to the first questions, each up to the token that ends it."""
     questions = [opening(row, tokenizer) for row in rows.select(range(min(SAMPLES, len(rows))))]
+    answered = []
+    for start in range(0, len(questions), ANSWERS_AT_ONCE):
+        asked = questions[start : start + ANSWERS_AT_ONCE]
+        answered += zip(asked, answers(model, asked), strict=True)
+    return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
+
+
+def answers(model: PreTrainedModel, questions: list[list[int]]) -> list[list[int]]:
+    """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
-    stops = torch.tensor(model.generation_config.eos_token_id or []).flatten().tolist()
+    end = model.generation_config.eos_token_id
+    stops = [] if end is None else torch.tensor(end).flatten().tolist()
     output = model.generate(
         ids,
         attention_mask=present,
@@ -185,12 +196,9 @@ def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Datas
         do_sample=False,
         pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
     )
-    answered = []
-    for question, answer in zip(questions, output[:, ids.shape[1] :].tolist(), strict=True):
-        ends = [place for place, token in enumerate(answer, 1) if token in stops]
-        said = tokenizer.decode(answer[: ends[0]] if ends else answer)
-        answered.append({"question": tokenizer.decode(question), "answer": said})
-    return answered
+    said = output[:, ids.shape[1] :].tolist()
+    ends = [next((n for n, token in enumerate(answer, 1) if token in stops), len(answer)) for answer in said]
+    return [answer[:end] for answer, end in zip(said, ends, strict=True)]
 
 
 if __name__ == "__main__":

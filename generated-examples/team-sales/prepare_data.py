@@ -196,10 +196,10 @@ def read_files(pattern: str, root: Path) -> Dataset:
 def bad_line(files: list[Path]) -> str:
     """Where the first line stands that is no JSON object which can be written again; "" for other files."""
     for file in (file for file in files if file.suffix == ".jsonl"):
-        with file.open(encoding="utf-8") as lines:
+        with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    row = json.loads(line.strip() or "{}", object_pairs_hook=once)
+                    row = json.loads(line.strip() or b"{}", object_pairs_hook=once)
                     json.dumps(row, ensure_ascii=False).encode()  # half a character has no bytes
                 except ValueError as error:
                     return f"{file.name}, line {number}: {error}"
@@ -256,7 +256,7 @@ def marks(row: dict) -> dict:
     """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
     told = taught(row)
     return {
-        "teaches": all(text.strip() for text in told),
+        "teaches": all(text.strip() for text in told) and is_asked(row),
         "itself": digest(dict(row)),
         "question": question(row),
     }
@@ -265,6 +265,11 @@ def marks(row: dict) -> dict:
 def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
     return [answers(row["messages"])]
+
+
+def is_asked(row: dict) -> bool:
+    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    return any(message["role"] != "assistant" for message in row["messages"])
 
 
 def answers(messages: list[dict]) -> str:
@@ -300,7 +305,7 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     for index, unit in enumerate(units):
         members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
-        raise SystemExit("all rows have the same prompt: none can be held out. Use data.eval and data.test")
+        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
     held_out = drawn(members, max(1, round(len(rows) * fraction))) or min(members.values(), key=len)
     apart = set(held_out)
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)

@@ -206,8 +206,8 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     """answers_of_KIND: one row for each answer."""
     column = _split_column(stages[0].job)
-    columns = ["prompt", "completion", "conversation", *filter(None, [column])]
-    names = {"split_column": column, "unrolled_columns": columns}
+    columns = ["prompt", "completion", "conversation", *["split_by"] * bool(column)]
+    names = {"split_column": column, "unrolled_columns": columns, "several_stages": len(stages) > 1}
     text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
     return SimpleNamespace(column=kind.taught[0], function=Raw(f"answers_of_{kind.name}"), text=text)
 
@@ -227,9 +227,9 @@ def _features(stage: StageJob) -> str:
 
 def _marks(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
-    beside = [*filter(None, [_split_column(stages[0].job)]), *["conversation"] * any(map(_of_conversations, stages))]
+    beside = ["split_by"] * bool(_split_column(stages[0].job)) + ["conversation"] * any(map(_of_conversations, stages))
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
-    marks = ["teaches", "itself", "question", *["equal"] * compares, *["conversation"] * ("conversation" in beside)]
+    marks = ["teaches", "itself", "question", *["equal"] * compares, *beside]
     return {"beside": tuple(beside), "marks": [*marks, *["weight"] * _weighs(stages[0].job)]}
 
 

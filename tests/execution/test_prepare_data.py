@@ -60,6 +60,12 @@ def chats(count: int) -> list[dict[str, Any]]:
     return [{"messages": [{"role": r, "content": text.format(n)} for r, text in said]} for n in range(count)]
 
 
+def number(row: dict[str, Any]) -> int:
+    """The last number that a row's question has."""
+    asked = (row.get("messages") or row["prompt"])[0]["content"]
+    return int(re.findall(r"\d+", asked)[-1])
+
+
 def answered(prompt: str, completion: str, label: object) -> dict[str, Any]:
     return {"prompt": prompt, "completion": completion, "label": label}
 
@@ -189,7 +195,8 @@ def test_the_newest_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.Monkey
     emitted(tmp_path, with_key(BASES["lora-single"], "data.split", {"time": "date"}), monkeypatch).main()
 
     dates = {
-        part: sorted(row["date"] for row in prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")
+        part: sorted(2000 + (7 * number(row)) % 100 for row in prepared(tmp_path, f"sft/{part}"))
+        for part in ("train", "eval", "test")
     }
     assert [len(found) for found in dates.values()] == [80, 10, 10]
     assert dates["train"][-1] < dates["eval"][0] <= dates["eval"][-1] < dates["test"][0]
@@ -208,7 +215,7 @@ def test_every_answer_of_a_conversation_keeps_what_it_is_split_by(
     recipe = with_key(recipe, "data.examples", 60)
     emitted(tmp_path, with_key(recipe, "data.split", {"group": "user"}), monkeypatch).main()
 
-    users = {part: [row["user"] for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}
+    users = {part: [number(row) for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}
     assert sum(map(len, users.values())) == 120
     assert not set(users["train"]) & {*users["eval"], *users["test"]}
     report = json.loads((tmp_path / "data/sft/report.json").read_text())["train"]
@@ -484,12 +491,15 @@ def test_groups_may_be_lists_and_classes_may_have_one_row(tmp_path: Path, monkey
     recipe = with_key(BASES["lora-single"], "data.train", "own.jsonl")
     emitted(tmp_path, with_key(recipe, "data.split", {"group": "group"}), monkeypatch).main()
     groups = {
-        part: {row["group"][0] for row in prepared(tmp_path, f"sft/{part}")} for part in ("train", "eval", "test")
+        part: {number(row) // 10 for row in prepared(tmp_path, f"sft/{part}")} for part in ("train", "eval", "test")
     }
     assert [len(found) for found in groups.values()] == [16, 2, 2]
     assert len(set.union(*groups.values())) == 20
     emitted(tmp_path, with_key(recipe, "data.split", {"stratify": "kind"}), monkeypatch).main()
-    kinds = {part: [row["kind"] for row in prepared(tmp_path, f"sft/{part}")] for part in ("train", "eval", "test")}
+    kinds = {
+        part: ["rare" if number(row) == 7 else "usual" for row in prepared(tmp_path, f"sft/{part}")]
+        for part in ("train", "eval", "test")
+    }
     assert [len(found) for found in kinds.values()] == [160, 20, 20]
     assert kinds["train"].count("rare") == 1
 

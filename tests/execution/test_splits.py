@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compiling import BASES, Tables, good, with_key
-from test_prepare_data import chats, emitted, pairs, prepared, write
+from test_prepare_data import answered, chats, emitted, number, pairs, prepared, write
 
 pytestmark = pytest.mark.executes
 
@@ -72,22 +73,115 @@ def test_whole_groups_fill_the_share(tmp_path: Path, monkeypatch: pytest.MonkeyP
     rows = [row | {"of": 0 if n < 900 else 1 + n // 10} for n, row in enumerate(chats(1200))]
     write(tmp_path / "chat.jsonl", rows)
     emitted(tmp_path, with_key(BASES["lora-single"], "data.split.group", "of"), monkeypatch).main()
-    groups = {part: {row["of"] for row in rows} for part, rows in split_of(tmp_path).items()}
+    groups = {
+        part: {0 if number(row) < 900 else 1 + number(row) // 10 for row in rows}
+        for part, rows in split_of(tmp_path).items()
+    }
     assert not groups["train"] & groups["test"] and not groups["train"] & groups["eval"]
     assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 960, "eval": 120, "test": 120}
+
+
+@pytest.mark.parametrize("name", ["question", "itself", "teaches", "messages", "split_by"])
+def test_a_column_of_any_name_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Also one that is named like a column of the script's own, or like the one that is learned."""
+    rows = chats(200) if name == "messages" else [row | {name: n // 10} for n, row in enumerate(chats(200))]
+    write(tmp_path / "chat.jsonl", rows)
+    recipe = with_key(with_key(BASES["lora-single"], "data.examples", 200), "data.split.group", name)
+    emitted(tmp_path, recipe, monkeypatch).main()
+    size = 1 if name == "messages" else 10
+    groups = {part: {number(row) // size for row in rows} for part, rows in split_of(tmp_path).items()}
+    assert not groups["train"] & (groups["test"] | groups["eval"]) and not groups["eval"] & groups["test"]
+    assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 160, "eval": 20, "test": 20}
+
+
+def test_a_file_that_is_not_split_needs_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"of": n // 10} for n, row in enumerate(chats(200))])
+    write(tmp_path / "held.jsonl", chats(220)[200:])
+    recipe = with_key(with_key(BASES["lora-single"], "data.split.group", "of"), "data.eval", "held.jsonl")
+    emitted(tmp_path, with_key(recipe, "data.examples", 200), monkeypatch).main()
+    assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 180, "eval": 20, "test": 20}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(None, "`at` holds None"), ("31.01.2026", "neither a number nor a date"), (True, "holds True")]
+)
+def test_a_row_without_a_time_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: object, says: str
+) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"at": value if value is True else "2026-01-31"} for row in chats(50)])
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split.time", "at"), monkeypatch)
+    write(tmp_path / "chat.jsonl", [row | {"at": value} for row in chats(50)])
+    with pytest.raises(SystemExit, match=rf"chat\.jsonl, row 1: .*{says}"):
+        script.main()
+
+
+@pytest.mark.parametrize("times", [["2026-01-31", "2026-01-31T10:00:00Z"], [3, 4.5], ["2026-01-31", "2024-01-01"]])
+def test_times_are_compared_as_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: list[object]) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"at": times[n % 10 == 3]} for n, row in enumerate(chats(100))])
+    recipe = with_key(with_key(BASES["lora-single"], "data.split.time", "at"), "data.eval_fraction", 0.1)
+    recipe = with_key(with_key(recipe, "data.examples", 100), "data.test_fraction", 0.1)
+    emitted(tmp_path, recipe, monkeypatch).main()
+    newer = times[1] != "2024-01-01"
+    found = {number(row) % 10 == 3 for row in split_of(tmp_path)["test"]}
+    assert found == {newer}
+
+
+def test_conversations_that_begin_alike_are_no_leaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = conversations(200, 2)
+    for n, row in enumerate(rows):
+        row["messages"][0]["content"], row["messages"][1]["content"] = "Hi", f"Hello {n}!"
+    write(tmp_path / "chat.jsonl", rows)
+    emitted(tmp_path, unmarked(), monkeypatch).main()
+    assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 320, "eval": 40, "test": 40}
+
+
+def test_what_nobody_asked_is_not_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer without anything before it: evaluation could not ask for it."""
+    alone = {"messages": [{"role": "assistant", "content": "Hello!"}]}
+    for recipe, counted in ((unmarked(), "empty"), (with_key(BASES["lora-single"], "data.examples", 200), "empty")):
+        folder = tmp_path / recipe["model"]["name"].split("/")[1]
+        folder.mkdir()
+        write(folder / "chat.jsonl", [*conversations(60, 1), *[alone] * 3])
+        emitted(folder, recipe, monkeypatch).main()
+        report = json.loads((folder / "data/sft/report.json").read_text())["train"]
+        assert report[counted] == 3
+
+
+def test_a_duplicate_keeps_the_larger_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "pool.jsonl", chats(100))
+    write(tmp_path / "own.jsonl", chats(20))
+    sources = [{"path": "pool.jsonl"}, {"path": "own.jsonl", "weight": 3}]
+    recipe = with_key(BASES["lora-single"], "data.train", sources)
+    emitted(tmp_path, with_key(recipe, "data.examples", 160), monkeypatch).main()
+    learned = [number(row) for row in split_of(tmp_path)["train"]]
+    assert all(learned.count(n) == (3 if n < 20 else 1) for n in set(learned))
+    assert {n for n in learned if n < 20}
+
+
+@pytest.mark.parametrize("key", ["time", "stratify"])
+def test_answers_to_a_prompt_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    script = emitted(
+        tmp_path, with_key(with_key(BASES["kto"], "data.examples", 400), f"data.split.{key}", "at"), monkeypatch
+    )
+    rows = [answered(f"Why {n % 100}?", f"Because of {n}.", n % 2 == 0) | {"at": n % 100 // 10} for n in range(400)]
+    write(tmp_path / "answers.jsonl", rows)
+    script.main()
+    prompts = {part: {number(row) for row in rows} for part, rows in split_of(tmp_path, "kto").items()}
+    assert not prompts["train"] & (prompts["test"] | prompts["eval"]) and not prompts["eval"] & prompts["test"]
+    assert json.loads((tmp_path / "data/kto/report.json").read_text())["train"]["leaks"] == 0
 
 
 def test_a_single_group_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "chat.jsonl", [row | {"of": 1} for row in chats(50)])
     script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split.group", "of"), monkeypatch)
-    with pytest.raises(SystemExit, match="all rows have the same of: none can be held out"):
+    with pytest.raises(SystemExit, match="all rows left have one of: none can be held out"):
         script.main()
 
 
 def test_a_single_prompt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = emitted(tmp_path, BASES["dpo-full"], monkeypatch)
     write(tmp_path / "pairs.jsonl", [row | {"prompt": "Why?"} for row in pairs(50)])
-    with pytest.raises(SystemExit, match="all rows have the same prompt"):
+    with pytest.raises(SystemExit, match="all rows left have one prompt"):
         script.main()
 
 

@@ -194,10 +194,10 @@ def read_files(pattern: str, root: Path) -> Dataset:
 def bad_line(files: list[Path]) -> str:
     """Where the first line stands that is no JSON object which can be written again; "" for other files."""
     for file in (file for file in files if file.suffix == ".jsonl"):
-        with file.open(encoding="utf-8") as lines:
+        with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
-                    row = json.loads(line.strip() or "{}", object_pairs_hook=once)
+                    row = json.loads(line.strip() or b"{}", object_pairs_hook=once)
                     json.dumps(row, ensure_ascii=False).encode()  # half a character has no bytes
                 except ValueError as error:
                     return f"{file.name}, line {number}: {error}"
@@ -245,17 +245,19 @@ def from_chat(row: dict) -> dict:
 
 def answers_of_chat(rows: Dataset) -> Dataset:
     """One row per answer of the assistant, with the conversation before it as the prompt."""
-    return rows.map(every_answer, batched=True, remove_columns=rows.column_names)
+    columns = {"prompt": TURNS, "completion": TURNS, "conversation": Value("binary")}
+    return rows.map(every_answer, batched=True, remove_columns=rows.column_names, features=Features(columns))
 
 
 def every_answer(batch: dict[str, list]) -> dict[str, list]:
     answered: dict[str, list] = {name: [] for name in ["prompt", "completion", "conversation"]}
     for messages in batch["messages"]:
+        asked = digest([message for message in messages if message["role"] != "assistant"])
         for turn, message in enumerate(messages):
             if message["role"] == "assistant":
                 answered["prompt"].append(messages[:turn])
                 answered["completion"].append([message])
-                answered["conversation"].append(digest(messages))
+                answered["conversation"].append(asked)
     return answered
 
 
@@ -269,11 +271,11 @@ COLUMNS = ["messages"]
 def marks(row: dict) -> dict:
     """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
     told = taught(row)
-    said = {name: value for name, value in row.items() if name not in ("conversation",)}
+    content = {name: value for name, value in row.items() if name not in ("conversation",)}
     return {
-        "teaches": all(text.strip() for text in told),
-        "itself": digest(said),
-        "question": question(row),
+        "teaches": all(text.strip() for text in told) and is_asked(row),
+        "itself": digest(content),
+        "question": row["conversation"],  # of all its answers: many conversations begin alike
     }
 
 
@@ -281,6 +283,11 @@ def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
     parts = [row[column] for column in ["completion"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
+
+
+def is_asked(row: dict) -> bool:
+    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    return bool(row["prompt"])
 
 
 def answers(messages: list[dict]) -> str:
@@ -311,12 +318,12 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
     """A share of the rows is held out, in whole conversations drawn at random."""
-    units = rows["conversation"]
+    units = rows["question"]
     members: dict[bytes, list[int]] = {}
     for index, unit in enumerate(units):
         members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
-        raise SystemExit("all rows have the same prompt: none can be held out. Use data.eval and data.test")
+        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
     held_out = drawn(members, max(1, round(len(rows) * fraction))) or min(members.values(), key=len)
     apart = set(held_out)
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
