@@ -160,12 +160,10 @@ def test_a_duplicate_keeps_the_larger_weight(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("key", ["time", "stratify"])
 def test_answers_to_a_prompt_stay_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    script = emitted(
-        tmp_path, with_key(with_key(BASES["kto"], "data.examples", 400), f"data.split.{key}", "at"), monkeypatch
-    )
-    rows = [answered(f"Why {n % 100}?", f"Because of {n}.", n % 2 == 0) | {"at": n % 100 // 10} for n in range(400)]
-    write(tmp_path / "answers.jsonl", rows)
-    script.main()
+    rows = [answered(f"Why {n % 100}?", f"Because of {n}.", n < 200) | {"at": n % 100 // 10} for n in range(400)]
+    write(tmp_path / "own.jsonl", rows)
+    recipe = with_key(with_key(BASES["kto"], "data.examples", 400), f"data.split.{key}", "at")
+    emitted(tmp_path, with_key(recipe, "data.preferences", "own.jsonl"), monkeypatch).main()
     prompts = {part: {number(row) for row in rows} for part, rows in split_of(tmp_path, "kto").items()}
     assert not prompts["train"] & (prompts["test"] | prompts["eval"]) and not prompts["eval"] & prompts["test"]
     assert json.loads((tmp_path / "data/kto/report.json").read_text())["train"]["leaks"] == 0
