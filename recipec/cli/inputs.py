@@ -137,12 +137,11 @@ def open_bundle(out: Path) -> Records:
         raise Failure(f"a build of `{out}` was interrupted", "build it again; that finishes what was begun")
     for path, why in strange_records(out):
         raise Failure(f"the records of `{out}` are damaged: {path} {why}", f"delete `{out}/{path}` and build again")
-    read: dict[str, Any] = {
-        PLAN: plan_if_any(out),
-        SOURCE_MAP: load(out),
-        LAST: read_last(out),
-        LOCK: read_lock(out),
-    }
+    try:
+        last = read_last(out)
+    except OSError as error:
+        raise Failure(f"`{error.filename}` cannot be read: {error.strerror}", "delete it and build again") from error
+    read: dict[str, Any] = {PLAN: plan_if_any(out), SOURCE_MAP: load(out), LAST: last, LOCK: read_lock(out)}
     for path, record in read.items():
         if record is None:
             raise Failure(f"`{out}/{path}` cannot be read: damaged, or of another version of recipec", "build it again")

@@ -1,13 +1,14 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
 from recipec.dataset.contents import ASSISTANT, NOTHING, fields_of
-from recipec.dataset.files import endings_in, files_of
+from recipec.dataset.files import ENDINGS, endings_in, files_of
 from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
 from recipec.dataset.sample import Sample, read_sample
 
 __all__ = [
     "ASSISTANT",
+    "ENDINGS",
     "NOTHING",
     "BadFlags",
     "DataShape",

@@ -48,20 +48,31 @@ def json_array(text: str, shown: str) -> Numbered:
         yield 1, _shallow(row, shown)
 
 
-def json_beginning(text: str, shown: str) -> Numbered:
-    """Yield the whole objects of a JSON list that is cut off somewhere."""
+def json_beginning(text: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
+    """The whole objects of a JSON list that is cut off somewhere, and the text that holds them."""
+    rows: list[tuple[int, Row]] = []
     opening = _OPENING.match(text)
-    place = opening.end() if opening else len(text)
+    place = end = opening.end() if opening else len(text)
     while place < len(text):
         try:
-            row, place = _DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            return
+            row, end = _DECODER.raw_decode(text, place)
+        except json.JSONDecodeError as error:
+            if _is_of_the_cut(error):
+                break
+            raise Unreadable(shown, f"it is not JSON: {error}") from error
+        except RecursionError as error:
+            raise Unreadable(shown, f"it is not JSON: {_said(error)}") from error
         if not isinstance(row, dict):
             raise Unreadable(shown, "it is not a list of objects")
-        yield 1, _shallow(row, shown)
-        comma = _COMMA.match(text, place)
+        rows.append((1, _shallow(row, shown)))
+        comma = _COMMA.match(text, end)
         place = comma.end() if comma else len(text)
+    return rows, text[:end]
+
+
+def _is_of_the_cut(error: json.JSONDecodeError) -> bool:
+    """Whether the text only ends too early: within a string, or within what its last few characters begin."""
+    return error.msg.startswith("Unterminated string") or error.pos >= len(error.doc) - len("\\uFFFF")
 
 
 def csv_rows(text: str, shown: str) -> Numbered:

@@ -24,6 +24,12 @@ class Sample(Struct, frozen=True):
     lines: tuple[int, ...]  # 1-based line of each row in its file
     total_rows: int | None  # estimated from the sizes of all files; None when the sample cannot tell (a .txt document)
     total_bytes: int
+    files: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all rows."""
+        return self.files == 1 and self.total_rows == len(self.rows)
 
 
 def read_sample(files: list[Path], shown: str) -> Sample | None:
@@ -37,8 +43,11 @@ def read_sample(files: list[Path], shown: str) -> Sample | None:
     except OSError as error:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
     text, whole = _text(head, kind, shown), len(head) <= SAMPLE_BYTES
-    text = text if whole else _cut(text, kind, shown)
-    found = list((READERS if whole else READERS | {".json": json_beginning})[kind](text, shown))
+    if kind == ".json" and not whole:
+        found, text = json_beginning(text, shown)
+    else:
+        text = text if whole else _cut(text, kind, shown)
+        found = list(READERS[kind](text, shown))
     if kind == ".csv" and not whole:
         found = found[:-1]  # its last record may go on behind the cut
     if not found:
@@ -46,7 +55,7 @@ def read_sample(files: list[Path], shown: str) -> Sample | None:
     lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
     read_bytes = sizes[0] if whole else len(text.encode())
     total = None if kind == ".txt" else round(len(found) * sum(sizes) / read_bytes)
-    return Sample(shown, rows, lines, total, sum(sizes))
+    return Sample(shown, rows, lines, total, sum(sizes), len(files))
 
 
 def parquet_sample(files: list[Path], shown: str) -> Sample:
@@ -54,15 +63,17 @@ def parquet_sample(files: list[Path], shown: str) -> Sample:
     from pyarrow import ArrowException, parquet
 
     try:
-        opened = [parquet.ParquetFile(file) for file in files]
-        batch = next(opened[0].iter_batches(batch_size=SAMPLE_ROWS), None)
-    except (OSError, ArrowException) as error:
+        batch = next(parquet.ParquetFile(files[0]).iter_batches(batch_size=SAMPLE_ROWS), None)
+        total = sum(parquet.read_metadata(file).num_rows for file in files)
+    except ArrowException as error:
         raise Unreadable(shown, f"it is not Parquet: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        raise Unreadable(shown, error.strerror or "it cannot be read") from error
     rows = tuple(batch.to_pylist()) if batch is not None else ()
     if not rows:
         raise Unreadable(shown, "it holds no rows")
-    total = sum(file.metadata.num_rows for file in opened)
-    return Sample(shown, rows, tuple(range(1, len(rows) + 1)), total, sum(file.stat().st_size for file in files))
+    size = sum(file.stat().st_size for file in files)
+    return Sample(shown, rows, tuple(range(1, len(rows) + 1)), total, size, len(files))
 
 
 def _kind(files: list[Path], shown: str) -> str:
@@ -94,7 +105,7 @@ def _text(head: bytes, kind: str, shown: str) -> str:
 
 def _cut(text: str, kind: str, shown: str) -> str:
     """The whole lines of a file that goes on."""
-    if kind in (".json", ".txt"):
+    if kind == ".txt":
         return text
     if "\n" not in text:
         raise Unreadable(shown, f"its first line is longer than {_LIMIT}: it must have one row per line")

@@ -43,7 +43,7 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     columns, rows = _columns(samples), [row for sample in samples for row in sample.rows]
     flags = tuple(flag_columns(rows, columns))
     strange, seen = unread(loaded, shape, samples), len(samples) == len(getattr(loaded.recipe.data, section))
-    whole = seen and all(sample.total_rows == len(sample.rows) for sample in samples)
+    whole = seen and all(sample.whole for sample in samples)
     decisions = {fact.id: fact for fact in facts}
     return DataFacts(shape, columns, _some_columns(samples), flags, strange, seen, whole, decisions)
 

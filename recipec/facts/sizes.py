@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,86 +25,114 @@ ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile 
 def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: DataShape) -> list[Decision]:
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
     data = loaded.recipe.data
-    weights = {source.path: source.weight or 1.0 for source in getattr(data, section)}
-    unread = [source for source in getattr(data, section) if source.path not in {sample.file for sample in samples}]
-    rows, tokens, longest, how = _measured(samples, weights, [source.weight or 1.0 for source in unread])
-    origin = "default" if unread else "data"
+    drawn, unread = _drawn(samples, getattr(data, section))
+    lengths = [(_tokens([row.get(name) for name in shape.columns.values()]), weight) for row, weight in _rows(drawn)]
+    read, assumed = sum(_count(sample) for sample, _ in drawn), ASSUMED_ROWS * len(unread)
+    rows = rounded(sum(weight * _count(sample) for sample, weight in drawn) + ASSUMED_ROWS * sum(unread))
+    tokens = rounded(_mean(lengths)) if lengths else ASSUMED_TOKENS
+    how, origin = _how(len(lengths), rows, unread), "default" if unread else "data"
+    longest, how_long = (rounded(_quantile(lengths, 0.99)), how) if lengths else (None, how)
     if states_rows(loaded):
-        longest, how_long, origin = None, "the recipe states the rows, so none is measured", "recipe"
+        longest, how_long = None, "the recipe states the rows, so none is measured"
     elif longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
-    else:
-        how_long = how
+    mean = data.tokens_per_example or tokens
     return [
         stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=origin),
-        stated(
-            loaded,
-            "tokens_per_example",
-            data.tokens_per_example or tokens,
-            *("data", "tokens_per_example"),
-            absent=how,
-            origin=origin,
-        ),
+        known("source_rows", data.examples or rounded(read + assumed), f"before weights; {how}", "examples", origin=origin),
+        stated(loaded, "tokens_per_example", mean, "data", "tokens_per_example", absent=how, origin=origin),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=origin),
-        *_answers(samples, shape),
+        *_answers(drawn, shape),
     ]
 
 
-def _answers(samples: list[Sample], shape: DataShape) -> Iterator[Decision]:
+Drawn = list[tuple[Sample, float]]  # what was read of each source, and how often it is drawn
+Weighted = list[tuple[float, float]]  # a value, and how many rows have it
+
+
+def _drawn(samples: list[Sample], sources: Iterable[Any]) -> tuple[Drawn, list[float]]:
+    """The samples with the weights of their sources, and the weights of the sources that are not read."""
+    weights: dict[str | None, list[float]] = {}
+    for source in sources:
+        weights.setdefault(source.path, []).append(source.weight or 1.0)
+    drawn = [(sample, weights[sample.file].pop(0)) for sample in samples]
+    return drawn, [weight for left in weights.values() for weight in left]
+
+
+def _rows(drawn: Drawn) -> Iterator[tuple[Mapping[str, Any], float]]:
+    """Every sampled row, and for how many it stands."""
+    for sample, weight in drawn:
+        yield from ((row, weight * _count(sample) / len(sample.rows)) for row in sample.rows)
+
+
+def _count(sample: Sample) -> float:
+    """How many rows the files have; of texts, how many like the sampled one."""
+    if sample.total_rows is not None:
+        return sample.total_rows
+    (text,) = sample.rows[0].values()
+    return max(1.0, sample.total_bytes / len(text.encode()))
+
+
+def _how(sampled: int, rows: int, unread: list[float]) -> str:
+    if not sampled:
+        return f"assumed: {rows:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
+    how = f"measured on {sampled} rows at {BYTES_PER_TOKEN:g} bytes a token"
+    return f"{how}; {ASSUMED_ROWS:,} rows are assumed of each source that is not read" if unread else how
+
+
+def _mean(values: Weighted) -> float:
+    return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)
+
+
+def _quantile(values: Weighted, share: float) -> float:
+    """The value that a share of the rows does not exceed."""
+    left = share * sum(weight for _, weight in values)
+    for value, weight in sorted(values):
+        left -= weight
+        if left <= 0:
+            return value
+    return max(values)[0]
+
+
+def _answers(drawn: Drawn, shape: DataShape) -> Iterator[Decision]:
     """How many answers a conversation has, and how much shorter than the whole is what ends with one of them."""
     if ROW_FORMATS[shape.format].answers:
         return
     (column,) = (shape.columns[role.name] for role in ROW_FORMATS[shape.format].required)
-    conversations = [row[column] for sample in samples for row in sample.rows]
-    parts = [[_tokens(turns[: i + 1]) for i in _answer_places(turns)] for turns in conversations]
-    how = f"the answers of {counted(len(conversations), 'sampled conversation')}"
-    count = sum(map(len, parts)) / len(parts) if parts else 1.0
-    whole = sum(map(_tokens, conversations)) / max(1, len(parts))
-    mean = sum(map(sum, parts)) / max(1, sum(map(len, parts)))
-    yield known("answers_per_row", round(count, 1), how if parts else "assumed: one", origin="data")
-    yield known("answer_share", round(mean / whole, 3) if whole and mean else 1.0, how, origin="data")
+    conversations = [(row[column], weight) for row, weight in _rows(drawn)]
+    parts = [(list(_up_to_answers(turns)), _tokens(turns), weight) for turns, weight in conversations]
+    each = sum(weight * len(lengths) for lengths, _, weight in parts)
+    if not each:
+        yield known("answers_per_row", 1.0, "assumed", origin="default")
+        yield known("answer_share", 1.0, "assumed", origin="default")
+        return
+    how = f"the answers of {counted(len(parts), 'sampled conversation')}"
+    count = each / sum(weight for *_, weight in parts)
+    share = sum(weight * sum(lengths) for lengths, _, weight in parts) / each
+    share /= _mean([(whole, weight) for _, whole, weight in parts])
+    yield known("answers_per_row", round(count, 1), how, origin="data")
+    yield known("answer_share", round(share, 3), how, origin="data")
 
 
-def _answer_places(turns: list[dict[str, Any]]) -> list[int]:
-    return [index for index, turn in enumerate(turns) if turn.get("role", turn.get("from")) in ASSISTANT]
+def _up_to_answers(turns: list[dict[str, Any]]) -> Iterator[float]:
+    """The tokens of a conversation up to each answer."""
+    for turn, length in zip(turns, accumulate(map(_tokens, turns)), strict=True):
+        if turn.get("role", turn.get("from")) in ASSISTANT:
+            yield length
 
 
 def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     """The sizes where every answer is a row, with the conversation before it: more rows, and shorter ones."""
-    rows, mean = decisions["examples"], decisions["tokens_per_example"]
+    rows, mean, own = decisions["examples"], decisions["tokens_per_example"], decisions["source_rows"]
     each, share = decisions["answers_per_row"], decisions["answer_share"].value
-    many = f"{each.value:g} answers in each of {rows.value:,} conversations, {each.because}; {rows.because}"
+    answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
+    many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
     shorter = f"a conversation up to one of its answers has {share:.0%} of the whole; {mean.because}"
     return {
         "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
+        "source_rows": replace(own, value=rounded(each.value * own.value), because=many),
         "tokens_per_example": replace(mean, value=rounded(share * mean.value), because=shorter),
     }
-
-
-def _measured(
-    samples: list[Sample], weights: Mapping[str, float], unread: list[float]
-) -> tuple[int, int, int | None, str]:
-    """Rows as often as they are drawn, mean and 99th-percentile tokens; rounded, as small changes change no plan.
-
-    `unread` holds the weights of the sources that cannot be looked at: a common number of rows is assumed for each.
-    """
-    if not samples:
-        total = round(ASSUMED_ROWS * sum(unread))
-        how = f"assumed: {total:,} rows of {ASSUMED_TOKENS} tokens; [data] can state both"
-        return total, ASSUMED_TOKENS, None, how
-    lengths = sorted(_tokens(row) for sample in samples for row in sample.rows)
-    total = sum(weights[sample.file] * (sample.total_rows or _documents(sample)) for sample in samples)
-    mean, p99 = sum(lengths) / len(lengths), lengths[int(0.99 * (len(lengths) - 1))]
-    how = f"measured on {len(lengths)} rows at {BYTES_PER_TOKEN:g} bytes a token"
-    if unread:
-        how += f"; {ASSUMED_ROWS:,} rows are assumed of each source that is not read"
-    return rounded(total + ASSUMED_ROWS * sum(unread)), rounded(mean), rounded(p99), how
-
-
-def _documents(sample: Sample) -> float:
-    """How many texts like the sampled one the files hold."""
-    (text,) = sample.rows[0].values()
-    return max(1.0, sample.total_bytes / len(text.encode()))
 
 
 def _tokens(value: object) -> float:

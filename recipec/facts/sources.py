@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from recipec.dataset import Sample, Unreadable, endings_in, files_of, read_sample
+from recipec.dataset import ENDINGS, Sample, Unreadable, endings_in, files_of, read_sample
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 
@@ -15,7 +16,7 @@ _HELP = "correct the path, or run `recipec check` where the data are"
 
 
 def states_rows(loaded: LoadedRecipe) -> bool:
-    """Whether the recipe states what a plan needs of its rows: the plan is then the same where they are not."""
+    """Whether the recipe states what a plan needs of its rows: a plan can then be made where they are not."""
     return all(loaded.is_set("data", key) for key in _STATED)
 
 
@@ -62,7 +63,8 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         label = Label(place, f"no such file in {loaded.folder}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if _HUB_ID.fullmatch(path) else ()
+        on_hub = _HUB_ID.fullmatch(path) and Path(path).suffix not in ENDINGS
+        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if on_hub else ()
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []

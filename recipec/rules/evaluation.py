@@ -20,7 +20,7 @@ MOST_EVALUATED = 1_000  # rows that an evaluation reads at most (EVAL-003): more
     watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
     source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
-def eval_fraction(has_eval_file: bool, examples: int) -> Choice:
+def eval_fraction(has_eval_file: bool, source_rows: int) -> Choice:
     """Evaluation split: 10% of the rows, at most about 1,000 of them.
 
     Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
@@ -31,7 +31,7 @@ def eval_fraction(has_eval_file: bool, examples: int) -> Choice:
     """
     if has_eval_file:
         return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
-    share, why = _held_out(examples)
+    share, why = _held_out(source_rows)
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
@@ -43,7 +43,7 @@ def eval_fraction(has_eval_file: bool, examples: int) -> Choice:
     source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
     "docs/rule-books/003.md, Quality gates",
 )
-def test_fraction(has_test_file: bool, examples: int) -> Choice:
+def test_fraction(has_test_file: bool, source_rows: int) -> Choice:
     """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, at most about 1,000.
 
     Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
@@ -54,15 +54,15 @@ def test_fraction(has_test_file: bool, examples: int) -> Choice:
     """
     if has_test_file:
         return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
-    return Choice(*_held_out(examples), accepts=(0.0, 0.3))
+    return Choice(*_held_out(source_rows), accepts=(0.0, 0.3))
 
 
-def _held_out(examples: int) -> tuple[float, str]:
+def _held_out(rows: int) -> tuple[float, str]:
     """The share of the rows for one of the two parts, in two digits, and why."""
-    if examples <= 10 * MOST_EVALUATED:
+    if rows <= 10 * MOST_EVALUATED:
         return 0.1, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
-    share = float(f"{MOST_EVALUATED / examples:.2g}")
-    return share, f"about {MOST_EVALUATED:,} of {examples:,} rows are enough: an evaluation reads no more"
+    share = float(f"{MOST_EVALUATED / rows:.2g}")
+    return share, f"about {MOST_EVALUATED:,} of {rows:,} rows are enough: an evaluation reads no more"
 
 
 def training_rows(value: Mapping[str, Any]) -> int:

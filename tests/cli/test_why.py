@@ -179,6 +179,14 @@ def test_a_damaged_bundle_is_said_to_be_one(run, out: Path, file, damage):
     assert record.read_text() == good
 
 
+def test_a_record_that_cannot_be_read_is_named(run, out: Path):
+    with (out / ".recipec/last/train.py").open("ab") as file:
+        file.truncate(65 * 2**20)
+    result = run("why", "out", "epochs")
+    assert result.exit_code == 1
+    assert ".recipec/last/train.py` cannot be read: it is larger than" in result.stderr
+
+
 def test_links_among_the_records_are_not_read(run, out, folder):
     (out / ".recipec/last").rename(folder / "elsewhere")
     (out / ".recipec/last").symlink_to("../../elsewhere")

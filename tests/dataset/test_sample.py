@@ -86,6 +86,32 @@ def test_parquet_is_not_looked_at_without_pyarrow(tmp_path: Path, monkeypatch: p
     assert read_sample([tmp_path / "a.parquet"], "a.parquet") is None
 
 
+@pytest.mark.parametrize("broken", ['{"text" "a"}', '{"text": a}', "{'text': 1}"])
+def test_a_large_list_with_a_broken_row_is_refused(tmp_path: Path, broken: str) -> None:
+    rows = [json.dumps({"text": "word " * 40})] * 50_000
+    rows[3] = broken
+    (tmp_path / "a.json").write_text(f"[{', '.join(rows)}]")
+    with pytest.raises(Unreadable, match="it is not JSON"):
+        read_sample([tmp_path / "a.json"], "a.json")
+
+
+@pytest.mark.parametrize("end", ['{"text": "cut', '{"text": 1.', '{"text": tr', '{"te', "{", '{"text": "\\u12', ""])
+def test_a_row_may_be_cut_anywhere(tmp_path: Path, end: str) -> None:
+    row = json.dumps({"text": "x" * 87})
+    start = f"[{', '.join([row] * (SAMPLE_BYTES // 102))}, "
+    filler = " " * (SAMPLE_BYTES - len(start) - len(end))
+    (tmp_path / "a.json").write_text(f"{start}{filler}{end}" + "a" * 1_000)
+    sample = read_sample([tmp_path / "a.json"], "a.json")
+    assert sample is not None and len(sample.rows) == SAMPLE_ROWS
+
+
+def test_rows_of_any_size_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([{"text": "x" * 2_200_000}] * 40))
+    sample = read_sample([tmp_path / "a.json"], "a.json")
+    assert sample is not None and sample.total_rows == 40
+    assert not sample.whole
+
+
 @pytest.mark.parametrize("indent", [None, 2])
 def test_the_beginning_of_a_large_list_is_sampled(tmp_path: Path, indent: int | None) -> None:
     rows = [{"instruction": f"Say {n}.", "output": "word " * 40} for n in range(50_000)]

@@ -28,6 +28,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "new_domain": (False, True),
     "first_time": (False, True),
     "examples": EXAMPLES,
+    "source_rows": EXAMPLES,
     "tokens_per_example": (None, 1, 600),
     "tokens_p99": (None, 100, 1_500),
     "max_position": (None, 1_024, 131_072),

@@ -129,8 +129,8 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
-    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["examples"])
-    ledger.decide(evaluation.test_fraction, given["has_test_file"], given["examples"])
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["source_rows"])
+    ledger.decide(evaluation.test_fraction, given["has_test_file"], given["source_rows"])
 
 
 def _learning(ledger: Ledger) -> None:
@@ -230,9 +230,12 @@ def settled_method(decisions: Mapping[str, Decision]) -> Method:
 
 
 def training_sequences(value: Mapping[str, Any]) -> float:
-    """What the steps of an epoch go through: training rows, or the blocks that packing makes of them."""
+    """What the steps of an epoch go through: training rows, or the pieces and blocks that are made of them."""
     rows = evaluation.training_rows(value)
-    return rows * value["tokens_per_example"] / value["max_length"] if value["packing"] else rows
+    blocks = rows * value["tokens_per_example"] / value["max_length"]
+    if value["packing"]:
+        return blocks
+    return max(rows, blocks) if value["overflow"] == "split" else rows
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:

@@ -92,9 +92,9 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 def main() -> None:
     args = parse_args()
     run = this_run(PLAN, args.max_steps, DATA)
+    lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
         return
-    lock_folder(args.output_dir)
     check_disk(args.output_dir)
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})

@@ -1,0 +1,62 @@
+"""How many rows the data have and how long they are, from samples of sources that count by their rows and weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, good, with_key
+
+
+def chat(turns: int, words: int = 1) -> dict[str, Any]:
+    said = (("user", "Why? " * words), ("assistant", "Because. " * words))
+    return {"messages": [{"role": role, "content": text} for _ in range(turns) for role, text in said]}
+
+
+def decided(folder: Path, files: dict[str, list[dict[str, Any]]], sources: list[Any], **keys: Any) -> dict[str, Any]:
+    for name, rows in files.items():
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe: Tables = {**BASES["lora-single"], "data": {"train": sources}}
+    for key, value in keys.items():
+        recipe = with_key(recipe, key.replace("__", "."), value)
+    return {id: decision.value for id, decision in good(folder, recipe).plan.stages[0].decisions.items()}
+
+
+def test_samples_count_by_the_rows_of_their_sources(tmp_path: Path) -> None:
+    """The first 200 rows of the one stand for 20,000, those of the other for 50."""
+    files = {"long.jsonl": [chat(1, 500)] * 50, "short.jsonl": [chat(1)] * 20_000}
+    found = decided(tmp_path, files, ["long.jsonl", "short.jsonl"])
+    assert found["examples"] == 20_000
+    assert found["tokens_per_example"] < 30 and found["tokens_p99"] < 30
+
+
+def test_answers_count_by_the_rows_of_their_sources(tmp_path: Path) -> None:
+    files = {"one.jsonl": [chat(1)] * 200, "ten.jsonl": [chat(10)] * 20_000}
+    found = decided(tmp_path, files, ["one.jsonl", "ten.jsonl"], model__name="meta-llama/Llama-3.2-1B-Instruct")
+    assert found["examples"] == 200_000
+
+
+def test_two_sources_may_be_one_file(tmp_path: Path) -> None:
+    sources = [{"path": "a.jsonl", "weight": 0.1}, {"path": "a.jsonl", "weight": 3}]
+    assert decided(tmp_path, {"a.jsonl": [chat(1)] * 150}, sources)["examples"] == 460
+
+
+@pytest.mark.parametrize(("weight", "rows", "share"), [(20, 2_000, 0.1), (0.05, 60_000, 0.017)])
+def test_rows_are_held_out_of_those_that_there_are(tmp_path: Path, weight: float, rows: int, share: float) -> None:
+    """However often they are learned."""
+    found = decided(tmp_path, {"a.jsonl": [chat(1)] * rows}, [{"path": "a.jsonl", "weight": weight}])
+    assert (found["eval_fraction"], found["test_fraction"]) == (share, share)
+
+
+def test_columns_that_nothing_reads_have_no_length(tmp_path: Path) -> None:
+    rows = [chat(1) | {"raw_html": "<p>" * 3_000}] * 200
+    found = decided(tmp_path, {"a.jsonl": rows}, ["a.jsonl"], data__ignore=["raw_html"])
+    assert found["tokens_per_example"] < 30
+
+
+def test_a_long_conversation_is_measured_in_one_pass(tmp_path: Path) -> None:
+    """Each answer was measured with all that stands before it: minutes for ten thousand turns."""
+    found = decided(tmp_path, {"a.jsonl": [chat(4_000)] * 20}, ["a.jsonl"], data__max_length=1024)
+    assert found["answers_per_row"] == 4_000
