@@ -36,10 +36,10 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
         longest, how_long = None, "the recipe states the rows, so none is measured"
     elif longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
-    mean = data.tokens_per_example or tokens
+    mean, own = data.tokens_per_example or tokens, data.examples or rounded(read + assumed)
     return [
         stated(loaded, "examples", data.examples or rows, "data", "examples", absent=how, origin=origin),
-        known("source_rows", data.examples or rounded(read + assumed), f"before weights; {how}", "examples", origin=origin),
+        known("source_rows", own, f"before weights; {how}", "examples", origin=origin),
         stated(loaded, "tokens_per_example", mean, "data", "tokens_per_example", absent=how, origin=origin),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=origin),
         *_answers(drawn, shape),
