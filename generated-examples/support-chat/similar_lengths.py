@@ -22,7 +22,8 @@ class SimilarLengths(Sampler[int]):
         self.trainer = trainer
         self.lengths = [len(tokens) for tokens in rows["input_ids"]]
         self.longest = max(range(len(self.lengths)), key=self.lengths.__getitem__)
-        self.batch_size = trainer.args.train_batch_size * trainer.args.world_size  # ranks wait for each other
+        args = trainer.args  # the rows of a step share a batch, whatever number of ranks takes them
+        self.batch_size = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -92,6 +92,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
+        "routes": stage.because(stage.job.facts.model.architecture.moe is not None, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measure.names(stage), stage.ids("stage")),
     }

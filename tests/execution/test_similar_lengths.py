@@ -26,7 +26,7 @@ def emitted(tmp_path, monkeypatch) -> ModuleType:
 
 def sampler(emitted: ModuleType, lengths: list[int], epoch: float, seed: int = 1, ranks: int = 1):
     """Of a training that is in this epoch, in micro batches of 4."""
-    args = SimpleNamespace(seed=seed, train_batch_size=4, world_size=ranks)
+    args = SimpleNamespace(seed=seed, train_batch_size=4, gradient_accumulation_steps=1, world_size=ranks)
     trainer = SimpleNamespace(args=args, state=SimpleNamespace(epoch=epoch))
     return emitted.SimilarLengths(trainer, {"input_ids": [range(length) for length in lengths]})
 
@@ -42,6 +42,16 @@ def test_every_epoch_has_every_row_in_an_order_of_its_own(emitted):
     assert len({tuple(rows) for rows in epochs}) == 3
     assert order(emitted, LENGTHS, 1.75) == epochs[1], "a resumed run is within its epoch"
     assert order(emitted, LENGTHS, 1, seed=2) != epochs[1]
+
+
+@pytest.mark.parametrize("shape", [(8, 1, 1), (1, 8, 1), (2, 2, 2), (4, 1, 2)])
+def test_steps_have_the_same_rows_whoever_takes_them(emitted, shape):
+    """The global batch decides, not how micro batches, accumulation and ranks share it."""
+    size, accumulation, ranks = shape
+    args = SimpleNamespace(seed=1, train_batch_size=size, gradient_accumulation_steps=accumulation, world_size=ranks)
+    trainer = SimpleNamespace(args=args, state=SimpleNamespace(epoch=1))
+    rows = list(emitted.SimilarLengths(trainer, {"input_ids": [range(length) for length in LENGTHS]}))
+    assert rows == order(emitted, LENGTHS, 1, ranks=2)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
