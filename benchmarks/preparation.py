@@ -3,7 +3,7 @@
     python -m benchmarks.preparation [ROWS]     1,000,000 rows (2 GB of JSON lines) unless it is told
 
 The conversations are cut from the files of the Python standard library; the tokenizer (32,000 tokens) is trained
-on it, and the chat template is Qwen3's. The figures of the last whole run are in benchmarks/results/preparation.md.
+on it, and the chat template is Qwen3's. A run of 1,000,000 rows writes benchmarks/results/preparation.md.
 """
 
 import itertools
