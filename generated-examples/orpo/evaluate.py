@@ -118,10 +118,16 @@ def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[in
     found = [(0.0, 0)] * len(cut)
     for places in batches([tokens for tokens, _ in cut]):
         logits, labels, counts = learned_logits(model, [cut[place] for place in places])
-        losses = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+        losses = token_losses(logits, labels)
         for place, part in zip(places, losses.split(counts), strict=True):
             found[place] = (part.sum().item(), len(part))
     return found
+
+
+def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The loss of every token, of 512 at a time: in fp32 the logits of each take a few MiB."""
+    parts = zip(logits.split(512), labels.split(512), strict=True)
+    return torch.cat([torch.nn.functional.cross_entropy(some.float(), of, reduction="none") for some, of in parts])
 
 
 def learned_logits(
