@@ -136,9 +136,11 @@ def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
 def _common_columns(
     rows: tuple[Row, ...], format: RowFormat, renamed: Mapping[str, str], where: list[str]
 ) -> dict[str, str]:
-    """Role -> column, the same in every row; a row may lack what it may leave out."""
+    """Role -> column, the same in every row; a row may lack what it may leave out, and later rows may have it."""
     found = [_columns(row, format, renamed) for row in rows]
     common = {role: name for columns in reversed(found) for role, name in columns.items()}
+    optional = [role for role in format.roles if format.may_lack(role.name) and role.name not in renamed]
+    common = {role.name: role.aliases[0] for role in optional} | common
     for columns, place in zip(found, where, strict=True):
         for role, name in common.items():
             if not format.may_lack(role) and columns.get(role) != name:

@@ -19,7 +19,12 @@ RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
     ({"messages": [ASK, ANSWER]}, "chat", {"messages": "messages"}, "messages"),
     ({"conversations": TURNS}, "chat", {"messages": "conversations"}, "from-value"),
     ({"conversation": [ASK, ANSWER], "id": 1}, "chat", {"messages": "conversation"}, "messages"),
-    ({"instruction": "a", "output": "b"}, "instruction", {"instruction": "instruction", "output": "output"}, "strings"),
+    (
+        {"instruction": "a", "output": "b"},
+        "instruction",
+        {"instruction": "instruction", "output": "output", "input": "input"},  # later rows may have one
+        "strings",
+    ),
     (
         {"instruction": "a", "context": "c", "response": "b"},
         "instruction",

@@ -61,3 +61,12 @@ def test_what_the_recipe_ignores_is_passed_over(tmp_path: Path, monkeypatch: pyt
     assert len(kept) == 30
     assert {name for row in kept for name in row} == {"messages", "length"}
     assert all(turn.keys() == {"role", "content"} for row in kept for turn in row["messages"])
+
+
+def test_an_input_that_comes_after_the_sample_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"instruction": f"Count to {n}.", "output": f"One to {n}."} for n in range(40)]
+    script = emitted(tmp_path, BASES["lora-ddp"], monkeypatch)
+    write(tmp_path / "instructions.jsonl", [*rows, {"instruction": "Add.", "input": "1 and 2", "output": "3"}])
+    script.main()
+    kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    assert "Add.\n\n1 and 2" in [row["prompt"][0]["content"] for row in kept]
