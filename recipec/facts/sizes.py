@@ -33,7 +33,8 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
     how, origin = _how(len(lengths), rows, unread), "default" if unread else "data"
     longest, how_long = (rounded(_quantile(lengths, 0.99)), how) if lengths else (None, how)
     if states_rows(loaded):
-        longest, how_long = None, "the recipe states the rows, so none is measured"
+        longest, origin = None, "recipe"
+        how = how_long = "the recipe states the rows, so none is measured"
     elif longest is not None and (data.tokens_per_example or 0) > longest:
         longest, how_long = None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
     mean, own = data.tokens_per_example or tokens, data.examples or rounded(read + assumed)
