@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from recipec.render.literals import py
 from recipec.render.prose import comment
-from recipec.render.traced import Raw, Traced, fragment, mark, visible
+from recipec.render.traced import Raw, Traced, columns, fragment, mark, visible
 
 WIDTH = 120  # columns of the emitted Python
 _BRACKETS = {list: "[]", tuple: "()"}
@@ -47,7 +47,7 @@ def _one_line(target: str, arg: Arg, indent: int) -> Raw | None:
     head = f"{arg.name}=" if arg.name else ""
     text = _expression(arg.value, indent, len(target) + len(head) + 1)
     shown = visible(text)
-    if arg.note or "\n" in shown or indent + len(f"{target}({head}{shown}),") > WIDTH:
+    if arg.note or "\n" in shown or indent + columns(f"{target}({head}{shown}),") > WIDTH:
         return None
     return Raw(f"{target}({fragment(head + text, arg.decisions)})")
 
@@ -64,7 +64,7 @@ def _with_note(code: str, note: str, indent: int) -> str:
     shown = visible(code)
     if not text:
         return pad + code
-    if "\n" not in shown and indent + len(f"{shown}  # {text}") <= WIDTH:
+    if "\n" not in shown and indent + columns(f"{shown}  # {text}") <= WIDTH:
         return f"{pad}{code}  # {text}"
     above = textwrap.wrap(text, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
     return "".join(f"{pad}# {line}\n" for line in above) + pad + code
@@ -80,7 +80,7 @@ def _expression(value: Any, indent: int, used: int) -> str:
         return py(value)
     if not _holds_call(value):
         line = py(value)
-        if indent + used + len(visible(line)) + 1 <= WIDTH:
+        if indent + used + columns(visible(line)) + 1 <= WIDTH:
             return line
     return _one_per_line(value, indent)
 
@@ -92,7 +92,7 @@ def _one_per_line(value: Any, indent: int) -> str:
         heads, items, (opening, closing) = [""] * len(value), list(value), _BRACKETS[type(value)]
     pad = " " * (indent + 4)
     lines = [
-        f"{pad}{head}{_expression(item, indent + 4, len(visible(head)))},\n"
+        f"{pad}{head}{_expression(item, indent + 4, columns(visible(head)))},\n"
         for head, item in zip(heads, items, strict=True)
     ]
     return f"{opening}\n{''.join(lines)}{' ' * indent}{closing}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from unicodedata import combining, east_asian_width
 
 OPEN, MIDDLE, CLOSE = "\ue000", "\ue001", "\ue002"
 _TOKEN = re.compile(f"{OPEN}([^{MIDDLE}]*){MIDDLE}|{CLOSE}|\n|[^{OPEN}{MIDDLE}{CLOSE}\n]+")
@@ -100,6 +101,13 @@ def fragment(text: str, ids: Iterable[str]) -> Raw:
 def visible(marked: str) -> str:
     """The text as it will be written, without marks."""
     return split(marked)[0]
+
+
+def columns(text: str) -> int:
+    """How wide a line is shown, as ruff counts: letters of East Asian scripts take two columns, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(sign) else 1 + (east_asian_width(sign) in "WF") for sign in text)
 
 
 def split(marked: str) -> tuple[str, dict[int, tuple[str, ...]]]:

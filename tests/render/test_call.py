@@ -120,3 +120,11 @@ def test_ruff_leaves_calls_alone(samples: list[Call], tmp_path_factory: Any) -> 
 
     subprocess.run(["ruff", "format", f"--line-length={WIDTH}", "x.py"], cwd=folder, check=True, capture_output=True)
     assert (folder / "x.py").read_text(encoding="utf-8") == source
+
+
+def test_ruff_leaves_letters_of_two_columns_alone(tmp_path: Path) -> None:
+    calls = [Call("record", [Arg("k", {"a": [], "0" * n + "\u2e80\u2e80e\u0301": "漢字"})]) for n in range(60, 100)]
+    source = "".join(f"x = {visible(render_call(call))}\n" for call in calls)
+    (tmp_path / "x.py").write_text(source, encoding="utf-8")
+    subprocess.run(["ruff", "format", f"--line-length={WIDTH}", "x.py"], cwd=tmp_path, check=True)
+    assert (tmp_path / "x.py").read_text(encoding="utf-8") == source
