@@ -115,7 +115,7 @@ def test_evaluates_to_its_arguments(call: Call, indent: int) -> None:
 @given(samples=st.lists(calls | deep_calls, min_size=20, max_size=30))
 def test_ruff_leaves_calls_alone(samples: list[Call], tmp_path_factory: Any) -> None:
     folder: Path = tmp_path_factory.mktemp("calls")
-    source = "".join(f"if x:\n    y = {visible(render_call(call, 4))}\n" for call in samples)
+    source = "".join(f"if x:\n    {visible(render_call(call, 4))}\n" for call in samples)
     (folder / "x.py").write_text(source, encoding="utf-8")
 
     subprocess.run(["ruff", "format", f"--line-length={WIDTH}", "x.py"], cwd=folder, check=True, capture_output=True)
@@ -124,7 +124,7 @@ def test_ruff_leaves_calls_alone(samples: list[Call], tmp_path_factory: Any) -> 
 
 def test_ruff_leaves_letters_of_two_columns_alone(tmp_path: Path) -> None:
     calls = [Call("record", [Arg("k", {"a": [], "0" * n + "\u2e80\u2e80e\u0301": "漢字"})]) for n in range(60, 100)]
-    source = "".join(f"x = {visible(render_call(call))}\n" for call in calls)
+    source = "".join(f"{visible(render_call(call))}\n" for call in calls)
     (tmp_path / "x.py").write_text(source, encoding="utf-8")
     subprocess.run(["ruff", "format", f"--line-length={WIDTH}", "x.py"], cwd=tmp_path, check=True)
     assert (tmp_path / "x.py").read_text(encoding="utf-8") == source
