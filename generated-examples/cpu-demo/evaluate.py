@@ -37,7 +37,7 @@ MAX_LENGTH = 128
 TOKENS_AT_ONCE = 1024  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
-ANSWERS_AT_ONCE = 8
+ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
 
 
 def main() -> None:
@@ -159,7 +159,8 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
 
 
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
-    return pad_sequence([torch.tensor(numbers) for numbers in sequences], True, fill, side)
+    tensors = [torch.tensor(numbers) for numbers in sequences]
+    return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
 
 
 @torch.no_grad()

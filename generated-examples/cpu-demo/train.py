@@ -66,8 +66,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         completion_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        # batches of similar length need little padding; their order is random, the longest is first
-        train_sampling_strategy="group_by_length",
+        train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

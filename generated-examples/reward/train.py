@@ -1,4 +1,4 @@
-"""Reward modeling of Qwen/Qwen3-8B for reward: a LoRA adapter, 57,960 of 60,000 rows.
+"""Reward modeling of Qwen/Qwen3-8B for reward: a LoRA adapter, 59,004 of 60,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "reward"
-PLAN = "cb047e8de2c64751-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a5b78f2346fed0df-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 54.6
 

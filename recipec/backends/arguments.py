@@ -126,7 +126,11 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), "keeps the experts' load balanced")
     if stage.method.drops_dropout:
         yield _dropout(stage)
-    yield stage.arg("train_sampling_strategy", "sampling", note=True)
+    if stage.groups_by_length:
+        note = "of evaluations; similar_lengths.py has the order of training"
+        yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
+    else:
+        yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
 def _dropout(stage: StageJob) -> Arg:

@@ -14,7 +14,7 @@ from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
-from recipec.backends.training import LENGTHS, groups_by_length, summary, trackers
+from recipec.backends.training import LENGTHS, summary, trackers
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.facts.model import is_path
@@ -79,7 +79,7 @@ def document_artifacts(job: Job) -> list[Artifact]:
 def _modules(job: Job) -> list[str]:
     """The bundle's own modules that others of its files import."""
     own = (BACKENDS[stage.name].trainer for stage in job.stages)
-    orders = {LENGTHS for stage in job.stages if groups_by_length(stage)}
+    orders = {LENGTHS for stage in job.stages if stage.groups_by_length}
     return sorted({"preflight", "rows", *orders, *(trainer.module for trainer in own if trainer)})
 
 

@@ -110,6 +110,11 @@ class StageJob(Struct, frozen=True):
         return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
 
     @property
+    def groups_by_length(self) -> bool:
+        """Whether rows of similar length share a batch."""
+        return bool(self.value("sampling") == "group_by_length")
+
+    @property
     def routes(self) -> bool:
         """Whether the loss has a part for the balance of the model's experts; scores are compared without it."""
         return self.method.writes and self.job.facts.model.architecture.moe is not None

@@ -61,7 +61,10 @@ def _disk(job: Job) -> str:
     model = max(disk.hub_cache_bytes for disk in found) / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
-    parts = f"prepared data {rows:.1f}, checkpoints and results {outputs:.1f}"
-    noun = "models" if job.facts.others else "model"
-    parts = f"{noun} {model:.1f}, {parts}" if model else parts
-    return f"Disk: {model + rows + outputs:.1f} GiB (predicted: {parts})"
+    sizes = {
+        "models" if job.facts.others else "model": model,
+        "prepared data": rows,
+        "checkpoints and results": outputs,
+    }
+    parts = ", ".join(f"{name} {size:.1f}" for name, size in sizes.items() if size >= 0.05)
+    return f"Disk: {sum(sizes.values()):.1f} GiB (predicted: {parts})" if parts else "Disk: under 0.1 GiB (predicted)"

@@ -98,6 +98,7 @@ def _reading(job: Job) -> dict[str, Any]:
         "reads_test": data.test is not None,
         "all_read_eval": all(stage.value("has_eval_file") for stage in job.stages),
         "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
+        **_comparing(job),
         "split_name": Raw("name" if data.eval or data.test else '"train"'),
         "reads_hub": hub,
         "keeps_rows": not hub,  # what the hub holds may have changed
@@ -108,6 +109,18 @@ def _reading(job: Job) -> dict[str, Any]:
         "columns": sorted(_columns(job)),
         "ignored": ignored(job.loaded, job.facts.data),
     }
+
+
+def _has(stage: StageJob, part: str) -> bool:
+    return bool(stage.value(f"has_{part}_file") or stage.value(f"{part}_fraction"))
+
+
+def _comparing(job: Job) -> dict[str, bool]:
+    """Whether rows for evaluation may be those of the test: where a file brings one of them."""
+    data = job.loaded.recipe.data
+    both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
+    brought = data.eval is not None or data.test is not None
+    return {"all_compare": brought and all(both), "compares_parts": brought and any(both)}
 
 
 def _may_read(sources: list[Any], ending: str) -> bool:

@@ -56,7 +56,7 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     ]
     if own := BACKENDS[stage.name].trainer:
         files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
-    if groups_by_length(stage):
+    if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
     if stage.adapts.merges:
@@ -204,14 +204,9 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
-def groups_by_length(stage: StageJob) -> bool:
-    """Whether rows of similar length share a batch."""
-    return stage.value("sampling") == "group_by_length"
-
-
 def _order_part(stage: StageJob) -> Part:
     """The order of the rows, where the trainer's own is another one after a resume."""
-    if not groups_by_length(stage):
+    if not stage.groups_by_length:
         return Part()
     ids = stage.ids("sampling")
     return Part(
@@ -249,7 +244,7 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = not groups_by_length(stage) and not stage.value("packing")
+    tries_longest = not stage.groups_by_length and not stage.value("packing")
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),

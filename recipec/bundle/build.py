@@ -40,7 +40,7 @@ from recipec.bundle.write import (
     check_journals,
     exclusive,
     is_interrupted,
-    recover_locked,
+    recover,
     write_files,
 )
 from recipec.diagnostics.model import Diagnostic
@@ -110,7 +110,7 @@ def _run(job: _Job) -> WriteResult:
         if not job.writes:
             note = "an earlier build was interrupted; the next build recovers from it"
             return WriteResult((Change(STATE, Action.OVERWRITE, note),))
-        recover_locked(job.out)
+        recover(job.out)
     return _compare_and_write(job)
 
 

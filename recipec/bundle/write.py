@@ -10,7 +10,7 @@ In an existing folder the user has files of their own, so the files are switched
 3. Each new file is renamed to its place. On an error `next` is renamed to `undo` and the old files go back.
 4. The folder of the journal is removed.
 
-`recover` runs before a bundle is built or read and goes on where a killed process stopped. A file that is neither what
+`recover` runs before a bundle is built and goes on where a killed process stopped. A file that is neither what
 it was when it was compared nor what it will be was edited meanwhile: it stays, and so does the base of its next merge.
 Safe against the death of the process, not of the machine: nothing is flushed to the disk.
 """
@@ -77,14 +77,10 @@ def write_files(out: Path, files: Mapping[str, File]) -> tuple[str, ...]:
 
 
 def recover(out: Path) -> None:
-    """Finish or take back what a killed build left in `out`. Raises OSError and DamagedJournal."""
-    if is_interrupted(out):
-        with exclusive(out):
-            recover_locked(out)
+    """Finish or take back what a killed build left in `out`, which the caller holds `exclusive`.
 
-
-def recover_locked(out: Path) -> None:
-    """`recover` for a caller that holds `exclusive(out)`."""
+    Raises OSError and DamagedJournal.
+    """
     check_journals(out)
     shutil.rmtree(_prepared(out), ignore_errors=True)
     if (out / UNDO).exists():

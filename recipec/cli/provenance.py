@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.bundle.merge import lines_of
-from recipec.bundle.source_map import Origin, ids_at
+from recipec.bundle.source_map import Lines, Origin, ids_at
 from recipec.cli.inputs import Records, files_on_disk, open_bundle, text_on_disk
 from recipec.cli.output import Failure
 from recipec.units import counted
@@ -152,9 +152,6 @@ def _key(bundle: Records, path: str, line: int, decisions: Mapping[str, Document
     """The key of the nearest decision on a line of the last build that a recipe can set."""
     own = [id for id in bundle.lines.get(path, {}).get(line, ()) if id not in _of_every_line(bundle, path)]
     return next((key for id in own if (key := decisions.get(id, {}).get("key"))), "")
-
-
-Lines = Mapping[str, Mapping[int, tuple[str, ...]]]
 
 
 class Emitted(Struct, frozen=True):

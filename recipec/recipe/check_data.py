@@ -90,6 +90,19 @@ def _is_drawn(written: Written, part: str) -> bool:
     return bool(share) if share is not None else not written.has("data", part)
 
 
+def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
+    """A weight says how often rows are learned; those of data.eval and data.test are not."""
+    for part in ("eval", "test"):
+        given = written.get("data", part)
+        listed = isinstance(given, list)
+        for index, source in enumerate(given if listed else [given]):
+            if isinstance(source, dict) and "weight" in source:
+                place = ("data", part, index, "weight") if listed else ("data", part, "weight")
+                label = written.label(place, "each row is read once")
+                title = f"`weight` has no effect in data.{part}"
+                yield Diagnostic("E0401", title, (label,), ("remove it",))
+
+
 def fractions_too_large(written: Written) -> Iterator[Diagnostic]:
     """Something must be left to train on."""
     shares = [written.get(*path) for path in _FRACTIONS]

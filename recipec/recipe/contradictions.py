@@ -15,6 +15,7 @@ from recipec.recipe.check_data import (
     missing_data,
     nothing_to_run,
     pointless_split,
+    weighed_for_nothing,
 )
 from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
 from recipec.recipe.document import Written
@@ -227,6 +228,7 @@ CHECKS: tuple[Check, ...] = (
     _gpus_for_strategy,
     bad_sources,
     pointless_split,
+    weighed_for_nothing,
     fractions_too_large,
     bad_columns,
     indivisible_batches,

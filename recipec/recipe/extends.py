@@ -58,7 +58,7 @@ def _extended(source: Source, reading: Reading, chain: tuple[Source, ...]) -> Do
     for parent in _parents(document, reading):
         extended = _read_parent(parent, reading, (*chain, source))
         if extended:
-            base = laid_over(base, extended, reading.report) if base else extended
+            base = laid_over(base, extended, reading.report, siblings=True) if base else extended
     return laid_over(base, document, reading.report) if base else document
 
 
@@ -148,21 +148,25 @@ def _too_many(parent: Parent, level: int) -> Diagnostic:
 _ONE_STATEMENT = {("data", name) for name in (*DATA_SOURCES, "split")}
 
 
-def laid_over(base: Document, over: Document, report: Report) -> Document:
+def laid_over(base: Document, over: Document, report: Report, siblings: bool = False) -> Document:
     """Return `base` with `over`'s keys on top; each value keeps the place where it was written.
 
     A key also takes the place of those that it excludes (`epochs` that of `max_steps`), so that a recipe can choose
-    the other way. [policy] may only be narrowed: E0404.
+    the other way. [policy] may only be narrowed: E0404. Of `siblings`, which one recipe extends, the narrower limit
+    holds.
     """
-    merged = _Merged(dict(base.places), report)
+    merged = _Merged(dict(base.places), report, siblings)
     data = merged.tables(base.data, over.data, over.places, ())
-    return Document(over.source, data, merged.kept_places() | dict(over.places))
+    own = {path: at for path, at in over.places.items() if path not in merged.narrower}
+    return Document(over.source, data, merged.kept_places() | own)
 
 
 class _Merged:
-    def __init__(self, places: dict[KeyPath, Located], report: Report) -> None:
+    def __init__(self, places: dict[KeyPath, Located], report: Report, siblings: bool) -> None:
         self.places = places
         self.report = report
+        self.siblings = siblings
+        self.narrower: set[KeyPath] = set()  # limits of a sibling that the later one would widen
         self.replaced: set[KeyPath] = set()
 
     def tables(self, base: dict[str, Any], over: dict[str, Any], above: Any, path: KeyPath) -> dict[str, Any]:
@@ -176,6 +180,9 @@ class _Merged:
             old = data.get(key)
             if isinstance(old, dict) and isinstance(value, dict) and here not in _ONE_STATEMENT:
                 data[key] = self.tables(old, value, above, here)
+                continue
+            if path == ("policy",) and old is not None and self.siblings and narrows(value, old):
+                self.narrower.add(here)
                 continue
             if path == ("policy",) and old is not None and not narrows(old, value):
                 self.report.add(_widened(here, self.places[here], above[here]))

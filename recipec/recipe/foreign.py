@@ -36,6 +36,11 @@ class Names(Struct, frozen=True):
     note: str = ""  # behind "set KEY": what is different here
 
     @property
+    def words(self) -> list[str]:
+        """All of these names."""
+        return f"{self.trl} {self.axolotl} {self.llama_factory} {self.typed}".split()
+
+    @property
     def help(self) -> str:
         """What to write instead."""
         return f"set `{self.key}`{self.note}"
@@ -182,7 +187,7 @@ def _typed() -> dict[str, str]:
     """Every name of another tool, and what to write; a name of several keys is answered with all of them."""
     found: dict[str, list[str]] = {}
     for row in NAMES:
-        for name in f"{row.trl} {row.axolotl} {row.llama_factory} {row.typed}".split():
+        for name in row.words:
             if row.help not in found.setdefault(name, []):
                 found[name].append(row.help)
     return {name: ", or ".join(helps) for name, helps in found.items()}
@@ -200,7 +205,7 @@ KEYS: dict[str, str] = {
 def keys_named(word: str) -> tuple[str, ...]:
     """The keys of a recipe that another tool, or people, call by the word; none where it has no key of its own."""
     word = word.strip().strip("[]").lower()
-    found = [row.key for row in NAMES if word in f"{row.trl} {row.axolotl} {row.llama_factory} {row.typed}".split()]
+    found = [row.key for row in NAMES if word in row.words]
     arguments = [home for names in (DECIDED_ARGUMENTS, BROUGHT_ARGUMENTS) if (home := names.get(word))]
     return tuple(dict.fromkeys([*arguments, *found]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from keyword import iskeyword
 from typing import Any
 
@@ -13,7 +12,6 @@ from recipec.axes import METHODS, Method, methods_of
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
-from recipec.recipe.trainer_arguments import arguments_of
 
 _OWN = [own for row in METHODS.values() for own in row.own]
 # Keyword of the trainer's configuration -> the recipe key to use instead; empty where the recipe has none.
@@ -146,10 +144,14 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
 
 def _unknown(written: Written, path: KeyPath, name: str) -> Iterator[Diagnostic]:
     """A keyword that no trainer which may run takes would end the run at its start."""
+    from recipec.recipe.trainer_arguments import arguments_of
+
     configs = sorted({row.config for row in _rows(written, path)})
     known = frozenset[str]().union(*map(arguments_of, configs))
     if configs and name not in known:
         label = Label(written.key(*path), f"no keyword of {' or '.join(configs)}")
+        from difflib import get_close_matches
+
         near = get_close_matches(name, known - {*DECIDED_ARGUMENTS, *UNFIT_ARGUMENTS}, n=1)
         help = (f"did you mean `{near[0]}`?",) if near else ("remove it",)
         yield Diagnostic("E0206", f"`{name}` is not a trainer argument", (label,), help)

@@ -10,7 +10,10 @@ from recipec.axes import ADAPTATIONS
 from recipec.rules.core import Choice, rule
 from recipec.units import counted
 
-MOST_EVALUATED = 1_000  # rows that an evaluation reads at most (EVAL-003): more would be held out unread
+
+def most_evaluated(params: int) -> int:
+    """Rows that an evaluation reads at most (EVAL-003): more would be held out unread."""
+    return 500 if params > 7e9 else 1_000
 
 
 @rule(
@@ -20,18 +23,18 @@ MOST_EVALUATED = 1_000  # rows that an evaluation reads at most (EVAL-003): more
     watch="eval_loss: changes smoothly; if it jumps between evaluations, raise `data.eval_fraction`",
     source="docs/rule-books/001.md, Data splitting & validation; docs/rule-books/002.md, Anti-patterns",
 )
-def eval_fraction(has_eval_file: bool, source_rows: int) -> Choice:
-    """Evaluation split: 10% of the rows, at most about 1,000 of them.
+def eval_fraction(has_eval_file: bool, source_rows: int, params: int) -> Choice:
+    """Evaluation split: 10% of the rows, at most about as many as an evaluation reads.
 
     Rule book 001 splits 80% for training, 10% for evaluation and 10% for the test. Its second split takes 0.111 of the
     remaining 90%, which is this 10%. Its example has no seed; recipec seeds the split (TRACK-003).
 
-    A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows (EVAL-003). Of more than
-    10,000 rows the share is smaller, so that about 1,000 are held out, and the others are learned.
+    A file given as `data.eval` replaces the split. An evaluation reads at most 1,000 rows, and 500 above 7B parameters
+    (EVAL-003). Of more than ten times as many rows the share is smaller, and the others are learned.
     """
     if has_eval_file:
         return Choice(0.0, "`data.eval` is given, so no training row is held out", accepts=(0.0, 0.3))
-    share, why = _held_out(source_rows)
+    share, why = _held_out(source_rows, most_evaluated(params))
     return Choice(share, why, accepts=(min(share, 0.01), 0.3))
 
 
@@ -43,8 +46,8 @@ def eval_fraction(has_eval_file: bool, source_rows: int) -> Choice:
     source="docs/rule-books/001.md, Data splitting & validation; Evaluation loop architecture; Rules; "
     "docs/rule-books/003.md, Quality gates",
 )
-def test_fraction(has_test_file: bool, source_rows: int) -> Choice:
-    """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, at most about 1,000.
+def test_fraction(has_test_file: bool, source_rows: int, params: int) -> Choice:
+    """Test split: rows that neither training nor the choice of the checkpoint uses: 10%, less of many rows (EVAL-001).
 
     Rule book 001 splits 80%, 10% and 10% and does not say what the third part is for. recipec uses it to measure the
     model before and after training, because the evaluation split chooses the checkpoint and no longer measures it
@@ -54,15 +57,15 @@ def test_fraction(has_test_file: bool, source_rows: int) -> Choice:
     """
     if has_test_file:
         return Choice(0.0, "`data.test` is given, so no training row is held out", accepts=(0.0, 0.3))
-    return Choice(*_held_out(source_rows), accepts=(0.0, 0.3))
+    return Choice(*_held_out(source_rows, most_evaluated(params)), accepts=(0.0, 0.3))
 
 
-def _held_out(rows: int) -> tuple[float, str]:
+def _held_out(rows: int, most: int) -> tuple[float, str]:
     """The share of the rows for one of the two parts, in two digits, and why."""
-    if rows <= 10 * MOST_EVALUATED:
+    if rows <= 10 * most:
         return 0.1, "the usual split is 80% for training, 10% for evaluation and 10% for the test"
-    share = float(f"{MOST_EVALUATED / rows:.2g}")
-    return share, f"about {MOST_EVALUATED:,} of {rows:,} rows are enough: an evaluation reads no more"
+    share = float(f"{most / rows:.2g}")
+    return share, f"about {most:,} of {rows:,} rows are enough: an evaluation reads no more"
 
 
 def training_rows(value: Mapping[str, Any]) -> int:
@@ -95,7 +98,7 @@ def eval_samples(params: int) -> Choice:
 
     `evaluate.py` reads as many rows of the test split, before and after training.
     """
-    count = 500 if params > 7e9 else MOST_EVALUATED
+    count = most_evaluated(params)
     return Choice(
         count,
         "enough to compare evaluations, and "

@@ -45,6 +45,13 @@ def audit(operation: Callable[[int], None], events: Collection[str] = CHANGING) 
     sys.addaudithook(hook)
 
 
+def recovered(out: Path) -> None:
+    """What the next build does first."""
+    if is_interrupted(out):
+        with exclusive(out):
+            recover(out)
+
+
 def in_child(work: Callable[[], WriteResult]) -> int:
     """Run in a forked child; the exit status, negative for a signal."""
     child = os.fork()
@@ -105,7 +112,7 @@ def test_killed_at_every_step(tmp_path: Path, fresh: bool) -> None:
         assert status == -signal.SIGKILL
         if fresh:
             assert not out.exists() or tree(out) == new  # without any recovery
-        recover(out)
+        recovered(out)
         assert tree(out) in (old, new), f"step {step}"
         assert not is_interrupted(out) and [entry.name for entry in out.parent.iterdir()] in ([], ["out"])
         seen.append(tree(out) == new)
@@ -124,7 +131,7 @@ def test_killed_again_while_recovering(tmp_path: Path) -> None:
 
             def work(out: Path = out, again: int = again) -> WriteResult:
                 audit(kill_at(again))
-                recover(out)
+                recovered(out)
                 return WriteResult()
 
             if in_child(work) == DONE:
@@ -143,7 +150,7 @@ def test_failing_at_every_step(tmp_path: Path, fresh: bool, forever: bool) -> No
         assert status in (DONE, REFUSED), f"step {step}"
         if not forever:
             assert tree(out) == (old if status == REFUSED else new) or is_interrupted(out), f"step {step}"
-        recover(out)
+        recovered(out)
         assert tree(out) in (old, new), f"step {step}"
         refused += status == REFUSED
         if status == DONE and step > 100:
@@ -191,7 +198,7 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
         time.sleep(rng.random() * 0.02)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        recover(out)
+        recovered(out)
         assert tree(out) in (old, new)
 
 
@@ -202,7 +209,7 @@ def test_edits_made_between_the_kill_and_the_recovery_stay(tmp_path: Path) -> No
             break
         if (out / ".recipec/next").exists():
             (out / "train.py").write_text("mine\n")
-            recover(out)
+            recovered(out)
             assert (out / "train.py").read_text() == "mine\n"
     else:
         pytest.fail("the build never finished")
@@ -249,7 +256,7 @@ def test_a_journal_that_no_build_wrote_is_refused(tmp_path: Path, name: str, fol
         assert f"delete {out}/.recipec/{folder} and build again" in refused.diagnostics[0].help[0]
         assert tree(out.parent) == before
     with pytest.raises(DamagedJournal):
-        recover(out)
+        recovered(out)
 
     shutil.rmtree(out / ".recipec" / folder)
     assert build(out, NEW).exit_code == 0

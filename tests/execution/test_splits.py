@@ -102,6 +102,26 @@ def test_a_file_that_is_not_split_needs_no_column(tmp_path: Path, monkeypatch: p
     assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 180, "eval": 20, "test": 20}
 
 
+@pytest.mark.parametrize("given", ["eval", "test"])
+def test_what_is_tested_chooses_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """A file that has rows of the training file, some of which the other part draws."""
+    write(tmp_path / "chat.jsonl", chats(200))
+    write(tmp_path / "held.jsonl", chats(100))
+    recipe = with_key(with_key(BASES["lora-single"], f"data.{given}", "held.jsonl"), "data.examples", 200)
+    emitted(tmp_path, recipe, monkeypatch).main()
+    found = {part: {number(row) for row in rows} for part, rows in split_of(tmp_path).items()}
+    assert not found["eval"] & found["test"] and not found["train"] & (found["eval"] | found["test"])
+    report = json.loads((tmp_path / "data/sft/report.json").read_text())
+    assert report["eval"]["leaks"] > 0
+
+
+def test_a_share_that_groups_cannot_give_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"of": n % 3} for n, row in enumerate(chats(300))])
+    recipe = with_key(with_key(BASES["lora-single"], "data.split.group", "of"), "data.examples", 300)
+    emitted(tmp_path, recipe, monkeypatch).main()
+    assert "NOTE: 100 rows are held out, 30 planned: of has 3 values left" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("value", "says"), [(None, "`at` holds None"), ("31.01.2026", "neither a number nor a date"), (True, "holds True")]
 )

@@ -55,6 +55,22 @@ def test_a_policy_is_narrowed_on_the_way(tmp_path: Path) -> None:
     assert codes(tmp_path, recipe=recipe, **files) == ["E0404"]
 
 
+@pytest.mark.parametrize("order", [["team", "preset"], ["preset", "team"]])
+def test_of_siblings_the_narrower_limit_holds(tmp_path: Path, order: list[str]) -> None:
+    """Both extend the organization, and the team alone narrows what it allows."""
+    files = {
+        "org": "[policy]\nmax_gpus = 8\n",
+        "team": '[recipe]\nextends = "org.toml"\n[policy]\nmax_gpus = 4\n',
+        "preset": '[recipe]\nextends = "org.toml"\n[train]\nepochs = 2\n',
+    }
+    names = ", ".join(f'"{name}.toml"' for name in order)
+    recipe = BASE.replace('name = "case"\n', f'name = "case"\nextends = [{names}]\n', 1)
+    loaded = load(tmp_path, recipe=recipe, **files)
+    assert loaded.recipe.policy.max_gpus == 4
+    assert loaded.where("policy", "max_gpus").startswith("team.toml")
+    assert codes(tmp_path, recipe=f"{recipe}[policy]\nmax_gpus = 5\n", **files) == ["E0404"]
+
+
 SECRETS = ["HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "hf_token"]
 
 

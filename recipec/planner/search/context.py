@@ -129,8 +129,8 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
-    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["source_rows"])
-    ledger.decide(evaluation.test_fraction, given["has_test_file"], given["source_rows"])
+    ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["source_rows"], given["params"])
+    ledger.decide(evaluation.test_fraction, given["has_test_file"], given["source_rows"], given["params"])
 
 
 def _learning(ledger: Ledger) -> None:

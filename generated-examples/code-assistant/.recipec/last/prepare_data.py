@@ -48,8 +48,8 @@ STAGES = [
         format="instruction",  # 8 of 8 sampled rows have `instruction` and `output`
         train=[{"path": "data/code_instructions.jsonl"}],
         max_length=4096,
-        eval_fraction=0.025,
-        test_fraction=0.025,
+        eval_fraction=0.013,
+        test_fraction=0.013,
     ),
 ]
 
@@ -253,8 +253,7 @@ def marks(row: dict) -> dict:
 
 def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
-    parts = [row[column] for column in ["completion"] if column in row]
-    return [part if isinstance(part, str) else answers(part) for part in parts]
+    return [answers(row["completion"])]
 
 
 def is_asked(row: dict) -> bool:
@@ -282,7 +281,7 @@ def question(row: dict) -> bytes:
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
-    """The training rows whose question is not also held out."""
+    """The rows whose question is not also held out."""
     kept = [index for index, asked in enumerate(rows["question"]) if asked not in held_out]
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
@@ -296,7 +295,8 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
         members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
         raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
-    held_out = drawn(members, max(1, round(len(rows) * fraction))) or min(members.values(), key=len)
+    wanted = max(1, round(len(rows) * fraction))
+    held_out = drawn(members, wanted) or min(members.values(), key=len)
     apart = set(held_out)
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
 

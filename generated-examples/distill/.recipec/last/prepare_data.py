@@ -292,7 +292,7 @@ def question(row: dict) -> bytes:
 
 
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
-    """The training rows whose question is not also held out."""
+    """The rows whose question is not also held out."""
     kept = [index for index, asked in enumerate(rows["question"]) if asked not in held_out]
     report["leaks"] = len(rows) - len(kept)
     return rows.select(kept)
@@ -306,7 +306,8 @@ def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
         members.setdefault(digest([SEED, unit]), []).append(index)
     if len(members) == 1:
         raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
-    held_out = drawn(members, max(1, round(len(rows) * fraction))) or min(members.values(), key=len)
+    wanted = max(1, round(len(rows) * fraction))
+    held_out = drawn(members, wanted) or min(members.values(), key=len)
     apart = set(held_out)
     return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
 

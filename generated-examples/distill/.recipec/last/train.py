@@ -69,8 +69,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_length=2048,
         packing=False,
         assistant_only_loss=True,
-        # batches of similar length need little padding; their order is random, the longest is first
-        train_sampling_strategy="group_by_length",
+        train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 248,000 of 250,000 rows.
+"""Supervised fine-tuning of meta-llama/Llama-3.1-8B for full-finetune: full fine-tuning, 249,000 of 250,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -27,7 +27,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "5fac93ce46822bcd-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "7b0d781b0e6fe729-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -67,8 +67,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing=False,
         assistant_only_loss=True,
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
-        # batches of similar length need little padding; their order is random, the longest is first
-        train_sampling_strategy="group_by_length",
+        train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
         eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits

@@ -1,4 +1,4 @@
-"""Odds ratio preference optimization of mistralai/Mistral-7B-v0.3 for orpo: a LoRA adapter, 28,020 of 30,000 rows.
+"""Odds ratio preference optimization of mistralai/Mistral-7B-v0.3 for orpo: a LoRA adapter, 28,980 of 30,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -27,7 +27,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "e8f6cb8d60d18b99-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e59b7b16a423c305-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 52.3
 

@@ -154,7 +154,8 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
 
 
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
-    return pad_sequence([torch.tensor(numbers) for numbers in sequences], True, fill, side)
+    tensors = [torch.tensor(numbers) for numbers in sequences]
+    return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
 
 
 @torch.no_grad()

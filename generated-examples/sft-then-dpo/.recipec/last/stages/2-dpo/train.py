@@ -1,4 +1,4 @@
-"""Direct preference optimization of the result of sft for sft-then-dpo: a LoRA adapter, 6,400 of 8,000 rows.
+"""Direct preference optimization of the result of sft for sft-then-dpo: a LoRA adapter, 7,008 of 8,000 rows.
 
 A first look (data, baseline, a short training, evaluation), then the whole training:
 
@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "92dacffaaa3ab0c4-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3c2dbf4eaad9b6e1-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 51.9
 
