@@ -12,6 +12,7 @@ from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
 from recipec.dataset import DataShape
 from recipec.facts import Facts
+from recipec.facts.conversations import STRIP
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.render.call import Arg
@@ -108,6 +109,21 @@ class StageJob(Struct, frozen=True):
     def kind(self) -> Kind:
         """What preparation makes of its rows."""
         return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
+
+    @property
+    def carries_tools(self) -> bool:
+        """Whether rows offer tools, and messages call them."""
+        return "tools" in self.shape.carries
+
+    @property
+    def keeps_thoughts(self) -> bool:
+        """Whether messages have thoughts in a field of their own that the chat template is given."""
+        return "reasoning" in self.shape.carries and self.value("reasoning") != STRIP
+
+    @property
+    def mixes_fields(self) -> bool:
+        """Whether prepared messages differ in their fields, so that no column of one type holds them."""
+        return self.carries_tools or self.keeps_thoughts
 
     @property
     def groups_by_length(self) -> bool:

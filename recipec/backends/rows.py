@@ -6,12 +6,16 @@ from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
+from recipec.render.traced import Raw
+
+_WIDTH = 120 - len("COLUMNS = ")
+COLUMNS = "COLUMNS"  # of rows.py: the types of the prepared columns, where files do not show them
 
 
 def rows_artifact(stage: StageJob) -> Artifact:
     """What evaluate.py and preflight.py ask of the stage's rows."""
     ids = stage.ids("data_format", "loss_on", "stage")
-    names = {"turns": stage.because(stage.format.turns, "data_format")}
+    names = {"turns": stage.because(stage.format.turns, "data_format"), "tools": stage.carries_tools}
     templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.name].taught)
     return Artifact(
         f"{stage.folder}rows.py",
@@ -22,6 +26,22 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "writes": stage.because(stage.method.writes, "stage"),
             "encodes_masked": stage.because(stage.kind.masked, "stage", "loss_on"),
             "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
+            "tools": stage.because(stage.carries_tools, "data_format"),
+            "features": stage.because(_features(stage), "data_format", "reasoning"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
     )
+
+
+def _features(stage: StageJob) -> Raw:
+    """The types of the prepared columns; empty where the files show them."""
+    if not stage.mixes_fields:
+        return Raw("")
+    tools = ["tools"] * any(other.carries_tools for other in stage.job.stages)
+    types = {stage.kind.flag: 'Value("bool")', "tools": 'Value("string")', "length": 'Value("int64")'}
+    columns = (*stage.kind.columns, *tools, "length")
+    found = [f'"{name}": {types.get(name, "List(Json())")}' for name in columns]
+    inline = f"Features({{{', '.join(found)}}})"
+    if len(inline) <= _WIDTH:
+        return Raw(inline)
+    return Raw("Features(\n    {\n" + "".join(f"        {one},\n" for one in found) + "    }\n)")
