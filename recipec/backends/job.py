@@ -12,7 +12,7 @@ from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
 from recipec.dataset import DataShape
 from recipec.facts import Facts
-from recipec.facts.conversations import STRIP
+from recipec.facts.conversations import OFF, WITHOUT
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.render.call import Arg
@@ -118,7 +118,12 @@ class StageJob(Struct, frozen=True):
     @property
     def keeps_thoughts(self) -> bool:
         """Whether messages have thoughts in a field of their own that the chat template is given."""
-        return "reasoning" in self.shape.carries and self.value("reasoning") != STRIP
+        return "reasoning" in self.shape.carries and self.value("reasoning") not in WITHOUT
+
+    @property
+    def thinks_not(self) -> bool:
+        """Whether answers are learned in the chat template's mode without thinking."""
+        return bool(self.value("reasoning") == OFF)
 
     @property
     def mixes_fields(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS
 from recipec.backends.job import Job, StageJob
-from recipec.facts.conversations import KEEP, STRIP
+from recipec.facts.conversations import KEEP, WITHOUT
 from recipec.facts.unread import ignored
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
@@ -131,8 +131,9 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "carries_parts": "parts" in held,
         "carries_system": "system" in held,
         "keeps_thoughts": thoughts,
-        "strips_thoughts": any(stage.value("reasoning") == STRIP for stage in stages),
+        "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
         "proves_thoughts": thoughts and all(stage.value("reasoning") == KEEP for stage in stages),
+        "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),
         "thoughts": CARRIED["reasoning"].fields,
         "system_columns": CARRIED["system"].columns,

@@ -15,7 +15,11 @@ COLUMNS = "COLUMNS"  # of rows.py: the types of the prepared columns, where file
 def rows_artifact(stage: StageJob) -> Artifact:
     """What evaluate.py and preflight.py ask of the stage's rows."""
     ids = stage.ids("data_format", "loss_on", "stage")
-    names = {"turns": stage.because(stage.format.turns, "data_format"), "tools": stage.carries_tools}
+    names = {
+        "turns": stage.because(stage.format.turns, "data_format"),
+        "tools": stage.carries_tools,
+        "thinks_not": stage.thinks_not,
+    }
     templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.name].taught)
     return Artifact(
         f"{stage.folder}rows.py",
@@ -27,6 +31,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "encodes_masked": stage.because(stage.kind.masked, "stage", "loss_on"),
             "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
             "tools": stage.because(stage.carries_tools, "data_format"),
+            "thinks_not": stage.because(stage.thinks_not, "reasoning"),
             "features": stage.because(_features(stage), "data_format", "reasoning"),
             "functions": [snippet(template, names, ids) for template in templates],
         },

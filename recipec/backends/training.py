@@ -106,6 +106,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
+        "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),

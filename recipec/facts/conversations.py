@@ -14,7 +14,14 @@ from recipec.facts.sources import places_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
-KEEP, STRIP, WHOLE = "keep", "strip", "template"  # values of data.reasoning
+KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
+WITHOUT = (STRIP, OFF)  # those that take thoughts out
+# Families whose chat template writes an empty thought before every answer that has none; `enable_thinking=False` puts
+# it into the prompt. TRL 1.16 chat_templates/*.jinja, rendered 2026-11-23 (tests/facts/test_thinking_templates.py).
+EMPTY_THOUGHTS = (
+    *("glm4moe", "nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra", "qwen3"),
+    *("qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8"),
+)
 _SHOWN = 60  # characters of a thought
 
 
@@ -84,7 +91,8 @@ def _reasoning(loaded: LoadedRecipe, section: str, shape: DataShape, samples: li
         return stated(loaded, "reasoning", said, "data", "reasoning")
     thinking = _thinking(shape, samples) if not _ignores_thoughts(loaded) else {}
     if not thinking:
-        return known("reasoning", "", "no sampled answer holds a thought", origin="data")
+        seen = "no sampled answer holds a thought" if samples else "no row is read when the recipe is compiled"
+        return known("reasoning", "", seen, origin="data")
     several = {place: turns for place, turns in thinking.items() if len(turns) > 1}
     if several and KINDS[ROW_FORMATS[shape.format].kind].masked:
         report.add(_ambiguous(loaded, section, several))
@@ -123,7 +131,7 @@ def _ambiguous(loaded: LoadedRecipe, section: str, several: Mapping[str, list[Ma
         "before it are shown as the chat template shows them when the model is used, most often without thoughts",
         'reasoning = "template": a conversation is one row, with the thoughts that the chat template of the training '
         "shows",
-        'reasoning = "strip": thoughts are taken out',
+        'reasoning = "strip": thoughts are taken out ("off": and answers are learned in the mode without thinking)',
     )
     title = f"answers in data.{section} hold thoughts, and it is not said how they are learned"
     return Diagnostic("E0309", title, (Label(loaded.place("data", section), which),), help)
@@ -134,6 +142,7 @@ def _apart(loaded: LoadedRecipe, shape: DataShape, kept: Decision) -> Decision:
     reasons = {
         "messages have a weight: those of 0 are shown and not learned": "weight" in shape.carries,
         "every answer is learned with its thought": kept.value == KEEP,
+        "every answer is learned after an empty thought": kept.value == OFF,
         "only the last answer is learned": loaded.recipe.data.loss_on == LAST_ANSWER,
     }
     found = [reason for reason, holds in reasons.items() if holds]

@@ -48,6 +48,8 @@ Reasoning = one_of(
         "keep": "each answer is learned with its thought, in a row of its own",
         "template": "conversations are one row, with the thoughts that the chat template shows",
         "strip": "thoughts are taken out",
+        "off": "thoughts are taken out, and answers are learned in the chat template's mode without thinking: the "
+        "empty thought before them is given, not learned",
     }
 )
 LossOn = one_of({"answers": "everything that the assistant says", "last-answer": "the last answer of a conversation"})

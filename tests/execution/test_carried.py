@@ -164,6 +164,23 @@ def test_thoughts_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert found == sorted([without_thought(f"A {n}"), without_thought(f"B {n}")] for n in range(20))
 
 
+def test_answers_are_learned_in_the_mode_without_thinking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The empty thought stands in the prompt."""
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(20)]
+    found = learned(tmp_path, recipe(reasoning="off"), rows, monkeypatch)
+    assert found == sorted([f"A {n}{END}"] for n in range(20))
+
+
+def test_a_template_without_that_mode_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", thinking())
+    script = emitted(tmp_path, recipe(reasoning="off"), monkeypatch)
+    tokenizer = tokenizer_of(thinking())
+    tokenizer.chat_template = template_text("qwen2_5", "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match="no mode without thinking"):
+        script.main()
+
+
 def test_thoughts_as_the_template_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = learned(tmp_path, recipe(reasoning="template"), thinking(), monkeypatch)
     assert found == sorted(
