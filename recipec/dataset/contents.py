@@ -16,6 +16,7 @@ _MESSAGES = ("role", "content", ("system", "user", "assistant", "tool"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant", "function_call", "observation", "tool"))
 ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
 CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
+_OF_CALLS = {"id", "type", "index", "function", "name", "arguments", "parameters"}
 _OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
 THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
@@ -142,6 +143,7 @@ def _check_text(said: Any, turn: Mapping[str, Any], name: str, speaker: str, tex
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
             shown = part.get("type") if isinstance(part, dict) else part
             raise BadContent(f"`{name}` has a message with a part that is no text: {shown!r:.40}")
+        _check_fields(part, {"type", "text"}, name, "part")
 
 
 def _check_calls(turn: Mapping[str, Any], name: str, field: str) -> None:
@@ -157,8 +159,15 @@ def _check_calls(turn: Mapping[str, Any], name: str, field: str) -> None:
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise BadContent(f"`{name}` has a call without the name of a tool: {json.dumps(call):.60}")
         arguments = function.get("arguments", function.get("parameters", {}))
+        _check_fields({**call, **function}, _OF_CALLS, name, "call")
         if not isinstance(_read(arguments or {}), dict):
             raise BadContent(f"`{name}` has a call whose arguments are no object: {json.dumps(arguments):.60}")
+
+
+def _check_fields(value: Mapping[str, Any], known: set[str], name: str, what: str) -> None:
+    """Nothing that is said in a part or a call is lost."""
+    if lost := [field for field, held in value.items() if field not in known and held not in NOTHING]:
+        raise BadContent(f"`{name}` has a {what} with `{lost[0]}`, which nothing reads")
 
 
 def _read(value: Any) -> Any:

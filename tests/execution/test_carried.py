@@ -295,3 +295,41 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     from datasets import Dataset
 
     Dataset.from_list(rows).to_parquet(path)
+
+
+PLANTED = {
+    "a column": lambda row, key: row.__setitem__(key, "x"),
+    "a question": lambda row, key: row["messages"][0].__setitem__(key, "x"),
+    "an answer": lambda row, key: row["messages"][1].__setitem__(key, "x"),
+    "a result": lambda row, key: row["messages"][2].__setitem__(key, "x"),
+    "a call": lambda row, key: row["messages"][1]["tool_calls"][0].__setitem__(key, "x"),
+    "a function": lambda row, key: row["messages"][1]["tool_calls"][0]["function"].__setitem__(key, "x"),
+    "a part": lambda row, key: row["messages"][0]["content"][0].__setitem__(key, "x"),
+}
+NAMES = ("zeal", "weights", "cache_control", "image_url", "system2", "tool", "Content", "loss_mask", "recipient", "ts")
+
+
+def calling(number: int) -> dict[str, Any]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
+    question = {"role": "user", "content": [{"type": "text", "text": f"Is it warm, {number}?"}]}
+    result = {"role": "tool", "tool_call_id": f"c{number}", "name": "weather", "content": "20"}
+    return {"messages": [question, said("", tool_calls=[call]), result, said(f"Yes, {number}.")], "tools": [TOOL]}
+
+
+@pytest.mark.parametrize("place", PLANTED)
+def test_no_unknown_key_is_lost_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """At build where the sample has it, in preparation where a later row has it."""
+    rows = [calling(number) for number in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    for key in NAMES:
+        planted = calling(20)
+        PLANTED[place](planted, key)
+        write(tmp_path / "chat.jsonl", [*rows, planted])
+        told = [str(finding) for finding in compiled(tmp_path, recipe()).diagnostics if finding.code != "W0522"]
+        assert any(f"`{key}`" in text or "no text" in text for text in told), (key, told)
+        with pytest.raises(SystemExit, match=f"line 21: .*({key}|parts that are no texts)"):
+            script.main()
