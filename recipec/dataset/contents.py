@@ -14,6 +14,7 @@ Row = Mapping[str, Any]
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
 _MESSAGES = ("role", "content", ("system", "user", "assistant", "tool"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant", "function_call", "observation", "tool"))
+EITHER = "strings or messages"  # some columns hold texts, others lists of messages
 ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
 CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
 _OF_CALLS = {"id", "type", "index", "function", "name", "arguments", "parameters"}
@@ -28,7 +29,7 @@ class BadContent(Exception):
 
 
 def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
-    """Return what the text of a row is: "strings", "messages" or "from-value". Raises BadContent.
+    """Return what the text of a row is: "strings", "messages", EITHER of them, or "from-value". Raises BadContent.
 
     `columns` are those of the format, by role; what a row may leave out may also be null. Flags are no text.
     """
@@ -43,6 +44,8 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
             raise BadContent(f"`{name}` holds {kind}, but {format.name} rows hold {' or '.join(held)} there")
         kinds[name] = kind
     first, kind = next(iter(kinds.items()))
+    if format.wraps and {*kinds.values()} == {"strings", "messages"}:
+        return EITHER
     for name, other in kinds.items():
         if other != kind:
             raise BadContent(f"`{first}` holds {kind}, but `{name}` holds {other}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
-from recipec.dataset.contents import FLAGS, BadContent, Row, content_of, is_flag
+from recipec.dataset.contents import EITHER, FLAGS, BadContent, Row, content_of, is_flag
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -34,7 +34,7 @@ class DataShape(Struct, frozen=True):
 
     format: str
     columns: Mapping[str, str]  # role -> column
-    content: str  # strings | messages | from-value: what the columns hold, apart from flags
+    content: str  # strings | messages | EITHER of them | from-value: what the columns hold, apart from flags
     evidence: str
     carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
 
@@ -43,7 +43,7 @@ class DataShape(Struct, frozen=True):
         """The shape that a recipe states without the rows being seen; every role has its first usual name."""
         row = ROW_FORMATS[format]
         columns = {role.name: renamed.get(role.name, role.aliases[0]) for role in _roles(row)}
-        return cls(format, columns, row.required[0].holds[0], evidence)
+        return cls(format, columns, EITHER if row.wraps else row.required[0].holds[0], evidence)
 
     @property
     def implicit_prompt(self) -> bool:
@@ -53,12 +53,18 @@ class DataShape(Struct, frozen=True):
 
 
 def recognise(
-    rows: tuple[Row, ...], formats: Iterable[str] | None, renamed: Mapping[str, str], where: list[str]
+    rows: tuple[Row, ...],
+    formats: Iterable[str] | None,
+    renamed: Mapping[str, str],
+    where: list[str],
+    ignored: Iterable[str] = (),
 ) -> DataShape:
-    """The one format that all rows have: the first that fits of `formats`, or of all.
+    """The one format that all rows have without the columns that are ignored: the first that fits of `formats`, or all.
 
     `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
     """
+    if left_out := frozenset(ignored):
+        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     format = _common_format(rows, tried, renamed, where)
     columns = _common_columns(rows, format, renamed, where)

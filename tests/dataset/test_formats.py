@@ -76,9 +76,15 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"messages": "a"}], "f:1: `messages`"),
     ([{"messages": []}], "f:1: `messages`"),
     ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "a message of the assistant whose `content`"),
-    ([{"messages": [ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]}], "a call without the name"),
+    (
+        [{"messages": [ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]}],
+        "a call without the name",
+    ),
     ([{"messages": [ASK, {"role": "assistant", "content": "So.", "tool_calls": "a"}]}], "is no list of calls"),
-    ([{"messages": [ASK, {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "1"}]}]}], "arguments are no object"),
+    (
+        [{"messages": [ASK, {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "1"}]}]}],
+        "arguments are no object",
+    ),
     ([{"messages": [ASK, {"role": "tool", "content": None}]}], "a message of the tool whose `content` is null"),
     ([{"messages": [ASK, {"role": "assistant", "content": [{"type": "image"}]}]}], "a part that is no text: 'image'"),
     ([{"messages": [{"speaker": "a"}]}], "f:1: `messages`"),

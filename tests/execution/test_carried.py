@@ -333,3 +333,36 @@ def test_no_unknown_key_is_lost_unsaid(tmp_path: Path, monkeypatch: pytest.Monke
         assert any(f"`{key}`" in text or "no text" in text for text in told), (key, told)
         with pytest.raises(SystemExit, match=f"line 21: .*({key}|parts that are no texts)"):
             script.main()
+
+
+def either(number: int) -> dict[str, Any]:
+    """A question as text, and answers as conversations that begin with it."""
+    asked = {"role": "user", "content": f"Question {number}"}
+    answers = {side: [asked, said(f"{side} {number}")] for side in ("chosen", "rejected")}
+    return {"prompt": f"Question {number}", **answers, "score": 8.5}
+
+
+@pytest.mark.parametrize("source", ["file", "hub"])
+@pytest.mark.parametrize("prompt", [True, False], ids=["with its question", "without"])
+def test_pairs_of_a_text_and_conversations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, prompt: bool
+) -> None:
+    rows = [either(n) if prompt else {k: v for k, v in either(n).items() if k != "prompt"} for n in range(40)]
+    write(tmp_path / "own.jsonl", rows)
+    made = with_key(with_key(BASES["dpo-full"], "data.ignore", ["score"]), "data.preferences", "own.jsonl")
+    if source == "hub":
+        hub = with_key(made, "data.preferences", {"hub": "org/rows"})
+        made = with_key(hub, "data.format", "preference")
+    script = emitted(tmp_path, made, monkeypatch)
+    if source == "hub":
+        monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    script.main()
+    found = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"dpo/{part}")]
+    assert len(found) == 40
+    for row in found:
+        number = row["prompt"][0]["content"].split()[1]
+        assert [turn["content"] for turn in row["prompt"]] == [f"Question {number}"]
+        assert [row[side] for side in ("chosen", "rejected")] == [
+            [said(f"chosen {number}")],
+            [said(f"rejected {number}")],
+        ]
