@@ -59,14 +59,15 @@ def recognise(
     where: list[str],
     ignored: Iterable[str] = (),
 ) -> DataShape:
-    """The one format that all rows have without the columns that are ignored: the first that fits of `formats`, or all.
+    """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
+    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
     """
-    if left_out := frozenset(ignored):
-        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     format = _common_format(rows, tried, renamed, where)
+    left_out = {*ignored} & {name for role in format.roles if not role.required for name in _names_of(role, renamed)}
+    if left_out:
+        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
     columns = _common_columns(rows, format, renamed, where)
     _check_flags(rows, format, columns, where)
     content = _common_content(rows, format, columns, where)
@@ -81,11 +82,20 @@ def _common_format(
     for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
             seen = f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}"
-            raise UnknownFormat(seen, tuple(_close(rows, formats, renamed)))
+            raise UnknownFormat(seen, (*_tokenized(row), *_close(rows, formats, renamed)))
         if format != found[0]:
             names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
             raise UnknownFormat(f"{names}: one source must have one format")
     return found[0]
+
+
+def _tokenized(row: Row) -> Iterator[str]:
+    """Rows that are tokens already: what cannot be told of them."""
+    if "input_ids" in row:
+        yield (
+            "rows that are tokens already cannot be checked or split by their prompts: use the text that they were made "
+            "from, which prepare_data.py renders and counts"
+        )
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
@@ -136,8 +146,11 @@ def _roles(format: RowFormat) -> list[Role]:
 
 
 def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
-    names = (renamed[role.name],) if role.name in renamed else role.aliases
-    return next((name for name in names if name in row), None)
+    return next((name for name in _names_of(role, renamed) if name in row), None)
+
+
+def _names_of(role: Role, renamed: Mapping[str, str]) -> tuple[str, ...]:
+    return (renamed[role.name],) if role.name in renamed else role.aliases
 
 
 def _common_columns(
