@@ -61,7 +61,8 @@ def recognise(
 ) -> DataShape:
     """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
+    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names
+    each row for messages. Raises UnknownFormat.
     """
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     format = _common_format(rows, tried, renamed, where)
@@ -93,8 +94,8 @@ def _tokenized(row: Row) -> Iterator[str]:
     """Rows that are tokens already: what cannot be told of them."""
     if "input_ids" in row:
         yield (
-            "rows that are tokens already cannot be checked or split by their prompts: use the text that they were made "
-            "from, which prepare_data.py renders and counts"
+            "rows that are tokens already cannot be checked or split by their prompts: use the text that they were "
+            "made from, which prepare_data.py renders and counts"
         )
 
 
@@ -171,6 +172,8 @@ def _common_columns(
 
 def _common_content(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> str:
     contents = [_content(row, format, columns, place) for row, place in zip(rows, where, strict=True)]
+    if format.wraps and len({*contents}) > 1 and {*contents} <= {"strings", "messages", EITHER}:
+        return EITHER
     for place, content in zip(where, contents, strict=True):
         if content != contents[0]:
             raise UnknownFormat(f"{where[0]} has {contents[0]}, but {place} has {content}")

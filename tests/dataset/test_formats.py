@@ -92,7 +92,7 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"instruction": "a", "output": ["b"]}], "f:1: `output`"),
     # Half of a row is in another shape than the other half: the emitted converter could not read it.
     ([{"prompt": "a", "chosen": "b", "rejected": []}], "rejected"),
-    ([{"prompt": "a", "chosen": [ANSWER], "rejected": [ANSWER]}], "prompt"),
+    ([{"prompt": "a", "chosen": TURNS, "rejected": TURNS}], "`chosen`"),
     ([{"prompt": 5, "completion": "b"}], "prompt"),
     ([{"instruction": 5, "output": "b"}], "instruction"),
     ([{"chosen": "b", "rejected": "c"}], "prompt"),
@@ -175,3 +175,14 @@ def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed
     with pytest.raises(UnknownFormat) as error:
         recognise((row, row), ("preference", "unpaired-preference"), renamed, ["f:1", "f:2"])
     assert error.value.help == ('name the column that is true or false: `columns = { label = "thumbs" }`',)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"prompt": "a", "chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]}],
+        [{"prompt": "a", "chosen": "b", "rejected": "c"}, {"prompt": [ASK], "chosen": [ANSWER], "rejected": [ANSWER]}],
+    ],
+)
+def test_texts_and_messages_may_stand_side_by_side(rows: list[dict]) -> None:
+    assert recognise(tuple(rows), None, {}, ["f:1", "f:2"][: len(rows)]).content == "strings or messages"
