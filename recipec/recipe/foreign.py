@@ -69,6 +69,9 @@ NAMES = (
     Names("data.test_fraction", typed="test_size"),
     Names("data.format", typed="dataset_type data_format"),
     Names("data.template", "", "chat_template", "template"),
+    Names("data.loss_on", "", "", "mask_history", "train_on_last_turn last_turn_only", note=' to "last-answer"'),
+    Names("data.reasoning", "", "", "enable_thinking", "thinking think"),
+    Names("data.system", "", "default_system_message", "default_system", "system_prompt system_message"),
     Names(
         "data.max_length", "", "sequence_len", "cutoff_len", "max_seq_length max_seq_len seq_length model_max_length"
     ),
