@@ -7,6 +7,9 @@ from msgspec import Struct
 # What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
 REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
 
+# Values of train.lora.targets beside lists of names.
+TARGETS = ALL_LINEAR, ATTENTION = "all-linear", "attention"
+
 AS_IS = "none"  # the base whose weights are stored in the compute type
 
 

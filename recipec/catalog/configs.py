@@ -145,6 +145,8 @@ def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         shared_intermediate_size=_integer(config, row.moe.shared) if row.moe.shared else 0,
         dense_layers=_dense_layers(config) if row.moe.sparse_steps else 0,
         bias=row.moe.bias,
+        gate_up=row.moe.gate_up,
+        down=row.moe.down,
     )
 
 

@@ -30,6 +30,8 @@ class MoeType(Struct, frozen=True):
     shared: str = ""  # key of the shared expert's size
     sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
     bias: bool = False
+    gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
+    down: str = "experts.down_proj"
 
 
 class ModelType(Struct, frozen=True):

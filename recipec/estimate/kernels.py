@@ -13,7 +13,7 @@ from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.step import Step
-from recipec.estimate.workload import ALL_LINEAR, Workload
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 # Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
@@ -134,7 +134,7 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int,
     lora = work.lora
     if lora is None or work.fused_kernels:
         return []
-    return [shape for shape in architecture.linear_shapes() if lora.targets == ALL_LINEAR or shape[0] in lora.targets]
+    return [shape for shape in architecture.linear_shapes() if lora.adapts(shape[0])]
 
 
 def _launches(architecture: Architecture, work: Workload, passes: float) -> float:

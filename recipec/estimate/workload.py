@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from recipec.axes import METHODS, Method
+from recipec.axes.adaptations import ALL_LINEAR, ATTENTION
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
-
-ALL_LINEAR = "all-linear"
 
 
 class LoraShape(Struct, frozen=True):
@@ -17,6 +18,26 @@ class LoraShape(Struct, frozen=True):
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
     dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
+    experts: tuple[str, ...] = ()  # fused expert parameters that have adapters
+    expert_rank: int = 0  # of the adapters of one expert
+
+    def adapts(self, module: str) -> bool:
+        """Whether a linear module carries an adapter."""
+        return self.targets == ALL_LINEAR or module in self.targets
+
+
+def targeted(architecture: Architecture, targets: str | Sequence[str]) -> tuple[str | tuple[str, ...], tuple[str, ...]]:
+    """The linear modules and the expert parameters behind a value of train.lora.targets.
+
+    In a dense model the library knows all linear modules itself; in a mixture of experts its word for them would take
+    the router too, and names of a shared expert would mean the others.
+    """
+    experts = tuple(name for name, *_ in architecture.expert_shapes())
+    if targets == ATTENTION:
+        return architecture.attention_modules, ()
+    if targets == ALL_LINEAR:
+        return (architecture.attention_modules, experts) if experts else (ALL_LINEAR, ())
+    return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
 
 
 class Workload(Struct, frozen=True):
