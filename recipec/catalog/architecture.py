@@ -110,6 +110,11 @@ class Architecture(Struct, frozen=True):
         return (*self.modules.qkv, self.modules.output)
 
     @property
+    def expert_parameters(self) -> tuple[str, ...]:
+        """The fused parameters of the experts; none in a dense model."""
+        return tuple(name for name, *_ in self.expert_shapes())
+
+    @property
     def sparse_layers(self) -> int:
         """Layers with experts where the model has any; all layers of a dense model."""
         return self.num_layers - (self.moe.dense_layers if self.moe else 0)

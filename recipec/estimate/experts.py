@@ -31,6 +31,13 @@ def adapted_experts(architecture: Architecture, lora: LoraShape | None) -> tuple
     return tuple(shape for shape in architecture.expert_shapes() if lora and shape[0] in lora.experts)
 
 
+def built_gradient_flops(architecture: Architecture, lora: LoraShape | None) -> float:
+    """Operations per token for the gradients of the built weights, of which those of the adapters are taken."""
+    weights = sum(inputs * outputs for _, _, inputs, outputs in adapted_experts(architecture, lora))
+    passed = architecture.moe.per_token if architecture.moe else 0
+    return 2.0 * weights * passed * architecture.sparse_layers
+
+
 def expert_adapter_params(architecture: Architecture, lora: LoraShape | None) -> int:
     """Adapter parameters on the experts of one layer: each expert has a pair of matrices for each parameter."""
     rank = lora.expert_rank if lora else 0

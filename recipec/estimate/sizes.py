@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from recipec.axes import Method
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
 from recipec.estimate.workload import LoraShape
@@ -62,6 +63,12 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )
+
+
+def trainable_params(architecture: Architecture, lora: LoraShape | None, method: Method) -> int:
+    """Exactly how many parameters train, with a head of scores that comes with the method."""
+    count = sizes(architecture, lora, to_vocabulary=not method.new_head)
+    return count.trainable + (architecture.hidden_size if method.new_head else 0)
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from recipec.axes import METHODS, Method
-from recipec.axes.adaptations import ALL_LINEAR, ATTENTION
+from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
@@ -26,18 +27,11 @@ class LoraShape(Struct, frozen=True):
         return self.targets == ALL_LINEAR or module in self.targets
 
 
-def targeted(architecture: Architecture, targets: str | Sequence[str]) -> tuple[str | tuple[str, ...], tuple[str, ...]]:
-    """The linear modules and the expert parameters behind a value of train.lora.targets.
-
-    In a dense model the library knows all linear modules itself; in a mixture of experts its word for them would take
-    the router too, and names of a shared expert would mean the others.
-    """
-    experts = tuple(name for name, *_ in architecture.expert_shapes())
-    if targets == ATTENTION:
-        return architecture.attention_modules, ()
-    if targets == ALL_LINEAR:
-        return (architecture.attention_modules, experts) if experts else (ALL_LINEAR, ())
-    return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
+def lora_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The adapters that the decisions of a stage give a model."""
+    modules, experts = targeted(value["lora_targets"], architecture.attention_modules, architecture.expert_parameters)
+    rank = value["lora_expert_rank"] if experts else 0
+    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank)
 
 
 class Workload(Struct, frozen=True):

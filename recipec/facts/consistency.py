@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
+from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.formats import MOST_NAMES
@@ -30,27 +31,49 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
-    """Yield every entry of lora.targets that is no linear module of the model (E0401).
+    """Yield every entry of lora.targets that cannot have an adapter, and a rank for experts that have none (E0401).
 
-    lm_head is one; that it cannot be trained is the matter of BAD-009.
+    lm_head can have one; that it is not trained is the matter of BAD-009.
     """
-    modules = tuple(dict.fromkeys(_linear_modules(architecture)))
     for table in _ADAPTER_TABLES:
-        path = (*table, "targets")
-        targets = loaded.value(*path)
+        targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
-            if name not in (*modules, "lm_head"):
-                labels = (
-                    Label(loaded.place(*path, index), "no linear module of this model"),
-                    Label(loaded.place("model", "name"), f"has {', '.join(modules)}"),
-                )
-                title = f"the model has no module `{name}` for an adapter"
-                yield Diagnostic("E0401", title, labels, ('name some of these, or use "all-linear"',))
+            if name not in (*_adaptable(architecture), "lm_head"):
+                yield _no_target(loaded, (*table, "targets", index), name, architecture)
+        if loaded.is_set(*table, "expert_rank"):
+            yield from _idle_expert_rank(loaded, table, architecture)
 
 
-def _linear_modules(architecture: Architecture) -> Iterator[str]:
-    for dense in (False, True) if architecture.moe and architecture.moe.dense_layers else (False,):
-        yield from (name for name, _, _ in architecture.linear_shapes(dense))
+def _adaptable(architecture: Architecture) -> tuple[str, ...]:
+    """The names that train.lora.targets may hold."""
+    if architecture.moe:
+        return architecture.attention_modules + architecture.expert_parameters
+    return tuple(name for name, _, _ in architecture.linear_shapes())
+
+
+def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, architecture: Architecture) -> Diagnostic:
+    """PEFT 0.21 takes the names of a shared expert or of a plain layer for those of the fused experts."""
+    beside = {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
+    why = "PEFT takes this name for the experts" if name in beside else "no linear module of this model"
+    names = ", ".join(_adaptable(architecture))
+    labels = (Label(loaded.place(*path), why), Label(loaded.place("model", "name"), f"has {names}"))
+    title = f"the model has no module `{name}` for an adapter"
+    return Diagnostic("E0401", title, labels, ('name some of these, or use "all-linear"',))
+
+
+def _idle_expert_rank(loaded: LoadedRecipe, table: tuple[str, ...], architecture: Architecture) -> Iterator[Diagnostic]:
+    """The rank of adapters on experts says nothing where no expert has one."""
+    targets = loaded.value(*table, "targets") or loaded.value("train", "lora", "targets") or ALL_LINEAR
+    if not targeted(targets, architecture.attention_modules, architecture.expert_parameters)[1]:
+        named = (*table, "targets") if loaded.is_set(*table, "targets") else ("train", "lora", "targets")
+        said = named if architecture.moe and loaded.is_set(*named) else ("model", "name")
+        why = "names no expert parameter" if architecture.moe else "a dense model"
+        labels = (
+            Label(loaded.place(*table, "expert_rank"), "for the adapters of experts"),
+            Label(loaded.place(*said), why),
+        )
+        help = "remove `expert_rank`" + ', or set `targets = "all-linear"`' * (architecture.moe is not None)
+        yield Diagnostic("E0401", f"`{'.'.join(table)}.expert_rank` without adapters on experts", labels, (help,))
 
 
 def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
