@@ -63,17 +63,16 @@ def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, arc
 
 def _idle_expert_rank(loaded: LoadedRecipe, table: tuple[str, ...], architecture: Architecture) -> Iterator[Diagnostic]:
     """The rank of adapters on experts says nothing where no expert has one."""
-    targets = loaded.value(*table, "targets") or loaded.value("train", "lora", "targets") or ALL_LINEAR
-    if not targeted(targets, architecture.attention_modules, architecture.expert_parameters)[1]:
-        named = (*table, "targets") if loaded.is_set(*table, "targets") else ("train", "lora", "targets")
-        said = named if architecture.moe and loaded.is_set(*named) else ("model", "name")
-        why = "names no expert parameter" if architecture.moe else "a dense model"
-        labels = (
-            Label(loaded.place(*table, "expert_rank"), "for the adapters of experts"),
-            Label(loaded.place(*said), why),
-        )
-        help = "remove `expert_rank`" + ', or set `targets = "all-linear"`' * (architecture.moe is not None)
-        yield Diagnostic("E0401", f"`{'.'.join(table)}.expert_rank` without adapters on experts", labels, (help,))
+    said = next((path for path in ((*table, "targets"), ("train", table[-1], "targets")) if loaded.is_set(*path)), ())
+    targets = loaded.value(*said) if said else ALL_LINEAR
+    if targeted(targets, architecture.attention_modules, architecture.expert_parameters)[1]:
+        return
+    why = "names no expert parameter" if architecture.moe else "a dense model"
+    place = loaded.place(*said) if architecture.moe else loaded.place("model", "name")
+    labels = (Label(loaded.place(*table, "expert_rank"), "for the adapters of experts"), Label(place, why))
+    ways = ', or set `targets = "all-linear"`' if architecture.moe else ""
+    title = f"`{'.'.join(table)}.expert_rank` without adapters on experts"
+    yield Diagnostic("E0401", title, labels, (f"remove `expert_rank`{ways}",))
 
 
 def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
