@@ -65,7 +65,10 @@ SHOWN_LATER = (  # behind what only the stage's method has
 )
 
 
-TITLES = {"checkpointing": "gradient checkpointing"}  # where the field's name is not that of the decision
+TITLES = {  # where the field's name is not that of the decision
+    "checkpointing": "gradient checkpointing",
+    "trainable_params": "trainable parameters",
+}
 
 
 def document_artifacts(job: Job) -> list[Artifact]:
