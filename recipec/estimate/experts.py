@@ -17,7 +17,8 @@ class Built(Struct, frozen=True):
     """Bytes per rank in one layer with experts, whatever the batch; all 0 without adapters on experts."""
 
     weights: int = 0  # the adapted weights, from the forward on until their backward
-    gradient: int = 0  # on top of them in the backward: the gradient of one parameter
+    down: int = 0  # on top of them in the backward: the gradient of the down projection
+    gate_up: int = 0  # later: the gradient of gate and up, less the other weight, which is freed by then
     factors: int = 0  # adapters cast to the weights' type, which the graph keeps
 
     @property
@@ -45,15 +46,11 @@ def expert_adapter_params(architecture: Architecture, lora: LoraShape | None) ->
 
 
 def built(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Built:
-    """The weights of one layer that are built from adapters.
-
-    When the gradient of the down projection exists, both weights do; when that of gate and up does, the other's weight
-    is freed.
-    """
+    """The weights of one layer that are built from adapters."""
     sizes = {shape[0]: path.compute * shape[1] * shape[2] * shape[3] for shape in adapted_experts(architecture, lora)}
     if not sizes or architecture.moe is None:
         return Built()
-    first, last = sizes.get(architecture.moe.gate_up, 0), sizes.get(architecture.moe.down, 0)
+    gate_up, down = sizes.get(architecture.moe.gate_up, 0), sizes.get(architecture.moe.down, 0)
     gathered = path.weight_shards > 1  # adapters then come in the compute type
     cast = path.compute if path.trained > path.compute and not gathered else 0
-    return Built(first + last, max(last, first - last), cast * expert_adapter_params(architecture, lora))
+    return Built(gate_up + down, down, gate_up - down, cast * expert_adapter_params(architecture, lora))

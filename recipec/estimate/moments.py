@@ -190,7 +190,8 @@ def _working_set(step: Step, recomputed: bool) -> float:
         saved = step.tokens * each.saved + step.scores.layer + built.kept
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
     attention = step.scores.backward - each.mlp * step.tokens  # runs when what its feed-forward block saved is freed
-    experts = built.gradient + each.experts_input * step.tokens
+    inner = each.experts_input * step.tokens  # its gradient comes with that of `down`; behind it, more is freed
+    experts = max(built.down + inner, built.gate_up - inner)
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention, experts)
     return saved + max(running, 2 * step.batch.gathered_context)
 
