@@ -97,6 +97,7 @@ def compare_saved(tmp_path, trainer):
 def test_the_counted_parameters_are_those_that_train(tmp_path, monkeypatch, kind, targets):
     import torch
     from peft import get_peft_model
+    from peft.tuners.lora import LoraLayer
     from transformers import AutoConfig, AutoModelForCausalLM
 
     done = bundle(tmp_path, MODELS[kind], targets=targets, rank=6)
@@ -112,6 +113,8 @@ def test_the_counted_parameters_are_those_that_train(tmp_path, monkeypatch, kind
     value = {id: decision.value for id, decision in stage.decisions.items()}
     shape = architecture_from_config(json.loads(json.dumps(keys)))
     assert found == trainable_params(shape, lora_shape(shape, value), stage.work.method)
+    scales = {module.scaling["default"] for module in adapted.modules() if isinstance(module, LoraLayer)}
+    assert scales == {value["lora_alpha"] / value["lora_rank"]}
 
 
 def test_every_type_of_mixture_is_tried():
