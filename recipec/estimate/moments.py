@@ -63,7 +63,7 @@ def _forward(step: Step) -> Terms:
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step)
     layer = {
         "activations": kept,
-        "working_set": step.batch.layer + step.fixed.built.kept,
+        "working_set": step.batch.layer(step.fixed.built.kept),
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
@@ -189,7 +189,8 @@ def _working_set(step: Step, recomputed: bool) -> float:
     if recomputed:
         saved = step.tokens * each.saved + step.scores.layer + built.kept
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
-    attention = step.scores.backward - each.mlp * step.tokens  # runs when what its feed-forward block saved is freed
+    freed = each.mlp * step.tokens + built.kept  # what its feed-forward block saved, when attention runs
+    attention = step.scores.backward - freed
     inner = each.experts_input * step.tokens  # its gradient comes with that of `down`; behind it, more is freed
     experts = max(built.down + inner, built.gate_up - inner)
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention, experts)
@@ -221,7 +222,7 @@ def _optimizer_step(step: Step) -> Terms:
 
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place, or another of the passes."""
-    layer = step.batch.layer + step.fixed.built.kept
+    layer = step.batch.layer(step.fixed.built.kept)
     running = _running(layer, step.head.evaluation, step.fixed.buffers.forward)
     passes = [{**running, **_scored_before(step), "activations": step.scores.masks}]
     for part in step.scorings:

@@ -63,7 +63,12 @@ class Batch(Struct, frozen=True):
     tokens: int  # per rank and micro step, all sequences of an example counted
     scores: Scores
     gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
-    layer: float  # bytes while a layer runs that saves nothing: its feed-forward block, or its attention; no adapters
+    mlp: float  # bytes while a layer's feed-forward block runs that saves nothing
+    attention: float  # the same of its attention
+
+    def layer(self, built: int = 0) -> float:
+        """Bytes while a layer runs that saves nothing, with so many of experts' weights built from adapters."""
+        return max(self.mlp + built, self.attention)
 
 
 class Scoring(Struct, frozen=True):
@@ -132,7 +137,7 @@ def _batch(
     scores = scores_of(architecture, layout, work, path, sequences)
     gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
     attention = each.attention * tokens + scores.forward + gathered
-    return Batch(tokens, scores, gathered, max(each.forward * tokens, attention))
+    return Batch(tokens, scores, gathered, each.forward * tokens, attention)
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
@@ -148,7 +153,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         model=part.model,
         tokens=batch.tokens,
         before=before,
-        layer=batch.layer + (fixed.built.kept if part.model == POLICY else 0),
+        layer=batch.layer(fixed.built.kept if part.model == POLICY else 0),
         head=head.evaluation,
         leaves=0,
         masks=batch.scores.masks,
@@ -168,7 +173,7 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
         model=part.model,
         tokens=batch.tokens,
         before=before,
-        layer=batch.layer,
+        layer=batch.layer(),
         head=2 * states,
         leaves=states,
         masks=batch.scores.masks,
