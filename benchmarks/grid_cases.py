@@ -51,7 +51,9 @@ WAYS = (*(("full", ranks) for ranks in RANKS[:3]), *(("lora", ranks) for ranks i
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
-ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")  # what the rules adapt in a mixture of experts
+# Adapters on experts too; in the cases above a mixture of experts has them on attention alone.
+EXPERTS = (("Qwen/Qwen3-30B-A3B", 2), ("mistralai/Mixtral-8x7B-v0.1", 8), ("openai/gpt-oss-20b", 4))  # rank on each
+EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
 
 
 class Case(Struct, frozen=True):
@@ -73,6 +75,7 @@ class Case(Struct, frozen=True):
     activation_offload: bool = False
     teacher: str = ""
     attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
+    expert_rank: int = 0  # of adapters on each expert; 0: they have none
 
     @property
     def id(self) -> str:
@@ -86,7 +89,8 @@ class Case(Struct, frozen=True):
         batch = f"{self.length}x{self.rows} {rows} accumulate-{self.accumulation}"
         attention = f" {self.attention}" if self.attention else ""
         teacher = f" from {self.teacher}" if self.teacher else ""
-        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}"
+        experts = f" experts-{self.expert_rank}" if self.expert_rank else ""
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}"
 
     @property
     def layout(self) -> Layout:
@@ -109,12 +113,13 @@ class Case(Struct, frozen=True):
 
     @property
     def work(self) -> Workload:
-        full = self.method == "full"
-        targets = ATTENTION if self.architecture.moe else ALL_LINEAR
+        full, shape = self.method == "full", self.architecture
+        targets = shape.attention_modules if shape.moe else ALL_LINEAR
+        experts = shape.expert_parameters if self.expert_rank else ()
         return Workload(
             objective=self.trainer,
             seq_len_tokens=self.length,
-            lora=None if full else LoraShape(16, targets, self.dropout),
+            lora=None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank),
             teacher=_architecture(self.teacher) if self.teacher else None,
             padded=not self.packed,
             sync_each_batch=True,
@@ -139,6 +144,7 @@ def cases() -> list[Case]:
     rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
     rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
     rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
+    rows += [_on_experts(*mixture, *way, name) for mixture, way, name in product(EXPERTS, EXPERT_WAYS, TRAINERS)]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -161,6 +167,14 @@ def _attending(name: str, trainer: str, packed: bool, attention: str, method: st
     case = _case(name, method, ranks, trainer)
     length = min(case.length, 4096 if attention == "eager" else 8192)
     return replace(case, length=length, packed=packed, attention=attention)
+
+
+def _on_experts(name: str, rank: int, method: str, ranks: tuple[str, int], trainer: str) -> Case:
+    """Without dropout, which adapters on experts do not have."""
+    case = replace(_case(name, method, ranks, trainer), dropout=False, expert_rank=rank)
+    if name.startswith("openai/"):
+        return replace(case, length=min(case.length, 4096), packed=False, attention="eager")
+    return case
 
 
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:

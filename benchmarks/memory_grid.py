@@ -101,6 +101,7 @@ def _groups(errors: Mapping[Case, float]) -> dict[str, list[float]]:
         parts += ("every n-th layer recomputed",) if case.recompute_every > 1 else ()
         parts += (f"{'packed' if case.packed else 'padded'} rows, {case.attention}",) if case.attention else ()
         parts += ("activations on the host",) if case.activation_offload else ()
+        parts += ("adapters on experts",) if case.expert_rank else ()
         for name in ("all", case.model, case.method, *parts):
             groups.setdefault(name, []).append(value)
     return groups

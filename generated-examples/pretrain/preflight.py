@@ -18,7 +18,12 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import trained_text, trained_tokens
 
-PLANNED = {"distributed": "ddp", "world_size": 8, "global_batch_size": 256, "shards_parameters": False}
+PLANNED = {
+    "distributed": "ddp",
+    "world_size": 8,
+    "global_batch_size": 256,
+    "shards_parameters": False,
+}
 DISK_GIB = 83.1  # predicted: the checkpoints that are kept, one being written, the result
 
 
@@ -233,6 +238,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "trainable_parameters": sum(getattr(p, "ds_numel", p.numel()) for p in parameters if p.requires_grad),
         "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),

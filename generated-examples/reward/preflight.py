@@ -18,7 +18,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import trained_text, trained_tokens
 
-PLANNED = {"distributed": "ddp", "world_size": 2, "global_batch_size": 64, "shards_parameters": False}
+PLANNED = {
+    "distributed": "ddp",
+    "world_size": 2,
+    "global_batch_size": 64,
+    "shards_parameters": False,
+    "trainable_parameters": 43_651_072,
+}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 DISK_GIB = 2.3  # predicted: the checkpoints that are kept, one being written, the result
 
@@ -239,6 +245,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "trainable_parameters": sum(getattr(p, "ds_numel", p.numel()) for p in parameters if p.requires_grad),
         "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),

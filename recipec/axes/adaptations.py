@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 # What serves preference methods as the frozen start: a second copy of the model, the model without adapter, nothing.
 REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "none"
+
+# Values of train.lora.targets beside lists of names.
+ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
 AS_IS = "none"  # the base whose weights are stored in the compute type
 
@@ -154,6 +159,21 @@ BASES = {
 def adaptation_of(family: str, base: str) -> Adaptation:
     """The row of a pair of recipe values; raises StopIteration where no row has it."""
     return next(row for row in ADAPTATIONS.values() if (row.family, row.base) == (family, base))
+
+
+def targeted(
+    targets: str | Sequence[str], attention: tuple[str, ...], experts: tuple[str, ...]
+) -> tuple[str | tuple[str, ...], tuple[str, ...]]:
+    """The linear modules and the expert parameters behind a value of train.lora.targets.
+
+    `attention` and `experts` are what the model has. PEFT knows all linear modules of a dense model itself; in a
+    mixture of experts its word for them takes the router too, and names of a shared expert mean the others.
+    """
+    if targets == ATTENTION:
+        return attention, ()
+    if targets == ALL_LINEAR:
+        return (attention, experts) if experts else (ALL_LINEAR, ())
+    return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
 
 
 def families() -> dict[str, str]:

@@ -45,7 +45,9 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "weight_decay",
     "max_grad_norm",
     "optimizer",
+    "trainable_params",
     "lora_rank",
+    "lora_expert_rank",
     "lora_alpha",
     "lora_dropout",
     "lora_targets",
@@ -63,7 +65,10 @@ SHOWN_LATER = (  # behind what only the stage's method has
 )
 
 
-TITLES = {"checkpointing": "gradient checkpointing"}  # where the field's name is not that of the decision
+TITLES = {  # where the field's name is not that of the decision
+    "checkpointing": "gradient checkpointing",
+    "trainable_params": "trainable parameters",
+}
 
 
 def document_artifacts(job: Job) -> list[Artifact]:

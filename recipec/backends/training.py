@@ -258,6 +258,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
+    if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
+        planned["trainable_parameters"] = stage.traced("trainable_params")
     return {
         "planned": planned,
         "starts_from": _starts_from(stage),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
-ExpertShape = tuple[str, int, int, int]  # parameter name, experts, input features, output features
+ExpertShape = tuple[str, int, int, int]  # parameter path in its block, experts, input features, output features
 
 
 class Modules(Struct, frozen=True):
@@ -24,6 +24,8 @@ class Experts(Struct, frozen=True):
     per_token: int
     intermediate_size: int
     block: str  # class name of the MoE block: the leaf module for ZeRO-3
+    gate_up: str = "experts.gate_up_proj"  # where the block keeps the fused parameters
+    down: str = "experts.down_proj"
     shared_intermediate_size: int = 0  # an always-active gated MLP beside the experts, with its own sigmoid gate
     dense_layers: int = 0  # layers with a plain MLP instead of experts
     bias: bool = False  # on expert projections and router
@@ -100,7 +102,22 @@ class Architecture(Struct, frozen=True):
         if self.moe is None:
             return ()
         count, inner = self.moe.count, self.moe.intermediate_size
-        return ("gate_up_proj", count, self.hidden_size, 2 * inner), ("down_proj", count, inner, self.hidden_size)
+        return (self.moe.gate_up, count, self.hidden_size, 2 * inner), (self.moe.down, count, inner, self.hidden_size)
+
+    @property
+    def attention_modules(self) -> tuple[str, ...]:
+        """The linear modules of attention."""
+        return (*self.modules.qkv, self.modules.output)
+
+    @property
+    def expert_parameters(self) -> tuple[str, ...]:
+        """The fused parameters of the experts; none in a dense model."""
+        return tuple(name for name, *_ in self.expert_shapes())
+
+    @property
+    def sparse_layers(self) -> int:
+        """Layers with experts where the model has any; all layers of a dense model."""
+        return self.num_layers - (self.moe.dense_layers if self.moe else 0)
 
     @property
     def layer_params(self) -> int:
@@ -150,9 +167,8 @@ class Architecture(Struct, frozen=True):
         return router + counted * one
 
     def _total(self, layer_params: int) -> int:
-        dense_layers = self.moe.dense_layers if self.moe else 0
         dense = self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=True)
-        layers = (self.num_layers - dense_layers) * layer_params + dense_layers * dense
+        layers = self.sparse_layers * layer_params + (self.num_layers - self.sparse_layers) * dense
         return self.embedding_params + layers + self._norm_params
 
     def _attention_shapes(self) -> tuple[LinearShape, ...]:

@@ -37,6 +37,8 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
             f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"
         )
     row = MODEL_TYPES[model_type]
+    if row.moe and row.moe.count not in config and row.moe.count_saved in config:
+        config = {**config, row.moe.count: config[row.moe.count_saved]}
     _refuse_missing(model_type, config, row)
     sizes = {field: _integer(config, key) for field, key in _SIZES.items()}
     return Architecture(model_type=model_type, **sizes, **_heads(config, row), **_parts(config, row))
@@ -145,6 +147,8 @@ def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         shared_intermediate_size=_integer(config, row.moe.shared) if row.moe.shared else 0,
         dense_layers=_dense_layers(config) if row.moe.sparse_steps else 0,
         bias=row.moe.bias,
+        gate_up=row.moe.gate_up,
+        down=row.moe.down,
     )
 
 

@@ -26,10 +26,13 @@ class MoeType(Struct, frozen=True):
 
     block: str
     count: str = "num_experts"
+    count_saved: str = ""  # what save_pretrained of transformers 5 calls it, where that is another name
     intermediate: str = "moe_intermediate_size"
     shared: str = ""  # key of the shared expert's size
     sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
     bias: bool = False
+    gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
+    down: str = "experts.down_proj"
 
 
 class ModelType(Struct, frozen=True):
@@ -67,7 +70,7 @@ _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
-_QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", sparse_steps=True)
+_QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
 _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
 
 MODEL_TYPES: dict[str, ModelType] = {

@@ -119,8 +119,13 @@ def _trained(choice: Document, values: Document) -> str:
     if not row.trains_all:
         base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
-        what = f"{what}{base}, rank {rank} on {targets}"
+        what = f"{what}{base}, rank {rank} on {targets}{_on_experts(values)}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
+
+
+def _on_experts(values: Document) -> str:
+    rank = values.get("lora_expert_rank")
+    return f", {rank} on each expert" if rank else ""
 
 
 def _nodes(choice: Document, values: Document) -> str:

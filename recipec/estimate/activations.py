@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.workload import ALL_LINEAR, LoraShape
+from recipec.estimate.experts import adapted_experts
+from recipec.estimate.workload import LoraShape
 
 
 class Activations(Struct, frozen=True):
@@ -21,6 +22,7 @@ class Activations(Struct, frozen=True):
     checkpoint: int  # the layer's input: all that checkpointing keeps
     saved: int  # everything kept without checkpointing
     mlp: int  # the part of it that the feed-forward block keeps
+    experts_input: int  # gradient of what the experts' last product takes, while that of its weights is made
     backward: int  # transient of the layer's backward, on top of `saved`
     product: int  # the part of it that is live while a dequantised weight is multiplied
     forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
@@ -43,6 +45,7 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
         checkpoint=path.residual * hidden,
         saved=norms + attention + mlp_saved,
         mlp=mlp_saved,
+        experts_input=_routed_inner(architecture, lora, path),
         backward=backward,
         product=backward - path.compute * architecture.intermediate_size,
         attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
@@ -130,19 +133,28 @@ def _mlp_forward(architecture: Architecture, adapted: bool) -> int:
 
 
 def _experts(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[int, int, int]:
-    """Grouped experts: each token passes `per_token` of them; PEFT and 4-bit loading leave them alone."""
+    """Grouped experts: each token passes `per_token` of them; 4-bit loading leaves them alone."""
     experts = architecture.moe
     assert experts is not None
     held = path.residual if lora is None else path.compute  # autocast leaves the grouped product alone
-    width = held * experts.per_token * experts.intermediate_size
+    width = _routed_inner(architecture, lora, path)
     routed = held * experts.per_token * architecture.hidden_size
     saved = 3 * width + routed  # gate and up, activation; expert outputs before weighting
-    if lora is None:
-        saved += width + routed  # inputs of both grouped products, for their weights' gradients
+    adapted = {name for name, *_ in adapted_experts(architecture, lora)}
+    # inputs of the grouped products, for their weights' gradients
+    saved += width if lora is None or experts.down in adapted else 0
+    saved += routed if lora is None or experts.gate_up in adapted else 0
     saved += 3 * width * experts.bias  # gpt-oss clamps gate and up, and adds one to it
     saved += 4 * 3 * experts.count  # router logits, probabilities and their gradient path, fp32
     scattered = 3 * routed + 2 * path.compute * architecture.hidden_size  # gradients on their way back to the experts
     return saved, max(3 * width + routed, scattered), 3 * (width + routed)
+
+
+def _routed_inner(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
+    """Bytes per token between the experts' two products; 0 without experts."""
+    experts = architecture.moe
+    held = path.residual if lora is None else path.compute
+    return held * experts.per_token * experts.intermediate_size if experts else 0
 
 
 def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, path: CodePath) -> int:
@@ -162,7 +174,7 @@ def adapted_modules(modules: tuple[str, ...], lora: LoraShape | None) -> int:
     """How many of `modules` carry an adapter."""
     if lora is None:
         return 0
-    return len(modules) if lora.targets == ALL_LINEAR else sum(name in lora.targets for name in modules)
+    return sum(map(lora.adapts, modules))
 
 
 def _dropout(features: int, adapted: int, lora: LoraShape | None, path: CodePath) -> int:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
+from recipec.estimate.experts import built_gradient_flops
 from recipec.estimate.scores import masked, row_tokens
 from recipec.estimate.step import Fixed
 from recipec.estimate.workload import Workload
@@ -53,8 +54,8 @@ def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
 def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
     """Forward, backward and recomputation of a step, and the passes without a gradient.
 
-    Backward: one forward's worth for the inputs, one more for weights that train; flash attention's is 2.5 forwards
-    (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
+    Backward: one forward's worth for the inputs, one more for weights that train or are built from adapters; flash
+    attention's is 2.5 forwards (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
     """
     forward, code = forward_flops(architecture, work.seq_len_tokens), fixed.code
     head = forward.head if code.to_vocabulary else 0.0
@@ -62,7 +63,9 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
     again = layout.recomputed_share(architecture.num_layers)
     passes, attended = 1 + backward + fixed.scored, 3.5 + fixed.scored
     own = StepFlops(
-        products=forward.layers * (passes + again) + head * (passes + code.repeats),
+        products=forward.layers * (passes + again)
+        + head * (passes + code.repeats)
+        + built_gradient_flops(architecture, work.lora),
         attention=_computed_attention(architecture, layout, work, fixed) * (attended + again),
         model=(forward.layers + head) * passes + forward.attention * attended,
         taught=0.0,

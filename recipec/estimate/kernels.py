@@ -13,7 +13,7 @@ from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.step import Step
-from recipec.estimate.workload import ALL_LINEAR, Workload
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 # Share of the dense peak that large bf16 products reach, by architecture generation (cuBLAS on square products:
@@ -44,6 +44,9 @@ ADAPTER_OUTPUT_BYTES = 12
 LAUNCH_SECONDS = 18e-6
 LAYER_LAUNCHES = 45
 ADAPTER_LAUNCHES = 9
+# Times that the weights of adapted experts are moved where PEFT builds them from W and the adapters: W read, W + BA
+# written; backward: their gradient written, and read for either matrix. The products of a low rank hide behind that.
+BUILT_FORWARD, BUILT_BACKWARD = 2.0, 3.0
 DEQUANTIZE_BYTES = 0.52 + 2 + 2  # read packed, write and read back the compute type
 
 
@@ -111,7 +114,9 @@ def _elementwise(architecture: Architecture, layout: Layout, work: Workload, ste
     by_policy = sum(part.tokens for part in step.scorings if part.model == POLICY) / step.tokens
     moved = saved * (TRAFFIC_FORWARD * (forwards + scored) + TRAFFIC_BACKWARD)
     adapters = _adapter_traffic(architecture, work, step) * (forwards + 2 + by_policy) * step.tokens
-    return (moved + adapters) * architecture.num_layers + _teacher_traffic(step) + step.head.moved
+    built = step.fixed.built.weights * (BUILT_FORWARD * (forwards + by_policy) + BUILT_BACKWARD)
+    layers = (moved + adapters) * architecture.num_layers + built * architecture.sparse_layers
+    return layers + _teacher_traffic(step) + step.head.moved
 
 
 def _teacher_traffic(step: Step) -> float:
@@ -134,7 +139,7 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int,
     lora = work.lora
     if lora is None or work.fused_kernels:
         return []
-    return [shape for shape in architecture.linear_shapes() if lora.targets == ALL_LINEAR or shape[0] in lora.targets]
+    return [shape for shape in architecture.linear_shapes() if lora.adapts(shape[0])]
 
 
 def _launches(architecture: Architecture, work: Workload, passes: float) -> float:

@@ -35,7 +35,7 @@ def _saved(step: Step) -> float:
 
 
 def _kept_by_layer(step: Step) -> float:
-    return step.tokens * step.fixed.layers.saved + step.scores.kept
+    return step.tokens * step.fixed.layers.saved + step.scores.kept + step.fixed.built.kept
 
 
 def _resident(step: Step) -> Terms:
@@ -63,7 +63,7 @@ def _forward(step: Step) -> Terms:
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step)
     layer = {
         "activations": kept,
-        "working_set": step.batch.layer,
+        "working_set": step.batch.layer(step.fixed.built.kept),
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
@@ -185,10 +185,15 @@ def _last_backward(step: Step) -> Terms:
 def _working_set(step: Step, recomputed: bool) -> float:
     """One layer running backward, with what its recomputation saves."""
     each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
-    saved = step.tokens * each.saved + step.scores.layer if recomputed else 0
+    built, saved = step.fixed.built, 0
+    if recomputed:
+        saved = step.tokens * each.saved + step.scores.layer + built.kept
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
-    attention = step.scores.backward - each.mlp * step.tokens  # runs when what its feed-forward block saved is freed
-    running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention)
+    freed = each.mlp * step.tokens + built.kept  # what its feed-forward block saved, when attention runs
+    attention = step.scores.backward - freed
+    inner = each.experts_input * step.tokens  # its gradient comes with that of `down`; behind it, more is freed
+    experts = max(built.down + inner, built.gate_up - inner)
+    running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention, experts)
     return saved + max(running, 2 * step.batch.gathered_context)
 
 
@@ -217,7 +222,8 @@ def _optimizer_step(step: Step) -> Terms:
 
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place, or another of the passes."""
-    running = _running(step.batch.layer, step.head.evaluation, step.fixed.buffers.forward)
+    layer = step.batch.layer(step.fixed.built.kept)
+    running = _running(layer, step.head.evaluation, step.fixed.buffers.forward)
     passes = [{**running, **_scored_before(step), "activations": step.scores.masks}]
     for part in step.scorings:
         passes.append({**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks})

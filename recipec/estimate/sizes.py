@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from recipec.axes import Method
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.workload import ALL_LINEAR, LoraShape
+from recipec.estimate.experts import adapted_experts, expert_adapter_params
+from recipec.estimate.workload import LoraShape
 
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
 
@@ -36,8 +38,9 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     `to_vocabulary`: the model ends in a matrix of the vocabulary; a scalar head of one row is not counted.
     """
     shapes = architecture.linear_shapes()
-    per_layer = _adapter_params(shapes, lora)
-    adapters = per_layer * architecture.num_layers + _dense_difference(architecture, lora)
+    on_experts, linear_adapters = expert_adapter_params(architecture, lora), _adapter_params(shapes, lora)
+    in_products = linear_adapters * architecture.num_layers + _dense_difference(architecture, lora)
+    adapters = in_products + on_experts * architecture.sparse_layers
     layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
@@ -50,30 +53,39 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         trainable=trainable,
         adapters=adapters,
         linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
-        layer=architecture.layer_params + per_layer,
+        layer=architecture.layer_params + linear_adapters + on_experts,
         layer_linear=layer_linear,
         embedding=embedding,
         head=head,
         tied=tied,
         largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
-        cast_by_layers=_cast(architecture) if lora is None else adapters,
+        cast_by_layers=_cast(architecture) if lora is None else in_products,
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
     )
 
 
+def trainable_params(architecture: Architecture, lora: LoraShape | None, method: Method) -> int:
+    """Exactly how many parameters train, with a head of scores that comes with the method."""
+    count = sizes(architecture, lora, to_vocabulary=not method.new_head)
+    return count.trainable + (architecture.hidden_size if method.new_head else 0)
+
+
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
     """Trained parameters of two dimensions and more."""
     moe, hidden = architecture.moe, architecture.hidden_size
-    dense = moe.dense_layers if moe else 0
-    sparse = architecture.num_layers - dense
+    sparse = architecture.sparse_layers
+    dense = architecture.num_layers - sparse
     linear = [(sparse, *shape) for shape in architecture.linear_shapes()]
     linear += [(dense, *shape) for shape in architecture.linear_shapes(dense=True)]
     for layers, name, inputs, outputs in linear:
         if lora is None:
             yield layers, 1, outputs, inputs
-        elif lora.targets == ALL_LINEAR or name in lora.targets:
+        elif lora.adapts(name):
             yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
+    for _, count, inputs, outputs in adapted_experts(architecture, lora):
+        rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
+        yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))
     if lora is None:
         yield of_vocabulary, 1, architecture.vocab_size, hidden
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())
@@ -84,14 +96,13 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
 def _cast(architecture: Architecture) -> int:
     """Parameters of the layers but for fused experts, whose grouped product autocast leaves alone."""
     experts = sum(count * inputs * outputs for _, count, inputs, outputs in architecture.expert_shapes())
-    sparse = architecture.num_layers - (architecture.moe.dense_layers if architecture.moe else 0)
-    return architecture.params - architecture.embedding_params - sparse * experts
+    return architecture.params - architecture.embedding_params - architecture.sparse_layers * experts
 
 
 def _adapter_params(shapes: tuple[tuple[str, int, int], ...], lora: LoraShape | None) -> int:
     if lora is None:
         return 0
-    return sum(lora.rank * (i + o) for name, i, o in shapes if lora.targets == ALL_LINEAR or name in lora.targets)
+    return sum(lora.rank * (i + o) for name, i, o in shapes if lora.adapts(name))
 
 
 def _dense_difference(architecture: Architecture, lora: LoraShape | None) -> int:

@@ -11,6 +11,7 @@ from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import Activations, activations
 from recipec.estimate.codepath import CodePath, code_path
+from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.scores import Scores, scores_of
@@ -28,6 +29,7 @@ class Fixed(Struct, frozen=True):
     sizes: Sizes
     path: CodePath
     layers: Activations
+    built: Built
     states: States
     buffers: Buffers
     resident: dict[str, float]  # terms that are there at all times
@@ -61,7 +63,12 @@ class Batch(Struct, frozen=True):
     tokens: int  # per rank and micro step, all sequences of an example counted
     scores: Scores
     gathered_context: int  # keys and values of the whole sequence, while a layer's attention runs
-    layer: float  # bytes while a layer runs that saves nothing: its feed-forward block, or its attention
+    mlp: float  # bytes while a layer's feed-forward block runs that saves nothing
+    attention: float  # the same of its attention
+
+    def layer(self, built: int = 0) -> float:
+        """Bytes while a layer runs that saves nothing, with so many of experts' weights built from adapters."""
+        return max(self.mlp + built, self.attention)
 
 
 class Scoring(Struct, frozen=True):
@@ -130,7 +137,7 @@ def _batch(
     scores = scores_of(architecture, layout, work, path, sequences)
     gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
     attention = each.attention * tokens + scores.forward + gathered
-    return Batch(tokens, scores, gathered, max(each.forward * tokens, attention))
+    return Batch(tokens, scores, gathered, each.forward * tokens, attention)
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
@@ -146,7 +153,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         model=part.model,
         tokens=batch.tokens,
         before=before,
-        layer=batch.layer,
+        layer=batch.layer(fixed.built.kept if part.model == POLICY else 0),
         head=head.evaluation,
         leaves=0,
         masks=batch.scores.masks,
@@ -166,7 +173,7 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
         model=part.model,
         tokens=batch.tokens,
         before=before,
-        layer=batch.layer,
+        layer=batch.layer(),
         head=2 * states,
         leaves=states,
         masks=batch.scores.masks,
@@ -196,6 +203,7 @@ def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: st
         sizes=count,
         path=path,
         layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
+        built=built(architecture, work.lora, path),
         states=held,
         buffers=added,
         resident=resident,

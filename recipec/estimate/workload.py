@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec import Struct
 
 from recipec.axes import METHODS, Method
+from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
-
-ALL_LINEAR = "all-linear"
 
 
 class LoraShape(Struct, frozen=True):
@@ -17,6 +19,19 @@ class LoraShape(Struct, frozen=True):
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
     dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
+    experts: tuple[str, ...] = ()  # fused expert parameters that have adapters
+    expert_rank: int = 0  # of the adapters of one expert
+
+    def adapts(self, module: str) -> bool:
+        """Whether a linear module carries an adapter."""
+        return self.targets == ALL_LINEAR or module in self.targets
+
+
+def lora_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The adapters that the decisions of a stage give a model."""
+    modules, experts = targeted(value["lora_targets"], architecture.attention_modules, architecture.expert_parameters)
+    rank = value["lora_expert_rank"] if experts else 0
+    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank)
 
 
 class Workload(Struct, frozen=True):

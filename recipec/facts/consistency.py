@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
+from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset.formats import MOST_NAMES
@@ -30,27 +31,48 @@ def against_data(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 
 
 def against_model(loaded: LoadedRecipe, architecture: Architecture) -> Iterator[Diagnostic]:
-    """Yield every entry of lora.targets that is no linear module of the model (E0401).
+    """Yield every entry of lora.targets that cannot have an adapter, and a rank for experts that have none (E0401).
 
-    lm_head is one; that it cannot be trained is the matter of BAD-009.
+    lm_head can have one; that it is not trained is the matter of BAD-009.
     """
-    modules = tuple(dict.fromkeys(_linear_modules(architecture)))
     for table in _ADAPTER_TABLES:
-        path = (*table, "targets")
-        targets = loaded.value(*path)
+        targets = loaded.value(*table, "targets")
         for index, name in enumerate(targets if isinstance(targets, list) else ()):
-            if name not in (*modules, "lm_head"):
-                labels = (
-                    Label(loaded.place(*path, index), "no linear module of this model"),
-                    Label(loaded.place("model", "name"), f"has {', '.join(modules)}"),
-                )
-                title = f"the model has no module `{name}` for an adapter"
-                yield Diagnostic("E0401", title, labels, ('name some of these, or use "all-linear"',))
+            if name not in (*_adaptable(architecture), "lm_head"):
+                yield _no_target(loaded, (*table, "targets", index), name, architecture)
+        if loaded.is_set(*table, "expert_rank"):
+            yield from _idle_expert_rank(loaded, table, architecture)
 
 
-def _linear_modules(architecture: Architecture) -> Iterator[str]:
-    for dense in (False, True) if architecture.moe and architecture.moe.dense_layers else (False,):
-        yield from (name for name, _, _ in architecture.linear_shapes(dense))
+def _adaptable(architecture: Architecture) -> tuple[str, ...]:
+    """The names that train.lora.targets may hold."""
+    if architecture.moe:
+        return architecture.attention_modules + architecture.expert_parameters
+    return tuple(name for name, _, _ in architecture.linear_shapes())
+
+
+def _no_target(loaded: LoadedRecipe, path: tuple[str | int, ...], name: str, architecture: Architecture) -> Diagnostic:
+    """PEFT 0.21 takes the names of a shared expert or of a plain layer for those of the fused experts."""
+    beside = {name for dense in (False, True) for name, _, _ in architecture.linear_shapes(dense)}
+    why = "PEFT takes this name for the experts" if name in beside else "no linear module of this model"
+    names = ", ".join(_adaptable(architecture))
+    labels = (Label(loaded.place(*path), why), Label(loaded.place("model", "name"), f"has {names}"))
+    title = f"the model has no module `{name}` for an adapter"
+    return Diagnostic("E0401", title, labels, ('name some of these, or use "all-linear"',))
+
+
+def _idle_expert_rank(loaded: LoadedRecipe, table: tuple[str, ...], architecture: Architecture) -> Iterator[Diagnostic]:
+    """The rank of adapters on experts says nothing where no expert has one."""
+    said = next((path for path in ((*table, "targets"), ("train", table[-1], "targets")) if loaded.is_set(*path)), ())
+    targets = loaded.value(*said) if said else ALL_LINEAR
+    if targeted(targets, architecture.attention_modules, architecture.expert_parameters)[1]:
+        return
+    why = "names no expert parameter" if architecture.moe else "a dense model"
+    place = loaded.place(*said) if architecture.moe else loaded.place("model", "name")
+    labels = (Label(loaded.place(*table, "expert_rank"), "for the adapters of experts"), Label(place, why))
+    ways = ', or set `targets = "all-linear"`' if architecture.moe else ""
+    title = f"`{'.'.join(table)}.expert_rank` without adapters on experts"
+    yield Diagnostic("E0401", title, labels, (f"remove `expert_rank`{ways}",))
 
 
 def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

@@ -115,6 +115,7 @@ def model_facts(loaded: LoadedRecipe, model: Model, others: Iterable[Model] = ()
         stated(loaded, "model", model.name, "model", "name"),
         known("params", shape.params, size_of(model), "model", source=source),
         known("moe", shape.moe is not None, _experts(shape), "model", source=source),
+        *_per_token(shape, source),
         known("model_type", shape.model_type, f"architecture of {model.name}", "model", source=source),
         known("max_position", shape.max_position, f"context of {model.name}", "model", source=source),
         known("model_kind", model.kind, f"{model.name} is a {model.kind} model", "model", source=source),
@@ -153,6 +154,13 @@ def _template(model: Model) -> str:
         return f"{model.name} has no chat template"
     family = model.template_family
     return f"{model.name} has {f'the chat template of {family}' if family else 'a chat template of its own'}"
+
+
+def _per_token(shape: Architecture, source: str) -> list[Decision]:
+    """How many experts a token passes, in a model that has some."""
+    if shape.moe is None:
+        return []
+    return [known("experts_per_token", shape.moe.per_token, _experts(shape), "model", source=source)]
 
 
 def _experts(shape: Architecture) -> str:

@@ -32,7 +32,7 @@ SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all model
 MEMORY_INPUTS = (
     *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
-    *("compile", "lora_rank", "lora_targets", "lora_dropout"),
+    *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
 TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
 # What a reason depends on that sets another layout beside the chosen one: memory and time of both.

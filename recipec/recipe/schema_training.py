@@ -75,6 +75,9 @@ Schedule = one_of(
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
 
 
+Targets = Literal["all-linear", "attention"] | Annotated[list[Line], Field(min_length=1, max_length=256)]
+
+
 class Lora(Section):
     """The shape of the low-rank adapters."""
 
@@ -84,11 +87,17 @@ class Lora(Section):
     alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key(
         "Alpha", "The scale of the adapters: what they add is multiplied by alpha / rank.", 32
     )
-    targets: Literal["all-linear"] | Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
+    targets: Targets | None = key(
         "Targets",
-        "The modules that get an adapter: `all-linear`, or a list of module names.",
+        "What gets an adapter: `all-linear` (of a mixture of experts: attention and all experts), `attention`, or a "
+        "list of names, `experts.gate_up_proj` and `experts.down_proj` among them.",
         "all-linear",
         ["q_proj", "v_proj"],
+    )
+    expert_rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
+        "Expert rank",
+        "The rank of the adapters of each expert, in a mixture of experts whose experts have some.",
+        2,
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = key(
         "Dropout", "The probability that a value of the input of an adapter is set to 0.", 0.05

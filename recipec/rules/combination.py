@@ -30,6 +30,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     moe: bool
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
+    lora_experts: tuple[str, ...]  # fused expert parameters with adapters
     lora_dropout: float
     modules_to_save: tuple[str, ...]
     tensor: int
@@ -84,6 +85,7 @@ PLAIN: Mapping[str, Any] = {
     "moe": False,
     "leaf_modules": False,
     "lora_targets": "all-linear",
+    "lora_experts": (),
     "lora_dropout": 0.0,
     "modules_to_save": (),
     "tensor": 1,

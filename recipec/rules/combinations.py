@@ -92,10 +92,10 @@ COMBINATIONS = (
     BadCombination(
         "BAD-010",
         "LoRA dropout on fused experts",
-        '"all-linear" includes the fused weights of the experts, and PEFT does not support dropout on them',
+        "the experts have adapters on their fused weights, and PEFT does not support dropout on them",
         "PEFT 0.21.2 lora.ParamWrapper (ValueError at construction)",
-        'set `train.lora.targets = ["q_proj", "k_proj", "v_proj", "o_proj"]`, or `train.lora.dropout = 0`',
-        lambda f: f.moe and f.adapts_linear and f.lora_targets == "all-linear" and f.lora_dropout > 0,
+        'set `train.lora.dropout = 0`, or `train.lora.targets = "attention"`',
+        lambda f: f.adapts_linear and bool(f.lora_experts) and f.lora_dropout > 0,
     ),
     BadCombination(
         "BAD-011",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.axes.adaptations import ALL_LINEAR
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import applies, choose, method_of
 from recipec.rules.words import gpu_memory
@@ -72,19 +73,22 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     key="train.lora.dropout",
     defaults="lora_dropout",
     watch="train_eval_gap: below 0.2; if above for 3 evaluations, raise `train.lora.dropout` towards 0.2",
-    source="docs/rule-books/001.md, Step 3; Anti-patterns 1 and 2; Hyperparameter optimization (0 to 0.3)",
+    source="docs/rule-books/001.md, Step 3; Anti-patterns 1 and 2; Hyperparameter optimization (0 to 0.3); "
+    "PEFT 0.21.2 lora.ParamWrapper (no dropout on experts)",
 )
-def lora_dropout(stage: str, examples: int) -> Choice:
-    """LoRA dropout: 0.05, twice that under 1,000 rows, 0 where the table says so.
+def lora_dropout(stage: str, examples: int, lora_experts: tuple[str, ...]) -> Choice:
+    """LoRA dropout: 0.05, twice that under 1,000 rows, 0 on experts and where the table says so.
 
     Rule book 001 starts at 0.05 and raises dropout to 0.2 against overfitting; its search runs from 0 to 0.3. Under
     1,000 rows, where it also wants five epochs and more, recipec starts at 0.1. Continued pretraining sees each
     document once and takes 0. So do the methods that compare answers: their trainers switch dropout off.
+
+    Adapters on fused experts are added to the weights before the product, so there is no input of theirs to drop
+    (BAD-010): 0 for all adapters of the model.
     """
+    if lora_experts:
+        return Choice(0.0, "adapters on the fused weights of experts have no dropout (BAD-010)")
     return choose(method_of(stage).lora_dropout, "", examples, 0)
-
-
-_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 
 
 @rule(
@@ -94,10 +98,11 @@ _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
     watch="loss, trained_tokens: the loss falls; if it stays flat although trained_tokens is above 0, add layers to "
     "`train.lora.targets`",
     source="docs/rule-books/001.md, Rules; Step 3; docs/rule-books/000.md, LoRA configuration; docs/rule-books/003.md, "
-    "Which fine-tuning method (against: q_proj and v_proj); QLoRA (arXiv 2305.14314, 2023, section 4)",
+    "Which fine-tuning method (against: q_proj and v_proj); QLoRA (arXiv 2305.14314, 2023, section 4); LoRA Without "
+    "Regret (Thinking Machines Lab, 2025, doi 10.64434/tml.20250929); TRL 1.16 docs/source/lora_without_regret.md",
 )
 def lora_targets(moe: bool) -> Choice:
-    """Layers that get an adapter: every linear layer of a dense model, attention only in a mixture of experts.
+    """What gets an adapter: every linear layer of a dense model, attention and all experts of a mixture of experts.
 
     The rule books disagree. Rule book 003 names `q_proj` and `v_proj`. Rule book 001 names all seven linear layers of
     attention and feed-forward (q, k, v, o, gate, up, down) and does not say why. recipec follows rule book 001: the
@@ -106,10 +111,34 @@ def lora_targets(moe: bool) -> Choice:
 
     "all-linear" is PEFT's name for these layers. It leaves out `lm_head`, which SFTTrainer would refuse.
 
-    In a mixture of experts "all-linear" also reaches the router and the fused weights of the experts. PEFT 0.21 refuses
-    the fused weights with dropout (BAD-010), and a trained router changes the balance of the experts. recipec therefore
-    adapts attention only.
+    In a mixture of experts the experts hold most of the weights. LoRA Without Regret compared adapters on attention and
+    on the feed-forward layers, also on Qwen3-30B-A3B-Base: attention only was worse, with as many parameters too, and
+    added little to the others. TRL repeated it. So recipec adapts attention and every expert there. Their fused weights
+    are reached by name (`target_parameters` of PEFT), which has a price: PEFT builds the adapted weights of a layer in
+    every forward pass, and the plan counts them. PEFT's own "all-linear" would also train the router, whose balance is
+    not to change, and cannot reach a shared expert; both stay frozen.
+
+    `targets = "attention"` adapts attention alone. A list names modules, and of the experts `experts.gate_up_proj` and
+    `experts.down_proj`. Servers differ in what they load of adapters on experts: serve what merge_adapter.py writes.
     """
     if moe:
-        return Choice(_ATTENTION, "in a mixture of experts only attention is adapted; experts and router stay frozen")
-    return Choice("all-linear", "adapters on all linear layers were needed to match full fine-tuning in published runs")
+        return Choice(ALL_LINEAR, "attention and every expert: attention alone was worse in published runs")
+    return Choice(ALL_LINEAR, "adapters on all linear layers were needed to match full fine-tuning in published runs")
+
+
+@rule(
+    "LORA-005",
+    decides="lora_expert_rank",
+    key="train.lora.expert_rank",
+    watch="loss, train_eval_gap: both losses fall; if they stay high, raise `train.lora.expert_rank`",
+    source="LoRA Without Regret (Thinking Machines Lab, 2025, doi 10.64434/tml.20250929, Layers where LoRA is applied)",
+)
+def lora_expert_rank(lora_rank: int, experts_per_token: int) -> Choice:
+    """Rank on each expert: the rank, divided by the experts that a token passes.
+
+    Every expert has an adapter of its own, so the rank counts as many times as a token passes experts. LoRA Without
+    Regret divided it by 8 for Qwen3-30B-A3B: the adapters are then the same share of the experts that they are of
+    attention. Alpha is divided alike, so that the scale of the update stays that of the other adapters.
+    """
+    why = f"the rank of {lora_rank}, divided by the {experts_per_token} experts that a token passes"
+    return Choice(max(1, lora_rank // experts_per_token), why, accepts=(1, lora_rank))

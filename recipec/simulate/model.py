@@ -96,9 +96,14 @@ def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bo
     """PEFT's adapters as they train: in fp32, on a 4-bit base too."""
     from peft import LoraConfig, get_peft_model
 
-    targets = lora.targets if lora.targets == ALL_LINEAR else list(lora.targets)
-    dropout = 0.05 if lora.dropout else 0.0
-    config = LoraConfig(r=lora.rank, target_modules=targets, lora_dropout=dropout, task_type=task)
+    config = LoraConfig(
+        r=lora.rank,
+        lora_dropout=0.05 if lora.dropout else 0.0,
+        target_modules=lora.targets if lora.targets == ALL_LINEAR else list(lora.targets),
+        target_parameters=list(lora.experts) or None,
+        rank_pattern=dict.fromkeys(lora.experts, lora.expert_rank),
+        task_type=task,
+    )
     model.requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ def obstacle(architecture: Architecture, layout: Layout, work: Workload) -> str 
         return "offload: the simulation knows one memory, the device's"
     if layout.fsdp and layout.optimizer not in ("adamw", "sgd"):
         return f"{layout.optimizer} over FSDP2 shards is not simulated"
-    if work.lora and work.lora.dropout and architecture.moe and work.lora.targets == "all-linear":
+    if work.lora and work.lora.dropout and work.lora.experts:
         return "adapters on fused experts refuse dropout (PEFT 0.21)"
     if not work.method.keeps_recomputation and (layout.recompute_interval > 1 or layout.activation_offload):
         return f"{work.method.title} recomputes every layer, from its input on the device, after its first pass"

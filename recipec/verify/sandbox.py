@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from recipec.catalog.architecture import Architecture
 from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
 from recipec.verify.data import place_data
 from recipec.verify.process import Outcome, clean_environment, run_command
-from recipec.verify.stand_in import place_models
+from recipec.verify.stand_in import AS_IT_IS, models_of, place_models, stand_in_shape
 
 SHIM = Path(__file__).parent / "shim"
 
@@ -34,6 +35,13 @@ class Sandbox(Struct, frozen=True):
     def outputs(self) -> Path:
         """Where the copy writes its results."""
         return self.bundle.root / "outputs"
+
+    @property
+    def shape(self) -> Architecture | None:
+        """The stand-in's; None where the model is used as it is."""
+        if self.model == AS_IT_IS:
+            return None
+        return stand_in_shape(models_of(self.bundle)[0])
 
     def environment(self, patches: Mapping[str, Any]) -> dict[str, str]:
         """The environment of a launch: offline, private caches, the shim and nothing else of this process."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig, window_keys
+from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, window_keys
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 from recipec.catalog.models import Model, model
@@ -225,6 +225,11 @@ def stand_in_config(
         "initializer_range": spread,
     }
     return sizes | _flags(shape, row) | _window(shape) | _experts(shape, row) | tokens
+
+
+def stand_in_shape(wanted: PlannedModel) -> Architecture:
+    """The architecture of a model's stand-in, whose vocabulary is its tokenizer's; raises NoStandIn."""
+    return architecture_from_config(stand_in_config(known_model(wanted).architecture, VOCABULARY))
 
 
 def _kv_heads(shape: Architecture) -> int:

@@ -15,6 +15,9 @@ from msgspec import Struct, field
 
 from recipec.axes import BASES
 from recipec.axes.strategies import TORCH_FSDP
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.sizes import trainable_params
+from recipec.estimate.workload import lora_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.stand_in import AS_IT_IS, models_of
@@ -81,6 +84,7 @@ class Situation(Struct, frozen=True):
     model: str  # what the stand-in is
     data: str  # what the rows are
     hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
+    shape: Architecture | None = None  # the stand-in's; None where the model is used as it is
 
     def given(self, argument: str) -> list[Any]:
         """The values of a trainer argument over the stages, without None."""
@@ -134,6 +138,24 @@ def _model(given: Situation) -> Applied | None:
         return None
     beside = [f"{model.role} {model.name}" for model in models_of(given.bundle)[1:]]
     return Applied("; ".join([f"{facts['model']} with {facts['params']:,} parameters", *beside]), given.model)
+
+
+def _adapters(given: Situation) -> Applied | None:
+    """The run is still refused where it trains other parameters, counted in the stand-in."""
+    stages = [stage for stage in given.bundle.stages if not stage.adapts.trains_all]
+    if given.shape is None or not stages:
+        return None
+    counts = {f"{stage.folder}train.py": adapter_params(stage, given.shape) for stage in stages}
+    planned, used = (
+        ", ".join(f"{count:,}" for count in each)
+        for each in ([stage.decisions["trainable_params"] for stage in stages], counts.values())
+    )
+    return Applied(f"{planned} trained parameters", used, {"planned-parameters": counts})
+
+
+def adapter_params(stage: BundleStage, shape: Architecture) -> int:
+    """How many parameters a stage trains on a model of this shape."""
+    return trainable_params(shape, lora_shape(shape, stage.decisions), stage.method)
 
 
 def _data(given: Situation) -> Applied:
@@ -276,6 +298,7 @@ def _names(values: list[Any]) -> list[str]:
 
 TABLE = (
     Row("model", "what the real weights do, and how well they learn", _model),
+    Row("adapters", "that the real model has as many", _adapters),
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),

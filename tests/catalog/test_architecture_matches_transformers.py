@@ -84,6 +84,15 @@ def test_the_real_experts_are_as_stated(variant: str) -> None:
     assert {block.experts.gate_up_proj.ndim for block in blocks} == {3}, "experts are not fused 3-D parameters"
 
 
+@pytest.mark.executes
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if MODEL_TYPES[v.split()[0]].moe])
+def test_a_saved_mixture_says_the_same_as_the_published_one(variant: str) -> None:
+    from transformers import AutoConfig
+
+    saved = AutoConfig.for_model(**config_of(variant)).to_dict()
+    assert architecture_from_config(saved) == architecture_from_config(config_of(variant))
+
+
 def real_model(config: dict):
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM

@@ -147,6 +147,8 @@ CASES: dict[str, tuple[str, Any]] = {
         for key, value in LEARNING.items()
         if method.name in ADAPTED or not key.startswith("lora")
     },
+    "train.lora.expert_rank": ("lora-single+experts", 3),
+    **{f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3) for name in ADAPTED},
     **{
         f"train.{method.name}.packing": (_base(method), False)
         for method in METHODS.values()
@@ -161,6 +163,11 @@ MORE: dict[str, Tables] = {
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
     "lora": {"train.adaptation": "lora"},
+    "experts": {
+        "model.name": "Qwen/Qwen3-30B-A3B",
+        "train.adaptation": "lora",
+        "hardware": {"gpu": "h200", "gpus_per_node": 8},
+    },
     "wandb": {"track.to": "wandb"},
     "nodes": {"hardware.nodes": 2},
     "sharded": {"train.strategy": "zero2", "hardware.host_memory_gib": 256},

@@ -95,7 +95,8 @@ JOINT = (
 )
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
-    **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"), "adaptation"),
+    **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts"), "adaptation"),
+    "lora_expert_rank": "lora_experts",
     "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter"), "stage"),
 }

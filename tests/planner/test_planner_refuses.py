@@ -46,6 +46,11 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "random weights in 4 bits": (SCRATCH, {"train.quantization": "nf4"}, "E0401"),
     "too many random weights": (SCRATCH, {"model.name": "Qwen/Qwen2.5-72B", "hardware.host_memory_gib": 512}, "E0402"),
     "conversations are not split": (LORA, {"data.overflow": "split"}, "E0401"),
+    "dropout on experts by default": (EXPERTS, {"train.lora": {"dropout": 0.05}}, "E0405"),
+    "rank of experts without adapters": (EXPERTS, {"train.lora": {"targets": "attention", "expert_rank": 2}}, "E0401"),
+    "rank of experts of a dense model": (LORA, {"train.lora": {"expert_rank": 2}}, "E0401"),
+    "experts of a dense model": (LORA, {"train.lora": {"targets": ["experts.down_proj"]}}, "E0401"),
+    "the name of one expert's module": (EXPERTS, {"train.lora": {"targets": ["q_proj", "down_proj"]}}, "E0401"),
     "no module of that name": (LORA, {"train.lora": {"targets": ["nope"]}}, "E0401"),
 }  # fmt: skip
 WARNED: dict[str, tuple[Keys, Keys, str]] = {

@@ -22,6 +22,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
+    "mixture": [("sft", "lora", "none", "single", "none")],
     "orpo": [("orpo", "lora", "none", "ddp", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "ddp", "none")],

@@ -36,8 +36,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"lora_targets": ("q_proj",)}, {"lora_targets": "all-linear"}],
     ),
     "BAD-010": (
-        {"moe": True, "lora_dropout": 0.05},
-        [{"lora_dropout": 0.0}, {"lora_targets": ("q_proj", "v_proj")}, {"moe": False}],
+        {"lora_experts": ("experts.down_proj",), "lora_dropout": 0.05},
+        [{"lora_dropout": 0.0}, {"lora_experts": ()}],
     ),
     "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}]),
     "BAD-012": (

@@ -105,12 +105,21 @@ def test_lora_alpha_and_its_range_follow_the_rank():
 
 
 def test_lora_dropout():
-    assert over(lora.lora_dropout, 1, (999, 1_000, 1_001), "sft") == [0.1, 0.05, 0.05]
+    assert over(lora.lora_dropout, 1, (999, 1_000, 1_001), "sft", ()) == [0.1, 0.05, 0.05]
 
 
-def test_lora_targets_spare_experts_and_router():
-    assert lora.lora_targets(False).value == "all-linear"
-    assert lora.lora_targets(True).value == ("q_proj", "k_proj", "v_proj", "o_proj")
+def test_adapters_on_experts_have_no_dropout():
+    assert over(lora.lora_dropout, 1, (999, 1_001), "sft", ("experts.down_proj",)) == [0, 0]
+
+
+def test_every_linear_layer_and_every_expert_is_adapted():
+    assert {lora.lora_targets(moe).value for moe in (False, True)} == {"all-linear"}
+    assert lora.lora_targets(True).because != lora.lora_targets(False).because
+
+
+def test_an_expert_has_its_share_of_the_rank():
+    assert over(lora.lora_expert_rank, 1, (1, 2, 4, 8), 16) == [16, 8, 4, 2]
+    assert lora.lora_expert_rank(4, 8).value == 1
 
 
 def test_8_bit_states_only_where_they_save_memory():

@@ -91,4 +91,4 @@ def test_texts_are_packed_and_split(stage):
 
 def test_adapters_of_continued_pretraining_have_room_and_no_dropout():
     assert lora.lora_rank("continue-pretrain", False, 5_000, 24, False).value == 64
-    assert lora.lora_dropout("continue-pretrain", 999).value == 0.0
+    assert lora.lora_dropout("continue-pretrain", 999, ()).value == 0.0

@@ -31,7 +31,7 @@ def test_batches_of_the_papers_are_accepted():
 
 
 def test_no_noise_between_the_two_answers():
-    assert lora.lora_dropout("reward", 500).value == 0
+    assert lora.lora_dropout("reward", 500, ()).value == 0
 
 
 def test_long_pairs_are_dropped_because_the_trainer_does_it():

@@ -53,6 +53,32 @@ def test_experts_and_their_router_loss_grow_with_the_depth_as_the_formula_says()
     assert formula == pytest.approx(whole.peak_allocated_bytes, rel=0.03)
 
 
+ATTENTION, GATE_UP, DOWN = ("q_proj", "k_proj", "v_proj", "o_proj"), "experts.gate_up_proj", "experts.down_proj"
+ON_EXPERTS = {  # layout, workload, what has adapters
+    "recomputed": (PLAIN, LORA, (GATE_UP, DOWN)),
+    "kept": (replace(PLAIN, checkpointing=False), LORA, (GATE_UP, DOWN)),
+    "one parameter": (PLAIN, LORA, (DOWN,)),
+    "the other": (replace(PLAIN, checkpointing=False), LORA, (GATE_UP,)),
+    "sharded": (replace(PLAIN, **SHARDED), LORA, (GATE_UP, DOWN)),
+    "on a 4-bit base": (replace(PLAIN, adaptation="qlora"), LORA, (GATE_UP, DOWN)),
+    "switched off": (replace(PLAIN, checkpointing=False), replace(LORA, objective="dpo"), (GATE_UP, DOWN)),
+    "scored too": (PLAIN, replace(LORA, objective="kto"), (GATE_UP, DOWN)),
+}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("model_name", ["Qwen/Qwen3-30B-A3B", "mistralai/Mixtral-8x7B-v0.1"])
+@pytest.mark.parametrize("name", ON_EXPERTS)
+def test_adapters_on_experts_take_what_the_formula_says(model_name, name):
+    """The weights that PEFT builds are most of a shallow model's step."""
+    from recipec.simulate.simulate import simulate
+
+    layout, work, experts = ON_EXPERTS[name]
+    architecture, work = small(model_name, 2), replace(work, lora=LoraShape(16, ATTENTION, False, experts, 4))
+    peak = simulate(architecture, layout, work, full_depth=True).peak_allocated_bytes
+    assert step_memory(architecture, layout, work).peak_allocated_bytes == pytest.approx(peak, rel=0.012)
+
+
 @pytest.mark.executes
 @pytest.mark.parametrize("name", ["adafactor", "lion", "lion-8bit", "paged-adamw", "sgd"])
 @pytest.mark.parametrize("model_name", ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"])

@@ -11,6 +11,7 @@ from emitted import built
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
+from recipec.catalog.models import models
 from recipec.verify.bundle import read_bundle
 from recipec.verify.learn import rows_to_learn
 from recipec.verify.sandbox import SHIM
@@ -27,6 +28,7 @@ from recipec.verify.substitutions import (
     substitutions,
 )
 
+SMALL = next(model for model in models() if model.name == "Qwen/Qwen2.5-0.5B").architecture
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
 SFT_LORA = ALWAYS | ON_A_GPU | {"number formats", "data loading", "disk"}
@@ -48,6 +50,7 @@ def changed(recipe: str, choice: dict[str, Any], **arguments: Any) -> Situation:
 CASES = {
     "a single GPU": (situation("sft-lora"), SFT_LORA),
     "a tiny model of one's own": (situation("sft-lora", model=AS_IT_IS), SFT_LORA - {"model", "disk"}),
+    "adapters": (situation("sft-lora", shape=SMALL), SFT_LORA | {"adapters"}),
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),
@@ -85,6 +88,12 @@ def test_the_shim_knows_every_patch_and_has_no_other(monkeypatch: pytest.MonkeyP
     used = {patch for given, _ in CASES.values() for patch in substitutions(given)[1]}
     assert used | {"learned-tokens", "final-logits", "die-after"} == set(PATCHES)
     assert not any("torch" in name for name in sys.modules if name.startswith("cpu_stand_in"))
+
+
+def test_the_stand_ins_adapters_are_counted_for_every_stage() -> None:
+    patches = substitutions(situation("sft-dpo", shape=SMALL))[1]
+    assert set(patches["planned-parameters"]) == {"stages/1-sft/train.py", "stages/2-dpo/train.py"}
+    assert 0 < patches["planned-parameters"]["stages/1-sft/train.py"] < SMALL.params / 10
 
 
 def test_patches_are_united() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part, lines, returning
 from recipec.render.call import Arg, Call
@@ -34,7 +37,7 @@ def _head_in_fp32(stage: StageJob) -> tuple[Raw, ...]:
 
 
 def _config(stage: StageJob) -> Call:
-    targets, revision = stage.value("lora_targets"), stage.job.loaded.recipe.model.revision
+    revision = stage.job.loaded.recipe.model.revision
     pinned = [Arg("revision", revision, stage.ids("model"), "of the base: evaluate.py and merge_adapter.py load it")]
     head = [
         Arg("modules_to_save", [stage.method.new_head], stage.ids("stage"), "the new head, trained and saved whole")
@@ -45,10 +48,41 @@ def _config(stage: StageJob) -> Call:
             stage.arg("r", "lora_rank"),
             stage.arg("lora_alpha", "lora_alpha"),
             stage.arg("lora_dropout", "lora_dropout"),
-            stage.arg("target_modules", "lora_targets", targets if isinstance(targets, str) else list(targets)),
+            *_targets(stage),
             Arg("bias", "none", stage.ids("adaptation")),
             *(head if stage.method.new_head else []),
             Arg("task_type", stage.method.peft_task, stage.ids("adaptation")),
             *(pinned if revision and stage.plan.stage.starts_from is None else []),
         ],
     )
+
+
+def _targets(stage: StageJob) -> Iterator[Arg]:
+    """The linear modules, and the experts, which are fused parameters: names leave their router alone."""
+    lora, rank = stage.plan.work.lora, stage.value("lora_rank")
+    assert lora is not None
+    yield stage.arg("target_modules", "lora_targets", _listed(lora.targets))
+    if not lora.experts:
+        return
+    ids = stage.ids("lora_targets", "lora_experts", "model")
+    yield Arg("target_parameters", list(lora.experts), ids, "all experts; the router stays as it is")
+    if lora.expert_rank != rank:
+        alpha = stage.value("lora_alpha") * lora.expert_rank / rank
+        ids = stage.ids("lora_expert_rank", "lora_experts", "lora_alpha", "lora_rank")
+        yield Arg("rank_pattern", dict.fromkeys(lora.experts, lora.expert_rank), ids, _why_rank(stage))
+        yield Arg(
+            "alpha_pattern", dict.fromkeys(lora.experts, _whole(alpha)), ids, "the same alpha / rank as elsewhere"
+        )
+
+
+def _why_rank(stage: StageJob) -> str:
+    decision = stage.plan.decisions["lora_expert_rank"]
+    return "" if decision.origin == "recipe" else decision.because
+
+
+def _listed(targets: str | tuple[str, ...]) -> Any:
+    return targets if isinstance(targets, str) else list(targets)
+
+
+def _whole(number: float) -> float:
+    return int(number) if number == int(number) else number

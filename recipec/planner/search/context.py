@@ -9,8 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
+from recipec.axes.adaptations import targeted
 from recipec.axes.models import TEACHER
-from recipec.estimate.workload import LoraShape, Workload
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.sizes import trainable_params
+from recipec.estimate.workload import Workload, lora_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
@@ -68,11 +71,12 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     _data(ledger)
     _learning(ledger)
     if not ADAPTATIONS[adaptation].trains_all:
-        _lora(ledger)
+        _lora(ledger, context.facts.model.architecture)
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
+    _trainable(ledger, context.facts.model.architecture)
     return ledger
 
 
@@ -158,15 +162,36 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.sampling, given["stage"], given["packing"])
 
 
-def _lora(ledger: Ledger) -> None:
+def _lora(ledger: Ledger, architecture: Architecture) -> None:
     given = ledger.decisions
     stage, examples = given["stage"], given["examples"]
     rank = ledger.decide(
         lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gib"], given["gpu_is_cpu"]
     )
     ledger.decide(lora.lora_alpha, stage, rank)
-    ledger.decide(lora.lora_dropout, stage, examples)
-    ledger.decide(lora.lora_targets, given["moe"])
+    targets = ledger.decide(lora.lora_targets, given["moe"])
+    experts = ledger.record(_experts(targets, architecture))
+    if experts.value:
+        ledger.decide(lora.lora_expert_rank, rank, given["experts_per_token"])
+    ledger.decide(lora.lora_dropout, stage, examples, experts)
+
+
+def _experts(targets: Decision, architecture: Architecture) -> Decision:
+    """The fused parameters of the experts that get adapters."""
+    _, found = targeted(targets.value, architecture.attention_modules, architecture.expert_parameters)
+    none = "`train.lora.targets` names none" if architecture.moe else "a dense model has no experts"
+    because = "the fused parameters of the experts, which are no linear modules" if found else none
+    return Decision("lora_experts", found, because, inputs=(targets.id, "moe"), origin="planner")
+
+
+def _trainable(ledger: Ledger, architecture: Architecture) -> None:
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    shape = None if ADAPTATIONS[value["adaptation"]].trains_all else lora_shape(architecture, value)
+    count = trainable_params(architecture, shape, settled_method(ledger.decisions))
+    because = f"{count / architecture.params:.2%} of the {value['params']:,} parameters of the model"
+    inputs = ("params", "adaptation", "stage") if shape is None else ("params", "stage", "lora_rank", "lora_targets")
+    inputs += ("lora_expert_rank",) if shape and shape.experts else ()
+    ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
 
 
 def _reference(ledger: Ledger, context: Context) -> None:
@@ -242,15 +267,12 @@ def training_sequences(value: Mapping[str, Any]) -> float:
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    lora_shape, adaptation, method = None, ADAPTATIONS[value["adaptation"]], settled_method(ledger.decisions)
-    if not adaptation.trains_all:
-        targets = value["lora_targets"] if isinstance(value["lora_targets"], str) else tuple(value["lora_targets"])
-        lora_shape = LoraShape(value["lora_rank"], targets, value["lora_dropout"] > 0)
+    method, trains_all = settled_method(ledger.decisions), ADAPTATIONS[value["adaptation"]].trains_all
     return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
         seq_len_tokens=value["max_length"],
-        lora=lora_shape,
+        lora=None if trains_all else lora_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         padded=not value["packing"],
         compiled=value["compile"],

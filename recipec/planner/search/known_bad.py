@@ -73,6 +73,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         moe=value["moe"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
+        lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
         lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,

@@ -18,7 +18,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import ends_with_stop, trained_text, trained_tokens
 
-PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 32, "shards_parameters": False}
+PLANNED = {
+    "distributed": "none",
+    "world_size": 1,
+    "global_batch_size": 32,
+    "shards_parameters": False,
+    "trainable_parameters": 68_812_800,
+}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 DISK_GIB = 3.5  # predicted: the checkpoints that are kept, one being written, the result
 
@@ -241,6 +247,7 @@ def run_facts(trainer: Trainer) -> dict:
         "sharded_parameters": f"{sharded} of {len(parameters)}",
         "recomputed_layers": f"{recomputed} of {len(layers)}",
         "trainable_tensors": sum(p.requires_grad for p in parameters),
+        "trainable_parameters": sum(getattr(p, "ds_numel", p.numel()) for p in parameters if p.requires_grad),
         "trains_in": ", ".join(sorted({str(p.dtype).removeprefix("torch.") for p in parameters if p.requires_grad})),
         "rows": len(trainer.train_dataset),
         "trained_tokens": trained_tokens(first(trainer.train_dataset)),

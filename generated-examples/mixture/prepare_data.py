@@ -1,0 +1,384 @@
+"""Turn the raw data of mixture into the rows that training reads.
+
+    python prepare_data.py [--data-root DIR]     DIR: where the paths below start; $DATA_ROOT, or the current folder
+
+Every stage goes through the same steps: read, convert, drop rows with nothing to learn, drop exact duplicates, split,
+drop leaks, count tokens, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+All answers to a prompt are on one side of a split.
+Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unicodedata import normalize
+
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
+
+from datasets import Dataset, Features, List, Value, concatenate_datasets
+from datasets.exceptions import DatasetGenerationError
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from trl.chat_template_utils import get_training_chat_template
+
+BUNDLE = Path(__file__).resolve().parent
+DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
+PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
+SEED = 42
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as the sampled rows were."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    format: str
+    train: list[dict]
+    max_length: int
+    eval_fraction: float
+    test_fraction: float
+
+
+STAGES = [
+    Stage(
+        name="sft",
+        format="chat",  # 10 of 10 sampled rows have `messages`
+        train=[{"path": "data/support_chat.jsonl"}],
+        max_length=2048,
+        eval_fraction=0.0083,
+        test_fraction=0.0083,
+    ),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    root = parser.parse_args().data_root
+    tokenizer = load_tokenizer()
+    inputs = inputs_digest(root, tokenizer)
+    if up_to_date(inputs):
+        print(f"{PREPARED.parent} is up to date: nothing to prepare")
+        return
+    try:
+        for stage in STAGES:
+            prepare(stage, root, tokenizer)
+    except UnreadableRow as error:  # of whichever process
+        raise SystemExit(f"{error}. Correct the row, or remove it") from error
+    PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
+
+
+def inputs_digest(root: Path, tokenizer: PreTrainedTokenizerBase) -> str:
+    """What the prepared rows are made from: this script, the data files, the tokenizer and its template."""
+    sources = [source for stage in STAGES for part in vars(stage).values() if isinstance(part, list) for source in part]
+    files = [file for source in sources for file in named_files(source["path"], root)]
+    script = Path(__file__).read_text()
+    return digest([script, [*map(file_digest, files)], tokenizer.get_vocab(), tokenizer.chat_template]).hex()
+
+
+def up_to_date(inputs: str) -> bool:
+    """Whether data/ holds what these inputs gave, unchanged."""
+    found = json.loads(PREPARED.read_text()) if PREPARED.is_file() else {}
+    return found.get("inputs") == inputs and found.get("rows") == rows_digests()
+
+
+def rows_digests() -> dict[str, str]:
+    """The prepared rows of every stage, by file."""
+    files = sorted(file for stage in STAGES for file in (PREPARED.parent / stage.name).glob("*.json*"))
+    return {f"{file.parent.name}/{file.name}": file_digest(file) for file in files}
+
+
+def load_tokenizer() -> PreTrainedTokenizerBase:
+    """The model's tokenizer, with the chat template that training uses."""
+    tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-30B-A3B")
+    tokenizer.chat_template = get_training_chat_template(tokenizer) or tokenizer.chat_template
+    return tokenizer
+
+
+def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Run one stage's data through every step; write its splits and its report."""
+    report: dict = {"max_length": stage.max_length}
+    splits = {"train": convert(stage.train, stage, root, report)}
+    require(splits["train"], 3, stage, "train", report)
+    splits["train"], splits["test"] = split(splits["train"], stage.test_fraction)
+    splits["train"], splits["eval"] = split(splits["train"], stage.eval_fraction / (1 - stage.test_fraction))
+    held_out = {asked for name, rows in splits.items() if name != "train" for asked in rows["question"]}
+    splits["train"] = drop_leaks(splits["train"], held_out, report["train"])
+    folder = BUNDLE / "data" / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in splits.items():
+        require(rows, 1, stage, name, report)
+        rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
+        require(rows, 1, stage, name, report)
+        prove_mask(rows, tokenizer)
+        rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
+        report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{stage.name}: {json.dumps(report, indent=2)}")
+
+
+def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -> None:
+    """Stop where fewer rows are left than needed, and say what dropped the others."""
+    if len(rows) < needed:
+        counts = report.get(name) or report["train"]
+        reasons = ["empty", "duplicates", "leaks", "too_long"]
+        why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
+        raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
+    """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
+    raw = [read(source, root) for source in sources]
+    rows = concatenate_datasets([converted(part, stage) for part in raw])
+    first: dict[bytes, int] = {}
+    for index, (teaches, itself) in enumerate(zip(rows["teaches"], rows["itself"], strict=True)):
+        if teaches:
+            first.setdefault(itself, index)
+    kept, teaching = list(first.values()), sum(rows["teaches"])
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    report["train"] = counted
+    return rows.select(kept)
+
+
+def converted(raw: Dataset, stage: Stage) -> Dataset:
+    """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
+    rows = raw.map(
+        lambda row: converted_row(row, stage),
+        remove_columns=raw.column_names,
+        features=FEATURES[stage.format],
+        num_proc=processes(raw),
+    )
+    return rows.map(marks, num_proc=processes(rows))
+
+
+def converted_row(raw: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its place."""
+    try:
+        return CONVERTERS[stage.format](parsed(raw["row"]))
+    except ValueError as error:
+        raise UnreadableRow(f"{raw['place']}: {error}") from error
+
+
+def parsed(text: bytes) -> dict:
+    """A row of which nothing is left out."""
+    row = json.loads(text, object_pairs_hook=once)
+    if not isinstance(row, dict):
+        raise ValueError(f"this is no JSON object: {row!r:.100}")
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+        raise ValueError(f"nothing reads {', '.join(lost)}, which the recipe can name in data.carry or data.ignore")
+    json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
+    return row
+
+
+def processes(rows: Dataset) -> int:
+    """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
+    return min(os.cpu_count() or 1, len(rows) // 5_000)
+
+
+def read(source: dict, root: Path) -> Dataset:
+    """The rows of one source as JSON texts, each with its place."""
+    files = named_files(source["path"], root)
+    if not files:
+        raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
+    times = [(str(file), file.stat().st_mtime_ns) for file in files]  # a file that changed is read anew
+    try:
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
+    except DatasetGenerationError as error:
+        raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
+
+
+def rows_of(files: list[tuple[str, int]]) -> Iterator[dict]:
+    """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
+    for name, _ in files:
+        yield from json_lines(Path(name))
+
+
+def json_lines(file: Path) -> Iterator[dict]:
+    """One JSON object a line."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if row := line.strip():
+                yield {"row": row, "place": f"{file.name}, line {number}"}
+
+
+RAW = Features({"row": Value("binary"), "place": Value("string")})
+
+
+def once(pairs: list[tuple[str, object]]) -> dict:
+    """The object, if no key stands in it twice."""
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
+    return dict(pairs)
+
+
+def named_files(pattern: str, root: Path) -> list[Path]:
+    """The file of that very name, else those that match the glob; both are looked for below the data root."""
+    if (root / pattern).is_file():
+        return [root / pattern]
+    anchor = Path(pattern).anchor
+    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
+
+
+def messages_of(row: dict, column: str) -> list[dict]:
+    """The messages of a column."""
+    if not isinstance(row.get(column), list):
+        raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+    return [message_of(turn) for turn in row[column]]
+
+
+def message_of(turn: dict) -> dict:
+    """Who speaks, and what is said."""
+    if not isinstance(turn, dict):
+        raise ValueError(f"this is no message: {turn!r}")
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ("system", "user", "assistant"):
+        raise ValueError(f"this message is not from system, user or assistant: {turn}")
+    if lost := [name for name, value in turn.items() if name not in FIELDS and value not in (None, "", [], {})]:
+        raise ValueError(f"nothing reads {', '.join(lost)} of this message (see data.carry and data.ignore): {turn}")
+    if not isinstance(content, str):
+        raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn}")
+    return {"role": role, "content": content}
+
+
+def from_chat(row: dict) -> dict:
+    """A conversation: every answer of the assistant is learned."""
+    return {"messages": messages_of(row, "messages")}
+
+
+CONVERTERS = {"chat": from_chat}
+TURNS = List({"role": Value("string"), "content": Value("string")})
+FEATURES = {"chat": Features({"messages": TURNS})}
+MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["messages"]
+FIELDS = ["role", "content"]
+
+
+def marks(row: dict) -> dict:
+    """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
+    told = taught(row)
+    return {
+        "teaches": all(text.strip() for text in told) and is_asked(row),
+        "itself": digest(dict(row)),
+        "question": question(row),
+    }
+
+
+def taught(row: dict) -> list[str]:
+    """What the row teaches, as texts."""
+    return [answers(row["messages"])]
+
+
+def is_asked(row: dict) -> bool:
+    """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    return any(message["role"] != "assistant" for message in row["messages"])
+
+
+def answers(messages: list[dict]) -> str:
+    """What the assistant says in a conversation."""
+    return "".join(message["content"] for message in messages if message["role"] == "assistant")
+
+
+def digest(value: object) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest([message for message in row["messages"] if message["role"] != "assistant"])
+
+
+def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
+    """The rows whose question is not also held out."""
+    kept = [index for index, asked in enumerate(rows["question"]) if asked not in held_out]
+    report["leaks"] = len(rows) - len(kept)
+    return rows.select(kept)
+
+
+def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
+    """A share of the rows is held out: prompts drawn at random, each with all its answers."""
+    units = rows["question"]
+    members: dict[bytes, list[int]] = {}
+    for index, unit in enumerate(units):
+        members.setdefault(digest([SEED, unit]), []).append(index)
+    if len(members) == 1:
+        raise SystemExit("all rows left have one prompt: none can be held out. Use data.eval and data.test")
+    wanted = max(1, round(len(rows) * fraction))
+    held_out = drawn(members, wanted) or min(members.values(), key=len)
+    apart = set(held_out)
+    return rows.select([index for index in range(len(rows)) if index not in apart]), rows.select(held_out)
+
+
+def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
+    """The rows of whole units, taken in the order of their hashes, as many as are wanted or fewer."""
+    rows: list[int] = []
+    for unit in sorted(members):
+        if len(rows) + len(members[unit]) <= wanted:
+            rows += members[unit]
+    return rows
+
+
+def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
+    """Count the tokens of every row as training will see it, and handle what is over max_length."""
+    rows = rows.map(
+        lambda batch: {"length": count_tokens(batch, tokenizer)},
+        batched=True,
+        remove_columns=[mark for mark in MARKS if mark in rows.column_names],
+        num_proc=processes(rows),
+    )
+    report["counted"] = len(rows)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"])
+    report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
+    rows = rows.filter(lambda row: row["length"] <= stage.max_length)
+    report |= {"rows": len(rows), "tokens": sum(rows["length"])}
+    return rows
+
+
+def count_tokens(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The tokens of the longest sequence that the trainer builds from each row."""
+    return rendered_lengths(batch["messages"], tokenizer)
+
+
+def rendered_lengths(conversations: list[list[dict]], tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    texts = [rendered(messages, tokenizer) for messages in conversations]
+    return [len(tokens) for tokens in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+
+def rendered(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> str:
+    try:
+        return tokenizer.apply_chat_template(messages, tokenize=False)
+    except Exception as error:  # a template raises what it likes
+        raise UnreadableRow(f"the chat template refuses {messages!s:.500}: {error}") from error
+
+
+def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
+    for row in rows.select(range(min(200, len(rows)))):
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
+        learned = composed(tokenizer.decode([token for token, mask in tokens if mask]))
+        given = composed(tokenizer.decode([token for token, mask in tokens if not mask]))
+        for message in row["messages"]:
+            said = composed(message["content"].rpartition("</think>")[2].strip())  # thoughts are the template's matter
+            if said not in (learned if message["role"] == "assistant" else given):
+                raise SystemExit(f"the chat template's loss mask is wrong for {message}; set data.template")
+
+
+def composed(text: str) -> str:
+    """Letters and their accents as one, as most tokenizers write them."""
+    return normalize("NFC", text)
+
+
+if __name__ == "__main__":
+    main()
