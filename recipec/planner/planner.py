@@ -172,8 +172,9 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     noun = device(facts.decisions["gpu_is_cpu"].value)
     why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
     decision = ledger.decisions["adaptation"]
-    if why and decision.origin == "planner":
-        ledger.decisions[decision.id] = replace(decision, because=why)
+    if why:
+        stated = "" if decision.origin == "planner" else f"{decision.because}; "
+        ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

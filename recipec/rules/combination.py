@@ -83,7 +83,7 @@ PLAIN: Mapping[str, Any] = {
     "gpu_is_cpu": False,
     "moe": False,
     "leaf_modules": False,
-    "lora_targets": "all-linear",
+    "lora_targets": ("q_proj", "v_proj"),
     "lora_dropout": 0.0,
     "modules_to_save": (),
     "tensor": 1,

@@ -89,7 +89,7 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             Decision(
                 id,
                 value,
-                f"set in {wish.where}" if wish else why,
+                _stated(wish) if wish else why,
                 inputs=inputs,
                 origin="recipe" if wish else "planner",
                 rule=adaptations.adaptation_preferences.id,
@@ -100,6 +100,11 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             )
         )
     ledger.decide(adaptations.double_quantization, given["quantization"])
+
+
+def _stated(wish: Wish) -> str:
+    """How the recipe says it."""
+    return f"`{wish.implied_by}` in {wish.where} shapes an adapter" if wish.implied_by else f"set in {wish.where}"
 
 
 def _numerics(ledger: Ledger) -> None:
