@@ -36,7 +36,7 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"lora_targets": ("q_proj",)}, {"lora_targets": "all-linear"}],
     ),
     "BAD-010": (
-        {"moe": True, "lora_dropout": 0.05},
+        {"moe": True, "lora_targets": "all-linear", "lora_dropout": 0.05},
         [{"lora_dropout": 0.0}, {"lora_targets": ("q_proj", "v_proj")}, {"moe": False}],
     ),
     "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}]),

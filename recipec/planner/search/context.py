@@ -104,7 +104,9 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
 
 def _stated(wish: Wish) -> str:
     """How the recipe says it."""
-    return f"`{wish.implied_by}` in {wish.where} shapes an adapter" if wish.implied_by else f"set in {wish.where}"
+    if not wish.implied_by:
+        return f"set in {wish.where}"
+    return f"the table `{wish.implied_by.rpartition('.')[-1]}` in {wish.where} shapes an adapter"
 
 
 def _numerics(ledger: Ledger) -> None:
