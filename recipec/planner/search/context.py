@@ -150,7 +150,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(schedule.warmup, stage, examples)
     ledger.decide(schedule.epochs, stage, adaptation, examples)
     if named.value not in WITHOUT_BETAS:
-        ledger.decide(optimizer.adam_beta2, stage, named)
+        ledger.decide(optimizer.adam_beta2, stage, adaptation, named)
     ledger.decide(optimizer.weight_decay, stage, named)
     ledger.decide(optimizer.max_grad_norm)
     size = (given["max_length"], given["tokens_per_example"])
