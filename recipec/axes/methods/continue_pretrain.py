@@ -43,6 +43,7 @@ CONTINUE_PRETRAIN = Method(
     sampling="random",
     sampling_because="all blocks have the same length",
     unread_arguments=(),
+    precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -21,7 +21,7 @@ Changes = Iterator[tuple[str, Context]]  # what a user would write, and the cont
 
 PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
-    *("train.activation_offload", "train.offload", "train.strategy"),
+    *("alignment.precompute_reference", "train.activation_offload", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
     *("train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),

@@ -201,6 +201,7 @@ _DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
     "model.name": ("has_class",),
+    "alignment.precompute_reference": ("precomputes",),
 }
 
 

@@ -73,6 +73,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
+    _passes(ledger)
     return ledger
 
 
@@ -187,16 +188,9 @@ def _reference(ledger: Ledger, context: Context) -> None:
     ledger.decide(preference.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
 
 
-STEP_INPUTS = (
-    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
-    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-)
-
-
-def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
-    """Decide what depends on how many optimizer steps there are; one epoch trains on so many sequences."""
-    given = ledger.decisions
-    wish = ledger.wishes.get("train.max_steps")
+def _passes(ledger: Ledger) -> None:
+    """How often the steps see a row: the epochs, or what the steps that are set make of them."""
+    given, wish = ledger.decisions, ledger.wishes.get("train.max_steps")
     ledger.record(
         Decision(
             "max_steps",
@@ -208,26 +202,37 @@ def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
             where=wish.where if wish else "",
         )
     )
-    reason = (
-        "`train.max_steps` is set" if wish else "each epoch's training rows, divided by the global batch and rounded up"
+    sequences = training_sequences({id: decision.value for id, decision in given.items()})
+    seen = round(wish.value * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
+    ledger.record(
+        Decision(
+            "passes",
+            seen,
+            "how often the steps that are set see a row" if wish else "the epochs",
+            inputs=("max_steps", *(id for id in STEP_INPUTS if id in given)),
+            origin="planner",
+        )
     )
+
+
+STEP_INPUTS = (
+    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
+    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+)
+
+
+def settle_steps(ledger: Ledger, total_steps: int) -> None:
+    """Decide what depends on how many optimizer steps there are."""
+    given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
+    each = "each epoch's training rows, divided by the global batch and rounded up"
+    reason = "`train.max_steps` is set" if fixed else each
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
-    seen = round(total_steps * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
-    passes = ledger.record(
-        Decision(
-            "passes",
-            seen,
-            "how often the steps that are set see a row" if wish else "the epochs",
-            inputs=("total_steps", *STEP_INPUTS),
-            origin="planner",
-        )
-    )
-    ledger.decide(evaluation.early_stopping_patience, passes, every)
+    ledger.decide(evaluation.early_stopping_patience, given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
 
 
