@@ -61,6 +61,7 @@ class Layout(Struct, frozen=True):
     optimizer: str  # adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, lion, lion-8bit or sgd
     recompute_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
     activation_offload: bool = False  # with checkpointing: the inputs of recomputed layers wait in host memory
+    precomputes: bool = False  # the reference scores all rows before training, and is then not there
 
     @property
     def adapts(self) -> Adaptation:

@@ -24,7 +24,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "089032ddbaa0bdce-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a978a70c1dfaa25a-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -51,7 +51,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         warmup_steps=0.03,  # below 1: a share of all steps
         optim="adamw_torch_fused",
         adam_beta1=0.9,
-        adam_beta2=0.999,
+        adam_beta2=0.95,
         adam_epsilon=1e-8,
         weight_decay=0.1,
         max_grad_norm=1.0,

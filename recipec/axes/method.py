@@ -63,6 +63,7 @@ LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_to
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
 READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
 CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
@@ -196,6 +197,7 @@ class Method(Struct, frozen=True, kw_only=True):
     sampling: str  # the order in which the trainer takes rows: of SAMPLINGS
     sampling_because: str
     unread_arguments: tuple[str, ...]  # keywords of its configuration class that its trainer does not read
+    precomputes: str  # keyword of its configuration class: the reference scores all rows before training; "" for none
     drops_dropout: bool  # the trainer switches dropout off unless it is told otherwise
     keeps_recomputation: bool  # False: a pass switches gradient checkpointing off and on again with every layer
     # its hyperparameters
@@ -303,6 +305,8 @@ class Method(Struct, frozen=True, kw_only=True):
 
     def can_set(self, key: str, value: Any) -> bool:
         """Whether [alignment] may give that key that value for it."""
+        if key == PRECOMPUTE:
+            return bool(self.precomputes)
         return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
 
     @property

@@ -122,6 +122,8 @@ def _recomputed(stage: StageJob) -> str:
 def _rows(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("max_length", "max_length", note=True)
     yield from BACKENDS[stage.name].arguments(stage)
+    if stage.plan.layout.precomputes:
+        yield _precomputed(stage)
     if stage.routes:
         yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), "keeps the experts' load balanced")
     if stage.method.drops_dropout:
@@ -131,6 +133,15 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
     else:
         yield stage.arg("train_sampling_strategy", "sampling", note=True)
+
+
+def _precomputed(stage: StageJob) -> Arg:
+    """Scored by adapters switched off, a trial of a few steps need not wait for all rows."""
+    ids = stage.ids("precomputed_reference")
+    if stage.adapts.copies_reference:
+        return Arg(stage.method.precomputes, True, ids, "the reference scores all rows before step 1, and is let go")
+    whole = Raw(f"args.max_steps == {py(stage.traced('max_steps'))}")
+    return Arg(stage.method.precomputes, whole, ids, "the reference scores all rows once; a trial does as it goes")
 
 
 def _dropout(stage: StageJob) -> Arg:

@@ -53,6 +53,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "lora_targets",
 )
 SHOWN_LATER = (  # behind what only the stage's method has
+    "precomputed_reference",
     "max_length",
     "overflow",
     "packing",

@@ -222,8 +222,9 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
     steps = f"{counted(time['steps'], 'training step')} of {duration(time['seconds_per_step'])}"
     unknown = "measured over predicted: not known, no published run of this kind was scored"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
+    before = f"{duration(time['reference_seconds'])} for the reference, then " if time["reference_seconds"] else ""
     return [
-        _row("time", f"{duration(time['seconds'])}: {steps}, {rate}"),
+        _row("time", f"{duration(time['seconds'])}: {before}{steps}, {rate}"),
         _row("", _band(*time["band"], time["band_source"]) if time["scored"] else unknown),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),

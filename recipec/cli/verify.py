@@ -17,12 +17,17 @@ from recipec.cli.output import FINE, FOUND, formats, missing_package, print_json
     type=click.Choice(["static", "run", "learn"]),
     default="static",
     show_default=True,
-    help="static: load every file as its framework does; run: execute it with a tiny model; learn: watch it learn.",
+    help="static: load every file as its framework does, which imports train.py; run: execute it with a tiny model; "
+    "learn: watch it learn.",
 )
 @click.option("--ranks", type=click.IntRange(1, 8), help="Processes to run with; absent: what the plan allows here.")
 @formats("human", "json")
 def command(out: Path, level: str, ranks: int | None, format: str) -> int:
-    """Check a bundle; run and learn execute it unmodified, on this machine's CPU where it has no GPU."""
+    """Check a bundle; run and learn execute it unmodified, on this machine's CPU where it has no GPU.
+
+    Every level executes code of the bundle with your rights: static imports train.py and reads the launch script with
+    bash. Verify only bundles that you would run.
+    """
     open_bundle(out)
     try:
         from recipec.verify import verify_bundle

@@ -61,7 +61,6 @@ CODES: dict[str, str] = {
     "W0512": "name that several share",
     "W0513": "hardware key without effect",
     "W0514": "smaller model to learn from",
-    "W0515": "adapter keys without an adapter",
     "W0516": "columns that nothing reads",
     "W0517": "model folder not complete",
     "W0518": "rows not checked",

@@ -13,6 +13,7 @@ def moments(step: Step) -> dict[str, Terms]:
     kept = _saved(step)
     return {
         "load": _load(step),
+        **({"precomputation": _scored_once(step)} if step.once else {}),
         "forward": _forward(step),
         "forward_end": _forward_end(step, kept),
         **(_scored(step, kept) if step.scorings else {}),
@@ -51,6 +52,14 @@ def _load(step: Step) -> Terms:
     largest = fixed.path.compute * fixed.sizes.largest_linear if fixed.path.quantized else 0
     gathered = fixed.path.trained * fixed.sizes.embedding if fixed.path.weight_shards > 1 else 0
     return {**terms, "working_set": largest or gathered}
+
+
+def _scored_once(step: Step) -> Terms:
+    """The reference scores all rows before training; under FSDP it is a copy, and the policy is not sharded yet."""
+    kept = ("weights", "adapters")
+    terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
+    passes = [{**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks} for part in step.once]
+    return {**terms, **max(passes, key=_total)}
 
 
 def _forward(step: Step) -> Terms:

@@ -36,7 +36,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         "adapters": 0.0 if full else sizes.adapters * path.trained / path.weight_shards,
         "master_weights": sizes.trainable * path.master / path.state_shards,
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
-        "reference_model": weights if work.method.has_reference and layout.adapts.copies_reference else 0.0,
+        "reference_model": weights if _keeps_reference(layout, work) else 0.0,
         "teacher_model": teacher.resident if teacher else 0.0,
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
@@ -45,6 +45,11 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
     accumulated = _accumulated(layout, work, sizes, path, gradients)
     resident = States({k: v for k, v in terms.items() if v}, gradients, accumulated, step, temporaries, 0.0)
     return _paged(_offloaded_by_deepspeed(resident, layout), path)
+
+
+def _keeps_reference(layout: Layout, work: Workload) -> bool:
+    """Whether a copy of the start is there in every step."""
+    return work.method.has_reference and layout.adapts.copies_reference and not layout.precomputes
 
 
 def _accumulated(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, gradients: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
@@ -38,6 +39,7 @@ class Fixed(Struct, frozen=True):
     code: LossCode
     sequences: int  # per example, of the pass that is learned from
     scorings: tuple[tuple[Pass, bool], ...]  # the other passes, and whether they run before it
+    once: tuple[Pass, ...]  # passes of the reference that run before training
     scored: float  # sequences that policy and reference score without a gradient, per sequence learned from
     taught: float  # the same of the teacher
     weight_passes: int  # over the weights of policy and reference, without recomputation
@@ -95,27 +97,28 @@ class Step(Struct, frozen=True):
     head: Head
     accumulates: bool
     scorings: tuple[Scoring, ...]
+    once: tuple[Scoring, ...]  # before training, when neither gradients nor optimizer states exist
     depth: Depth
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     """Resolve everything that the moments of a step need."""
     choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
-    fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, *choices)
+    fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, layout.precomputes, *choices)
     architecture = narrowed(architecture, layout.mesh.tensor)
     batch = _batch(architecture, layout, work, fixed.path, fixed.layers, fixed.sequences)
     head = _head(batch.tokens, architecture, fixed)
-    found: list[Scoring] = []
-    for part, before in fixed.scorings:
+
+    def scoring(part: Pass, before: bool) -> Scoring:
         if part.model == TEACHER:
-            found.append(_by_teacher(part, before, layout, work, fixed))
-        elif part.model not in (POLICY, REFERENCE):
+            return _by_teacher(part, before, layout, work, fixed)
+        if part.model not in (POLICY, REFERENCE):
             raise ValueError(f"method {work.method.name}: what a pass of the {part.model} takes is not known")
-        elif part.sequences == fixed.sequences:
-            found.append(_scoring(part, before, batch, head, layout, fixed))
-        else:
-            other = _batch(architecture, layout, work, fixed.path, fixed.layers, part.sequences)
-            found.append(_scoring(part, before, other, _head(other.tokens, architecture, fixed), layout, fixed))
+        if part.sequences == fixed.sequences:
+            return _scoring(part, before, batch, head, layout, fixed)
+        other = _batch(architecture, layout, work, fixed.path, fixed.layers, part.sequences)
+        return _scoring(part, before, other, _head(other.tokens, architecture, fixed), layout, fixed)
+
     return Step(
         fixed=fixed,
         tokens=batch.tokens,
@@ -123,7 +126,8 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
         scores=batch.scores,
         head=head,
         accumulates=layout.accumulation > 1,
-        scorings=tuple(found),
+        scorings=tuple(scoring(part, before) for part, before in fixed.scorings),
+        once=tuple(scoring(part, True) for part in fixed.once),
         depth=_depth(layout, architecture.num_layers),
     )
 
@@ -189,9 +193,12 @@ def _depth(layout: Layout, layers: int) -> Depth:
 
 
 @lru_cache(maxsize=8192)
-def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: str, *choices: str) -> Fixed:
+def _fixed(
+    architecture: Architecture, work: Workload, mesh: Mesh, optimizer: str, precomputes: bool, *choices: str
+) -> Fixed:
     adaptation, precision, strategy, offload = choices
     layout = Layout(adaptation, precision, strategy, mesh, offload, 1, 1, True, "sdpa", False, optimizer)
+    layout = replace(layout, precomputes=precomputes)
     path, code, method = code_path(layout, work), loss_code(work), work.method
     count = rank_sizes(architecture, work.lora, mesh.tensor, code.to_vocabulary)
     gathered = gathered_sizes(architecture, work.lora, mesh, code.to_vocabulary)
@@ -199,6 +206,8 @@ def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: st
     held = states(layout, work, count, path, teacher)
     added = buffers(layout, work, architecture.hidden_size, gathered, path)
     resident = {**held.terms, "sharding_buffers": added.idle}
+    once = tuple(part for part in method.scorings if precomputes and part.model == REFERENCE)
+    others = tuple(found for found in _others(method.passes) if found[0] not in once)
     return Fixed(
         sizes=count,
         path=path,
@@ -211,10 +220,11 @@ def _fixed(architecture: Architecture, work: Workload, mesh: Mesh, optimizer: st
         teacher=teacher,
         code=code,
         sequences=method.sequences_per_example,
-        scorings=tuple(_others(method.passes)),
-        scored=method.scored(POLICY, REFERENCE),
+        scorings=others,
+        once=once,
+        scored=method.scored(*([POLICY] if once else [POLICY, REFERENCE])),
         taught=method.scored(TEACHER),
-        weight_passes=2 + sum(part.model != TEACHER for part in method.scorings),
+        weight_passes=2 + sum(part.model != TEACHER for part, _ in others),
     )
 
 

@@ -78,6 +78,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         "memory": _memory(plan),
         "time": {
             "seconds": round(plan.seconds),
+            "reference_seconds": round(plan.reference_seconds),
             "steps": plan.steps,
             "seconds_per_step": _short(plan.time.seconds_per_step),
             "tokens_per_second_per_gpu": _rate(plan.time.tokens_per_second_per_gpu),

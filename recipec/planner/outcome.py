@@ -16,6 +16,7 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import settled_method
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
+from recipec.rules.preference import precomputed_reference
 from recipec.rules.words import device
 from recipec.units import GIB, counted
 
@@ -31,7 +32,7 @@ WATCH = {
 SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
 MEMORY_INPUTS = (
     *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
-    *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
+    *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size", "precomputed_reference"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
 TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
@@ -66,6 +67,9 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
         ledger.record(_ruled(ledger, peak, *ruled))
     for row in _mesh(chosen.layout.mesh):
         ledger.record(_decision(ledger, peak, *row))
+    if settled_method(ledger.decisions).precomputes:
+        basis = (ledger.decisions[name] for name in precomputed_reference.inputs)
+        ledger.decide(precomputed_reference, *basis)
 
 
 def _run_batch(ledger: Ledger, layout: Layout) -> None:

@@ -64,6 +64,7 @@ class StagePlan(Struct, frozen=True):
     time: TimeEstimate
     steps: int
     seconds: float
+    reference_seconds: float  # of them, before step 1: the reference scores all rows; 0 where it does in training
     cost_usd: float | None
     cost_because: str
     needs: Needs

@@ -123,9 +123,9 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
     sequences = training_sequences({id: decision.value for id, decision in ledger.decisions.items()})
     steps = _total_steps(ledger, chosen, sequences)
-    settle_steps(ledger, steps, sequences)
+    settle_steps(ledger, steps)
     assert chosen.time is not None
-    seconds = steps * chosen.time.seconds_per_step
+    seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = [
         *rejected(chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),
@@ -146,6 +146,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         time=chosen.time,
         steps=steps,
         seconds=seconds,
+        reference_seconds=steps * chosen.reference_seconds,
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
@@ -172,8 +173,9 @@ def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     noun = device(facts.decisions["gpu_is_cpu"].value)
     why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
     decision = ledger.decisions["adaptation"]
-    if why and decision.origin == "planner":
-        ledger.decisions[decision.id] = replace(decision, because=why)
+    if why:
+        stated = "" if decision.origin == "planner" else f"{decision.because}; "
+        ledger.decisions[decision.id] = replace(decision, because=f"{stated}{why}")
 
 
 def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
-from recipec.axes.method import TOOLS
+from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
@@ -87,6 +87,7 @@ NAMES = (
     Names("hardware.host_memory_gib", typed="ram ram_gb ram_gib memory_gib cpu_memory"),
     Names("alignment.method", "", "rl", ""),
     *_of_rows(),
+    Names(f"alignment.{PRECOMPUTE}", "", "precompute_ref_log_probs", ""),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora"),
     Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),

@@ -170,10 +170,13 @@ def wishes(recipe: Recipe, where: Where, stage: str, last: bool) -> dict[str, Wi
         if name not in _NOT_DECISIONS and name != "train":
             found |= _of_section(getattr(recipe, name), (name,), where)
     found |= _of_section(recipe.train, ("train",), where, skip=METHODS if last else (*METHODS, *LAST_STAGE_ONLY))
+    shaped = _shaped(recipe.train, ("train",), where)
     if stage in METHODS:
-        own = _of_section(getattr(recipe.train, attribute(stage)), ("train", stage), where)
+        table = getattr(recipe.train, attribute(stage))
+        own = _of_section(table, ("train", stage), where)
         found = _overridden(found, {key.replace(f".{stage}.", ".", 1): wish for key, wish in own.items()})
-    return _written_out(found)
+        shaped |= _shaped(table, ("train", stage), where)
+    return _written_out(shaped | found)
 
 
 def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: Collection[str] = ()) -> dict[str, Wish]:
@@ -187,6 +190,13 @@ def _of_section(section: Section, path: tuple[str, ...], where: Where, skip: Col
         else:
             found[".".join(here)] = Wish(_whole(value) if key == "epochs" else value, where(*here))
     return found
+
+
+def _shaped(section: Section, path: tuple[str, ...], where: Where) -> dict[str, Wish]:
+    """A table that shapes an adapter asks for one, also without `train.adaptation`."""
+    families = {row.table: row.family for row in ADAPTATIONS.values() if row.table in section.model_fields_set}
+    wishes = [Wish(family, where(*path, table), ".".join((*path, table))) for table, family in families.items()]
+    return {"train.adaptation": wishes[0]} if wishes else {}
 
 
 def _whole(value: float) -> float:

@@ -9,6 +9,7 @@ from keyword import iskeyword
 from typing import Any
 
 from recipec.axes import METHODS, Method, methods_of
+from recipec.axes.method import PRECOMPUTE
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
@@ -76,7 +77,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "remove_unused_columns": "",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
-    "precompute_ref_log_probs": "",
+    **{row.precomputes: f"alignment.{PRECOMPUTE}" for row in METHODS.values() if row.precomputes},
     "chat_template_path": "data.template",
     "router_aux_loss_coef": "",
     "torch_compile": "train.compile",

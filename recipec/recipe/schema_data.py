@@ -19,6 +19,7 @@ from recipec.axes import (
     DataSection,
     Own,
 )
+from recipec.axes.method import PRECOMPUTE
 from recipec.axes.tasks import NO_ALIGNMENT
 from recipec.recipe.fields import (
     AUTO,
@@ -298,4 +299,16 @@ Alignment = create_model(
     ),
     **dict(_named_models()),
     **dict(_own_keys()),
+    **{
+        PRECOMPUTE: (
+            bool | None,
+            key(
+                "Precompute the reference",
+                "Let the reference score all rows once, before training, and not in every pass; without adapters no "
+                "copy of the model is then kept beside it.",
+                True,
+                absent="decided from the passes, the adaptation and the strategy",
+            ),
+        )
+    },
 )

@@ -160,7 +160,10 @@ class AdaptedLearning(Learning):
     """How a stage learns that may train adapters."""
 
     lora: Lora = table(
-        "LoRA", "The shape of the low-rank adapters: rank, scale, targets and dropout.", {"rank": 16, "alpha": 32}
+        "LoRA",
+        "The shape of the low-rank adapters: rank, scale, targets and dropout. Asks for adapters where adaptation is "
+        "not set.",
+        {"rank": 16, "alpha": 32},
     )
 
 

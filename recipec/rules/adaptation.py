@@ -109,6 +109,9 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
+    A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
+    `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.
+
     Rule book 001 decides a first training by memory alone: QLoRA under 16 GB, LoRA up to 48 GB, full fine-tuning above.
     A threshold in GB says nothing without the size of the model, so recipec uses the thresholds only to order the
     adaptations, and the planner computes what fits.

@@ -21,6 +21,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     offload: str
     recompute_every: int
     activation_offload: bool
+    precomputes: bool  # the reference scores all rows before training
+    several_nodes: bool
     optimizer: str
     attention: str
     packing: bool
@@ -76,6 +78,8 @@ PLAIN: Mapping[str, Any] = {
     "offload": ON_DEVICE,
     "recompute_every": 1,
     "activation_offload": False,
+    "precomputes": False,
+    "several_nodes": False,
     "optimizer": "adamw",
     "attention": "sdpa",
     "packing": False,

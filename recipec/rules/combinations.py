@@ -239,6 +239,34 @@ COMBINATIONS = (
         "set `model.name` to a model of another family, such as `Qwen/Qwen3-4B`",
         lambda f: not f.has_class,
     ),
+    BadCombination(
+        "BAD-037",
+        "reference computed before training for adapters under FSDP",
+        "TRL computes it with the model of the adapter, which FSDP shards only when training begins: until then its "
+        "weights are on no GPU",
+        "TRL 1.16 trainer/dpo_trainer.py (_precompute_ref_logps: `self.ref_model or self.model`)",
+        "set `alignment.precompute_reference = false`",
+        lambda f: f.precomputes and f.fsdp and not f.adaptation.trains_all,
+    ),
+    BadCombination(
+        "BAD-038",
+        "reference computed before training under ZeRO-3",
+        "TRL keeps the log-probabilities under a hash of the weights, and under ZeRO-3 every weight is empty outside "
+        "its forward pass: a run on the same rows from another model would read the ones of the first",
+        "TRL 1.16 trainer/utils.py (hash_module); DeepSpeed 0.19.8 partition_parameters.py (free_param)",
+        'set `alignment.precompute_reference = false`, or `train.strategy = "fsdp"` or `"zero2"`',
+        lambda f: f.precomputes and f.deepspeed and f.strategy.shards_weights,
+    ),
+    BadCombination(
+        "BAD-039",
+        "reference computed before training on several nodes",
+        "the first process writes the log-probabilities into the cache of Hugging Face Datasets, and every process "
+        "reads them from there: the run stops where nodes do not share that folder",
+        "TRL 1.16 trainer/dpo_trainer.py (_precompute_ref_logps: `is_main_process`, `Dataset.from_file`)",
+        "set `alignment.precompute_reference = false`, or set `HF_DATASETS_CACHE` to a folder that all nodes share",
+        lambda f: f.precomputes and f.several_nodes,
+        refused=False,
+    ),
 )
 
 

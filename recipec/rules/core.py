@@ -91,6 +91,7 @@ class Wish(Struct, frozen=True):
 
     value: Any
     where: str  # "recipe.toml:14"
+    implied_by: str = ""  # "train.lora": the table that says it without the key; empty where the key is written
 
 
 class Ledger(Struct):

@@ -156,18 +156,21 @@ def max_grad_norm() -> Choice:
     defaults="adam_beta2",
     watch="loss, grad_norm: no spikes; if pretraining has spikes, lower `train.learning_rate`",
     source="docs/rule-books/002.md, Step 2; docs/rule-books/001.md, Step 4 (no betas); GPT-3 (arXiv 2005.14165, 2020, "
-    "appendix B); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023)",
+    "appendix B); LLaMA (arXiv 2302.13971, 2023); Lion (arXiv 2302.06675, 2023); github.com/ServiceNow/Fast-LLM, "
+    "docs/recipes/continue-training.md (commit 44facac)",
 )
-def adam_beta2(stage: str, optimizer: str = "adamw") -> Choice:
-    """Adam beta2: 0.999; 0.95 for pretraining; 0.99 for Lion.
+def adam_beta2(stage: str, adaptation: str, optimizer: str = "adamw") -> Choice:
+    """Adam beta2: 0.999; 0.95 for pretraining and for continued pretraining of every weight; 0.99 for Lion.
 
     Rule book 002 writes the betas 0.9 and 0.999, which are PyTorch's defaults. Rule book 001 names AdamW and no betas.
     From random weights gradients shrink fast, and 0.999 averages the large ones over a thousand steps. GPT-3 and LLaMA
-    trained with 0.95. The first beta is always 0.9.
+    trained with 0.95. Continued pretraining of every weight goes on with the same weights and the same loss, and keeps
+    that beta: the recipe of Fast-LLM for Llama 3.1 8B and Qwen 2.5 7B is one of pretraining, with 0.95. For adapters no
+    source was found, so they keep 0.999. The first beta is always 0.9.
 
     The Trainer gives both betas to Lion too, whose own are 0.9 and 0.99. Adafactor and SGD have none. No key sets the
     betas.
     """
     if optimizer in LION:
         return Choice(0.99, "default of Lion, which averages gradients over about 100 steps")
-    return choose(method_of(stage).adam_beta2, "", 0, 0)
+    return choose(method_of(stage).adam_beta2, adaptation, 0, 0)

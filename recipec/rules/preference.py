@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from recipec.axes import ADAPTATIONS, METHODS, Own
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Own
+from recipec.axes.method import PRECOMPUTE
+from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
 from recipec.rules.core import Choice, Rule, rule
 
 
@@ -32,6 +34,48 @@ def reference(adaptation: str, starts_from_adapter: bool) -> Choice:
     if starts_from_adapter:
         return Choice("merged", "the earlier adapter is merged, so the model without the new adapter is the reference")
     return Choice("base", "the model without the new adapter is the reference, so no second model is loaded")
+
+
+@rule(
+    "DPO-004",
+    decides="precomputed_reference",
+    key=f"alignment.{PRECOMPUTE}",
+    watch="rewards/margins, peak_memory_gib: margins start at 0, and memory is near the plan",
+    source="TRL 1.16 trainer/dpo_trainer.py and trainer/kto_trainer.py (_precompute_ref_logps; read, and run on two "
+    "ranks), trainer/utils.py (hash_module)",
+)
+def precomputed_reference(adaptation: str, strategy: str, world_size: int, gpus_per_node: int, passes: float) -> Choice:
+    """Precomputed reference: whether the reference scores all rows once, before training, or in every pass again.
+
+    The reference never changes, so its log-probabilities of a row never do. TRL computes them before step 1, keeps
+    them in the cache of the data set, where a second launch finds them, and reads them from there.
+
+    | case | precomputed |
+    |---|---|
+    | full fine-tuning, one pass or more | yes: no copy of the model is kept beside it |
+    | adapters, more than one pass | yes: the later passes are shorter |
+    | adapters under FSDP | no: TRL computes before FSDP shards the model |
+    | ZeRO-3 | no: TRL might read the log-probabilities of another model |
+    | several nodes | no: TRL writes to the disk of the first node, and every node reads it |
+    | fewer passes | no: scoring all rows would take longer |
+
+    TRL names what it keeps by a hash of rows and weights. Under ZeRO-3 each process sees empty weights, so every model
+    gets the same name. Under FSDP, TRL loads the copy of full fine-tuning, shards it, and drops it before step 1. The
+    plan counts the scoring in its time. `alignment.precompute_reference` decides otherwise: on several nodes set it
+    where all of them share the cache of Hugging Face Datasets.
+    """
+    full, spreads = ADAPTATIONS[adaptation].copies_reference, STRATEGIES[strategy]
+    if spreads.engine == DEEPSPEED and spreads.shards_weights:
+        return Choice(False, "TRL would keep it under a name that does not depend on weights which ZeRO-3 has sharded")
+    if not full and spreads.engine == TORCH_FSDP:
+        return Choice(False, "TRL would compute it before FSDP shards the model below the adapter")
+    if world_size > gpus_per_node:
+        return Choice(False, "TRL would write it to the disk of the first node alone, and every node reads it")
+    if full and passes >= 1:
+        return Choice(True, "the reference scores every row once, and no copy of the weights is kept while training")
+    if passes > 1:
+        return Choice(True, "the reference scores every row once, and not in each pass again")
+    return Choice(False, "the steps see no row twice, so scoring all rows before training saves nothing")
 
 
 BALANCE = (1.0, 4 / 3)  # wanted over unwanted answers, weight times rows: arXiv 2402.01306, TRL 1.16 kto_trainer.py

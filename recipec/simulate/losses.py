@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as functional
 
-from recipec.axes.method import POLICY, REFERENCE
+from recipec.axes.method import POLICY
 from recipec.simulate.run import Inputs, Run
 
 BETA, GAMMA = 0.1, 1.0  # of preference methods; bytes do not depend on them
@@ -28,9 +28,7 @@ def pairs(run: Run, inputs: Inputs) -> torch.Tensor:
     outputs = run.learned(inputs)
     run.sites.differentiated(outputs.log_probs)
     logps = outputs.log_probs.sum(1)
-    with run.as_reference() as reference:
-        reference_logps = run.scored(REFERENCE, reference, inputs).log_probs.sum(1)
-    chosen, rejected = (logps - reference_logps).chunk(2)
+    chosen, rejected = (logps - run.by_reference(inputs)).chunk(2)
     return run.with_router_loss(-functional.logsigmoid(BETA * (chosen - rejected)).mean(), outputs)
 
 
@@ -74,12 +72,9 @@ def unpaired(run: Run, inputs: Inputs) -> torch.Tensor:
     run.sites.differentiated(outputs.log_probs)
     logps = outputs.log_probs.sum(1)
     kl: torch.Tensor | float = 0.0
-    with run.as_reference() as reference:
-        if mismatched:
-            reference_kl = run.scored(REFERENCE, reference, mismatched).log_probs.sum(1)
-            kl = (policy_kl - reference_kl).mean().detach().clamp(min=0)
-        reference_logps = run.scored(REFERENCE, reference, inputs).log_probs.sum(1)
-    ratios = logps - reference_logps
+    if mismatched:
+        kl = (policy_kl - run.by_reference(mismatched)).mean().detach().clamp(min=0)
+    ratios = logps - run.by_reference(inputs)
     return run.with_router_loss((1 - functional.sigmoid(BETA * (ratios - kl))).nanmean(), outputs)
 
 

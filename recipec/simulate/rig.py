@@ -65,6 +65,7 @@ def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Mete
         method=work.method,
         model=model,
         reference=reference,
+        precomputed=layout.precomputes,
         distiller=trainer,
         sites=sites,
         autocast=compute_dtype(layout),
@@ -78,7 +79,7 @@ def _models(
     """What is trained, its reference and who distils; sharded where a mesh is given, but for a teacher."""
     model = policy_model(architecture, layout, work)
     trainer = distiller(model, work.teacher, layout) if work.teacher else None
-    copied = work.method.has_reference and layout.adapts.copies_reference
+    copied = work.method.has_reference and layout.adapts.copies_reference and not layout.precomputes
     reference = reference_model(architecture, layout, work) if copied else None
     for each in (model, reference) if reference else (model,):
         sites.attach(decoder(each))

@@ -13,7 +13,7 @@ from torch import nn
 from trl.models.utils import disable_gradient_checkpointing
 
 from recipec.axes import Method
-from recipec.axes.method import TEACHER
+from recipec.axes.method import REFERENCE, TEACHER
 from recipec.simulate.model import ROUTER_COEFFICIENT
 from recipec.simulate.sites import Sites
 
@@ -26,6 +26,7 @@ class Run(Struct, frozen=True):
     method: Method
     model: nn.Module
     reference: nn.Module | None  # a copy; None where adapters are switched off, or nobody asks
+    precomputed: bool  # the log-probabilities of the reference come with the rows
     distiller: Any  # the trainer that a bundle brings, with its teacher; None where nobody teaches
     sites: Sites
     autocast: torch.dtype | None  # accelerate wraps the model's forward in it
@@ -53,6 +54,13 @@ class Run(Struct, frozen=True):
             outputs = self._forward(model, inputs, router=False)
         self.sites.enter(before)
         return outputs
+
+    def by_reference(self, inputs: Inputs) -> torch.Tensor:
+        """The summed log-probabilities of the reference, which come with the rows where they are precomputed."""
+        if self.precomputed:
+            return torch.zeros(inputs["input_ids"].shape[0], device=inputs["input_ids"].device)
+        with self.as_reference() as reference:
+            return self.scored(REFERENCE, reference, inputs).log_probs.sum(1)
 
     @contextmanager
     def as_reference(self) -> Iterator[nn.Module]:

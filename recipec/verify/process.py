@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,10 +100,15 @@ def _end(family: Mapping) -> None:
         _, living = psutil.wait_procs(living, timeout=_GRACE_SECONDS)
 
 
+def program(name: str) -> str | None:
+    """The program beside this Python, or on the path by a whole name: nothing of the folder that a user stands in."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    return found if found and os.path.isabs(found) else None
+
+
 def clean_environment(home: Path) -> dict[str, str]:
     """The few variables that a command needs, nothing else of the caller's; `home` becomes its home folder."""
-    import sys
-
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "CC", "CXX") if name in os.environ}
     return kept | {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(home)}

@@ -116,6 +116,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "launch.setup": ("lora-single", ["source env.sh"]),
     "alignment.method": ("sft-dpo", "none"),
     **{f"alignment.{own.key}": (OF_METHOD[row.name], others_of(own)[0]) for row in METHODS.values() for own in row.own},
+    "alignment.precompute_reference": ("dpo-full", True),
     "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),
     "alignment.teacher.like": ("distill+unknown teacher", "Qwen/Qwen2.5-3B-Instruct"),
     "alignment.teacher.revision": ("distill+teacher", "abc"),

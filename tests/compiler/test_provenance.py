@@ -182,7 +182,8 @@ def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:
     parents: dict[str, set[str]] = {}
     for id, decision in decisions:
         parents.setdefault(id, set()).update(_parents(id, decision, stages))
-    reached = {id for id, decision in decisions if _general(decision.key) == key}
+    table = f"the table `{key.split('.')[-2]}` in "  # that the recipe has [train.lora] is the reason of the adaptation
+    reached = {id for id, decision in decisions if _general(decision.key) == key or table in decision.because}
     if not any(_general(decision.key) == key for side in sides for decision in side.values()):
         reached = {id for id in changed if id.endswith(".alternatives")}  # only they decide it, such as a LoRA rank
     while more := {id for id in changed - reached if parents[id] & reached}:

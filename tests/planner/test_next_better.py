@@ -89,3 +89,13 @@ def test_the_same_training_without_cpu_memory_is_called_that(tmp_path: Path) -> 
     chosen = stage(tmp_path, wanted).layout
     assert not chosen.on_device
     assert better(tmp_path, wanted).what == "nothing in host memory"
+
+
+def test_what_fits_with_host_memory_is_said_to_leave_it(tmp_path: Path) -> None:
+    """Full fine-tuning with offload stands among the alternatives, so it is not said to need more memory by itself."""
+    tables = with_key(recipe("Qwen/Qwen3-8B", 24, 4), "hardware.host_memory_gib", 512)
+    found = stage(tmp_path, tables)
+    hosted = [other for other in found.rejected if other.family.startswith("full fine-tuning")]
+    assert hosted and hosted[0].seconds is not None and hosted[0].layout.offloads and found.next_better
+    assert found.next_better.what == "full fine-tuning with nothing in host memory"
+    assert better(tmp_path, recipe("Qwen/Qwen3-14B", 24)).what == "LoRA"

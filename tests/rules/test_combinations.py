@@ -79,6 +79,15 @@ CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-033": ({"compile": True}, [{"compile": False}, {"attention": "flash_attention_2"}]),
     "BAD-034": ({"precision": "fp32"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
     "BAD-036": ({"has_class": False}, [{"has_class": True}]),
+    "BAD-037": (
+        {"precomputes": True, "strategy": "fsdp"},
+        [{"precomputes": False}, {"strategy": "ddp"}, {"adaptation": "full"}],
+    ),
+    "BAD-038": (
+        {"precomputes": True, "strategy": "zero3", "adaptation": "full"},
+        [{"precomputes": False}, {"strategy": "zero2"}, {"strategy": "fsdp"}],
+    ),
+    "BAD-039": ({"precomputes": True, "several_nodes": True}, [{"precomputes": False}, {"several_nodes": False}]),
 }
 
 

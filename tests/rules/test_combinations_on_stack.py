@@ -53,6 +53,17 @@ def test_bad_017_saving_must_be_a_multiple_of_evaluation(tmp_path, save_steps, w
         TrainingArguments(output_dir=str(tmp_path), save_steps=save_steps, **fixed)
 
 
+def test_bad_038_a_hash_of_sharded_weights_is_that_of_every_model():
+    """ZeRO-3 leaves an empty tensor of each weight: DeepSpeed 0.19.8 partition_parameters.py, free_param."""
+    from trl.trainer.utils import hash_module
+
+    models = [torch.nn.Linear(4, 4) for _ in range(2)]
+    assert len({hash_module(model) for model in models}) == 2
+    for weight in (weight for model in models for weight in model.parameters()):
+        weight.data = torch.empty(0)
+    assert len({hash_module(model) for model in models}) == 1
+
+
 @pytest.mark.parametrize(("length", "works"), [(64, True), (60, False)])
 def test_bad_023_each_rank_takes_two_pieces_of_a_sequence(length, works):
     from torch.distributed.tensor.experimental._context_parallel._load_balancer import _HeadTailLoadBalancer

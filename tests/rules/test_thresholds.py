@@ -193,13 +193,14 @@ def test_overflow_and_the_limit_of_dropped_rows():
 
 def test_loss_on_the_answers_only():
     formats = ("text", "chat", "instruction", "prompt-completion", "preference")
-    assert over(data.loss_on, 1, formats, "sft", "plain", False) == ["all", "assistant", *["completion"] * 3]
+    assert over(data.loss_on, 1, formats, "sft", "plain", False, False) == ["all", "assistant", *["completion"] * 3]
 
 
 def test_conversations_without_a_mask_become_rows():
-    assert data.loss_on("sft", "chat", "model", True).value == "assistant"
-    assert data.loss_on("sft", "chat", "model", False).value == "completion"
-    said = [data.loss_on("sft", rows, "model", False).because for rows in ("chat", "instruction")]
+    assert data.loss_on("sft", "chat", "model", True, False).value == "assistant"
+    assert data.loss_on("sft", "chat", "model", False, False).value == "completion"
+    assert data.loss_on("sft", "chat", "model", True, True).value == "completion"
+    said = [data.loss_on("sft", rows, "model", False, False).because for rows in ("chat", "instruction")]
     assert ["becomes a row" in because for because in said] == [True, False]
 
 

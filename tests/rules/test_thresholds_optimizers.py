@@ -23,7 +23,7 @@ def test_lion_learns_at_a_tenth_of_adamws_rate_and_decays_ten_times_more(name):
     assert optimizer.weight_decay("sft", name).value == 0.1
     assert optimizer.weight_decay("sft", name).accepts == (0.03, 1.0)
     assert optimizer.weight_decay("pretrain", name).value == 1.0
-    assert {optimizer.adam_beta2(stage, name).value for stage in ("sft", "pretrain")} == {0.99}
+    assert {optimizer.adam_beta2(stage, "full", name).value for stage in ("sft", "pretrain")} == {0.99}
 
 
 def test_sgd_has_a_rate_of_its_own_and_no_decay():

@@ -27,7 +27,8 @@ def test_learning_rate_of_pretraining_by_the_size_of_the_model(params, rate, acc
 
 
 def test_pretraining_forgets_old_gradients_sooner():
-    assert [optimizer.adam_beta2(stage).value for stage in ("dpo", *RAW)] == [0.999, 0.999, 0.95]
+    assert [optimizer.adam_beta2(stage, "full").value for stage in ("dpo", *RAW)] == [0.999, 0.95, 0.95]
+    assert [optimizer.adam_beta2("continue-pretrain", name).value for name in ("lora", "qlora")] == [0.999, 0.999]
     assert [optimizer.weight_decay(stage).value for stage in ("sft", *RAW)] == [0.01, 0.1, 0.1]
 
 

@@ -40,5 +40,5 @@ def test_long_pairs_are_dropped_because_the_trainer_does_it():
 
 
 def test_a_score_counts_and_no_token():
-    assert data.loss_on("reward", "preference", "model", True).value == "score"
-    assert data.loss_on("dpo", "preference", "model", True).value == "completion"
+    assert data.loss_on("reward", "preference", "model", True, False).value == "score"
+    assert data.loss_on("dpo", "preference", "model", True, False).value == "completion"

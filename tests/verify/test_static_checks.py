@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from emitted import built, copy_of
 
+from recipec.cli.group import recipec
 from recipec.verify.bundle import Bundle, read_bundle
+from recipec.verify.process import program
 from recipec.verify.static import consistency, documents, launch, python, shell, text
 
 CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
@@ -22,7 +26,7 @@ CHECKS: dict[str, Callable[[Bundle], list[str]]] = {
     "parse": documents.parse_problems,
     "registry": documents.registry_problems,
     "bash": shell.bash_problems,
-    "shellcheck": lambda bundle: shell.shellcheck_problems(bundle, shell.shellcheck() or "shellcheck"),
+    "shellcheck": lambda bundle: shell.shellcheck_problems(bundle, program("shellcheck") or "shellcheck"),
     "traces": text.trace_problems,
     "consistency": consistency.consistency_problems,
     "launch": launch.launch_problems,
@@ -147,6 +151,45 @@ def test_reading_the_script_starts_nothing_of_it(tmp_path: Path) -> None:
     path.write_text(text.replace('\npython "$BUNDLE/prep', f'\n{setup}python "$BUNDLE/prep'), encoding="utf-8")
     assert launch.launch_problems(bundle) == []
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("own_settings", [True, False])
+def test_a_ruff_that_a_bundle_brings_is_not_run(
+    tmp_path: Path, own_settings: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a package, nor a module, nor a program, also for who stands in the bundle's folder; ruff itself is."""
+    bundle, marker = copy_of("sft-lora", tmp_path), tmp_path / "started"
+    planted, train = f"open({str(marker)!r}, 'w').close()\n", bundle.root / "train.py"
+    train.write_text(train.read_text().replace("import argparse\n", "import argparse\nimport glob\n"))
+    unused = "train.py:13:8: F401 [*] `glob` imported but unused"
+    (bundle.root / "ruff").mkdir()
+    for name in ("ruff/__init__.py", "ruff/__main__.py", "ruff.py"):
+        (bundle.root / name).write_text(planted)
+    (bundle.root / "bin").mkdir()
+    (bundle.root / "bin" / "ruff").write_text(f"#!/bin/sh\n: > {marker}\n")
+    (bundle.root / "bin" / "ruff").chmod(0o755)
+    if not own_settings:
+        (bundle.root / "ruff.toml").unlink()
+    monkeypatch.chdir(bundle.root)
+    monkeypatch.setenv("PATH", "bin", prepend=":")
+    problems = python.ruff_problems(bundle, "check", "--select", python.RULES)
+    assert not marker.exists()
+    assert [problem for problem in problems if "ruff" not in problem.partition(":")[0]] == [unused]
+
+
+def test_a_tool_is_beside_this_python_or_at_a_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shellfoo").write_text("#!/bin/sh\n")
+    (tmp_path / "shellfoo").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", ".")
+    assert program("shellfoo") is None and program("ruff") == str(Path(sys.executable).with_name("ruff"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program("shellfoo") == str(tmp_path / "shellfoo")
+
+
+def test_the_help_says_that_every_level_executes_the_bundle() -> None:
+    said = " ".join(CliRunner().invoke(recipec, ["verify", "--help"]).output.split())
+    assert "Every level executes code of the bundle" in said and "imports train.py" in said
 
 
 def test_a_missing_schema_is_found(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], bool]] = {
     "epochs": (("adaptations", "sizes"), False),
     "global_batch": (("adaptations", "sizes", "params_below"), False),
     "weight_decay": ((), False),
-    "adam_beta2": ((), False),
+    "adam_beta2": (("adaptations",), False),
     "lora_rank": (("sizes",), True),
     "lora_dropout": (("sizes",), True),
 }

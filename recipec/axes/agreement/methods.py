@@ -20,7 +20,7 @@ from recipec.axes.method import (
     Method,
 )
 from recipec.axes.methods import METHODS
-from recipec.axes.models import MODELS, POLICY
+from recipec.axes.models import MODELS, POLICY, REFERENCE
 from recipec.axes.row_formats import KINDS, ROW_FORMATS
 from recipec.axes.sections import SECTIONS
 from recipec.axes.tasks import SHARED_TASKS
@@ -152,6 +152,8 @@ def _of_passes(row: str, method: Method) -> Iterator[str]:
     learned = [part.model for part in method.passes if part.gradient]
     if learned != [POLICY]:
         yield f"{row} learns from the passes of {learned}, and recipec from exactly one, of the `{POLICY}`"
+    if method.precomputes and not method.has_reference:
+        yield f"{row}: `{method.precomputes}` is of the `{REFERENCE}`, and passes has none of it"
     for part in method.passes:
         if part.sequences < 1:
             yield f"{row}: a pass of the `{part.model}` is over {part.sequences} sequences"

@@ -9,7 +9,7 @@ from typing import Any
 MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Method": (
         *("alignment", "new_head", "packs_because", "least_micro_batch_because"),
-        *("adaptations_because", "preferred_because"),
+        *("adaptations_because", "preferred_because", "precomputes"),
     ),
     "Own": ("formula", "because"),
     "Adaptation": ("config", "table", "above"),

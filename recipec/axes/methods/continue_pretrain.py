@@ -5,6 +5,8 @@ from recipec.axes.method import Default, Method, Pass
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 # Rule books 001 and 003 give continued pretraining 1e-5 to 5e-5 and do not say which weights train.
 _LORA_RATE = f"recipec's choice; {_TABLE} (column of LoRA)"
+# Continued pretraining of Llama 3.1 8B and Qwen 2.5 7B, every weight: beta_2 0.95 in both.
+_FAST_LLM = "github.com/ServiceNow/Fast-LLM, docs/recipes/continue-training.md (commit 44facac)"
 _LOW_END = "low end of the usual LoRA range, because continued pretraining takes many steps"
 
 CONTINUE_PRETRAIN = Method(
@@ -41,6 +43,7 @@ CONTINUE_PRETRAIN = Method(
     sampling="random",
     sampling_because="all blocks have the same length",
     unread_arguments=(),
+    precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),
@@ -79,6 +82,12 @@ CONTINUE_PRETRAIN = Method(
         ),
     ),
     adam_beta2=(
+        Default(
+            0.95,
+            "training goes on as pretraining did, with the same weights and the same loss",
+            _FAST_LLM,
+            adaptations=("full",),
+        ),
         Default(
             0.999,
             "default of AdamW, which averages squared gradients over about 1,000 steps",

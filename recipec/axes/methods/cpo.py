@@ -42,6 +42,7 @@ CPO = Method(
     sampling="random",
     sampling_because="DPOTrainer, on which it is built, cannot group pairs by length",
     unread_arguments=OF_DPO_ALONE,
+    precomputes="",
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -47,6 +47,7 @@ DISTILL = Method(
     sampling="group_by_length",
     sampling_because="batches of similar length need little padding; their order is random, the longest is first",
     unread_arguments=("loss_type",),
+    precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -42,6 +42,7 @@ DPO = Method(
     sampling="random",
     sampling_because="DPOTrainer cannot group pairs by length",
     unread_arguments=(),
+    precomputes="precompute_ref_log_probs",
     drops_dropout=True,
     keeps_recomputation=False,
     adaptations=("lora", "qlora", "full"),

@@ -46,6 +46,7 @@ KTO = Method(
     sampling="sequential",
     sampling_because="shuffled by prepare_data.py; an estimate of the KL needs the order to stay",
     unread_arguments=(),
+    precomputes="precompute_ref_log_probs",
     drops_dropout=True,
     keeps_recomputation=False,
     adaptations=("lora", "qlora", "full"),

@@ -40,6 +40,7 @@ PRETRAIN = Method(
     sampling="random",
     sampling_because="all blocks have the same length",
     unread_arguments=(),
+    precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("full",),

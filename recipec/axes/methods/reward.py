@@ -41,6 +41,7 @@ REWARD = Method(
     sampling="random",
     sampling_because="RewardTrainer cannot group pairs by length",
     unread_arguments=(),
+    precomputes="",
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

@@ -39,6 +39,7 @@ SFT = Method(
     sampling="group_by_length",
     sampling_because="batches of similar length need little padding; their order is random, the longest is first",
     unread_arguments=(),
+    precomputes="",
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "full"),

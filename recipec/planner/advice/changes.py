@@ -13,6 +13,7 @@ from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
 from recipec.planner.search.context import Context, settle
+from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
 
@@ -20,7 +21,7 @@ Changes = Iterator[tuple[str, Context]]  # what a user would write, and the cont
 
 PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
-    *("train.activation_offload", "train.offload", "train.strategy"),
+    *("alignment.precompute_reference", "train.activation_offload", "train.offload", "train.strategy"),
     *("train.tensor_parallel", "train.context_parallel", "train.expert_parallel"),
     *("train.attention", "train.packing", "train.precision"),
     *("train.optimizer", "train.quantization", "train.adaptation"),
@@ -34,8 +35,26 @@ def unpinned(context: Context) -> Changes:
     """Let recipec decide one of the values that the recipe fixes, then all of them."""
     pinned = [key for key in PINS if key in context.wishes]
     for keys in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
-        free = {key: wish for key, wish in context.wishes.items() if key not in keys}
-        yield f"without {' and '.join(keys)}", replace(context, wishes=free)
+        removed = [name for key in keys for name in _says(key, context.wishes)]
+        free = {
+            key: wish
+            for key, wish in context.wishes.items()
+            if key not in keys and not any(_in(key, table) for table in removed)
+        }
+        yield f"without {' and '.join(removed)}", replace(context, wishes=free)
+
+
+def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
+    """What a recipe writes for a key: the key, or the table that implies it, or both."""
+    if key != "train.adaptation":
+        return [key]
+    implied = wishes[key].implied_by.rpartition(".")[-1]
+    shaped = [f"train.{name}" for name in TABLES if name == implied or any(_in(key, f"train.{name}") for key in wishes)]
+    return shaped if implied else [key, *shaped]
+
+
+def _in(key: str, table: str) -> bool:
+    return key.startswith(f"{table}.")
 
 
 def more_gpus(context: Context) -> Changes:

@@ -37,8 +37,9 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     stage = context.stage.name
     family, needs = family_of(stage, now[0]), gpu_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
-    same, asks = name == chosen.adaptation, _asks(context, rung, name, chosen, tried)
-    what = "nothing in host memory" if same else name
+    same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
+    hosted = any(other.layout.adapts is rung and other.fits for other in tried)  # it fits, but not on the GPUs alone
+    what = "nothing in host memory" if same else f"{name} with nothing in host memory" if hosted else name
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):
@@ -46,22 +47,20 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     return NextBetter(what, family, needs, None, None, asks)
 
 
-def _asks(context: Context, rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
+def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
-    order, table = by_preference(tried), chosen.layout.adapts.table
-    if name in order[: order.index(chosen.adaptation) + 1]:
-        return ""
-    shaped = table != rung.table and any(key.startswith(f"train.{table}.") for key in context.wishes)
-    return rung.asked_by + f" without [train.{table}]" * shaped
+    order = by_preference(tried)
+    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
 
 
 def _next_rung(context: Context, layout: Layout) -> Adaptation | None:
-    """Without offload what is offloaded now; otherwise more of the model, as far as the method can train it."""
+    """Without offload what is offloaded now; otherwise more of the model, as far as method and recipe allow it."""
     if not layout.on_device:
         return None if {"train.offload", "train.activation_offload"} & context.wishes.keys() else layout.adapts
-    fixed = {"train.adaptation", "train.quantization"} & context.wishes.keys()
-    above = layout.adapts.above
-    return ADAPTATIONS[above] if not fixed and above in METHODS[context.stage.name].adaptations else None
+    above, family = layout.adapts.above, context.wishes.get("train.adaptation")
+    if above not in METHODS[context.stage.name].adaptations or "train.quantization" in context.wishes:
+        return None
+    return ADAPTATIONS[above] if family is None or family.value == ADAPTATIONS[above].family else None
 
 
 def _on(candidate: Candidate, rung: Adaptation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from recipec.planner.search.context import Context, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import either
+from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
 from recipec.units import times
@@ -140,6 +140,7 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key, part="value"), f"{gpus} x {gpu.memory_gib:.1f} GiB")
+    labels = (label, *_adapter_asked(loaded, context))
     groups: dict[str, list[Candidate]] = {}
     for candidate in found.tried:
         groups.setdefault(candidate.family, []).append(candidate)
@@ -148,7 +149,14 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
     help = tuple(ways_out(context, others, loaded)) or (
         "no single change is enough; use a smaller model and more GPUs",
     )
-    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", (label,), help, notes)
+    return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
+
+
+def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:
+    """The table that keeps the planner to adapters without naming the adaptation."""
+    wish = context.wishes.get("train.adaptation")
+    if wish is not None and wish.implied_by:
+        yield Label(loaded.place(*wish.implied_by.split("."), part="key"), "asks for an adapter")
 
 
 def known_to_fail(loaded: LoadedRecipe, context: Context, bad: Sequence[Refusal]) -> Diagnostic:
@@ -169,15 +177,17 @@ def known_to_fail(loaded: LoadedRecipe, context: Context, bad: Sequence[Refusal]
 def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
     """Where the recipe writes the keys without which something refused would pass."""
     written = {loaded.written_for(stage, key): names for key, names in _DECIDES.items()}
-    return [
-        loaded.place(*path)
+    found = [
+        path
         for path, names in written.items()
         if loaded.is_set(*path) and any(refusal.mended_by(*names) for refusal in refusals)
     ]
+    inner = [path for path in found if not any(other[: len(path)] == path != other for other in found)]
+    return [loaded.place(*path) for path in inner]
 
 
 _DECIDES = {  # recipe key -> what it decides of a combination
-    "train.adaptation": ("adaptation",),
+    **dict.fromkeys(("train.adaptation", *(f"train.{table}" for table in TABLES)), ("adaptation",)),
     "train.quantization": ("adaptation",),
     **{
         f"train.{name}": (name,)
@@ -191,6 +201,7 @@ _DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
     "model.name": ("has_class",),
+    "alignment.precompute_reference": ("precomputes",),
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from math import ceil, log
 
 from recipec.axes import KINDS, METHODS
@@ -15,7 +14,6 @@ from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device
@@ -32,7 +30,6 @@ TOKENS_PER_PARAMETER = 20  # compute-optimal: Hoffmann et al. 2022 ("Chinchilla"
 
 def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None:
     """Report W05xx of a finished plan."""
-    _unused_adapter(loaded, plan, report)
     _slow_network(loaded, plan, report)
     _few_cores(loaded, plan, report)
     for stage in plan.stages:
@@ -45,17 +42,6 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
-
-
-def _unused_adapter(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """The recipe shapes an adapter, and no stage that the table is for trains one."""
-    whole = [stage.stage.name for stage in plan.stages if stage.layout.adapts.trains_all]
-    general = [("train",)] if len(whole) == len(plan.stages) else []
-    for table, name in product((*general, *(("train", name) for name in whole)), TABLES):
-        if loaded.value(*table, name):
-            label = Label(loaded.place(*table, name, part="key"), "the plan trains every weight")
-            help = (f'set `train.adaptation = "{name}"`, or remove it',)
-            report.add(Diagnostic("W0515", f"`{'.'.join((*table, name))}` has no effect", (label,), help))
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

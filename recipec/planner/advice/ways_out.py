@@ -54,9 +54,15 @@ def _fix(change: str, stage: str, loaded: LoadedRecipe) -> str:
     """What to do for a change: "set `hardware.nodes = 2`", "remove `train.strategy`"."""
     removed = change.startswith("without ")
     parts = change.removeprefix("without ").split(" and ")
-    parts = [".".join(loaded.written_for(stage, part)) for part in parts] if removed else parts
+    parts = [line for part in parts for line in _lines(stage, part, loaded)] if removed else parts
     keys = [f"{_SECTIONS[part.split()[0]]}.{part}" if part.split()[0] in _SECTIONS else part for part in parts]
     return f"{'remove' if removed else 'set'} {' and '.join(f'`{key}`' for key in keys)}"
+
+
+def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
+    """Where the recipe writes a key for a stage: in [train.STAGE], in [train], or in both."""
+    paths = dict.fromkeys((loaded.written_for(stage, key), tuple(key.split("."))))
+    return [".".join(path) for path in paths if loaded.is_set(*path)]
 
 
 def _summary(chosen: Candidate) -> str:

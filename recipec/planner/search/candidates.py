@@ -38,6 +38,7 @@ class Bounds(Struct, frozen=True):
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
+    passes: float  # of the training over its rows
     typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
 
     @property
@@ -56,6 +57,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
         link=_link(facts, hardware.gpu_link or AUTO),
+        passes=value["passes"].value,
         typical=_typical(work_of(ledger, facts), value),
     )
 
@@ -82,6 +84,7 @@ class Candidate(Struct, frozen=True):
     time: TimeEstimate | None
     over_bytes: int
     host_bytes: int  # host memory of a node
+    reference_seconds: float = 0.0  # for a step: its part of scoring all rows with the reference before training
     obstacle: str = ""  # why it cannot run although the device memory would do
     crowds_host: bool = False  # it may need more host memory than the recipe says that a node has
 
@@ -153,22 +156,32 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
         host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
     obstacle = _host_obstacle(host_needed, bounds.host_bytes) if must_hold else ""
     crowds_host = stated is not None and host_needed > stated
-    found = Candidate(work.objective, layout, memory, None, over, host_needed, obstacle, crowds_host)
+    found = Candidate(work.objective, layout, memory, None, over, host_needed, 0.0, obstacle, crowds_host)
     return _timed(found, shape, work, gpu, bounds) if found.fits else found
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
     """With its time; one row at a time needs no mask between rows, and is taken where it can be and is faster."""
-    several = replace(candidate, time=step_time(shape, candidate.layout, bounds.typical, gpu, bounds.link))
+    several = _with_time(candidate, candidate.layout, shape, gpu, bounds)
     if candidate.layout.micro_batch == 1 or bounds.micro_batch is not None or bounds.least_micro_batch > 1:
         return several
     layout = with_batch(candidate.layout, 1, bounds.global_batch)
-    alone = replace(several, layout=layout, time=step_time(shape, layout, bounds.typical, gpu, bounds.link))
+    alone = _with_time(several, layout, shape, gpu, bounds)
     if seconds_per_sequence(several) <= seconds_per_sequence(alone):
         return several
     memory = step_memory(shape, layout, work)
     room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
     return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
+
+
+def _with_time(candidate: Candidate, layout: Layout, shape: Architecture, gpu: Gpu, bounds: Bounds) -> Candidate:
+    """The candidate with another layout, a step's time and its part of what is computed once before training."""
+    time = step_time(shape, layout, bounds.typical, gpu, bounds.link)
+    once = 0.0
+    if layout.precomputes:  # as long as scoring them in one pass of training takes
+        scoring = step_time(shape, replace(layout, precomputes=False), bounds.typical, gpu, bounds.link)
+        once = (scoring.seconds_per_step - time.seconds_per_step) / bounds.passes
+    return replace(candidate, layout=layout, time=time, reference_seconds=once)
 
 
 def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
@@ -229,7 +242,7 @@ def best(found: list[Candidate]) -> Candidate | None:
 def seconds_per_sequence(candidate: Candidate) -> float:
     """Step time over the global batch, so that layouts with another batch can be compared."""
     assert candidate.time is not None
-    return candidate.time.seconds_per_step / candidate.layout.global_batch
+    return (candidate.time.seconds_per_step + candidate.reference_seconds) / candidate.layout.global_batch
 
 
 _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest

@@ -77,6 +77,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     _trainable(ledger, context.facts.model.architecture)
+    _passes(ledger)
     return ledger
 
 
@@ -93,7 +94,7 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             Decision(
                 id,
                 value,
-                f"set in {wish.where}" if wish else why,
+                _stated(wish) if wish else why,
                 inputs=inputs,
                 origin="recipe" if wish else "planner",
                 rule=adaptations.adaptation_preferences.id,
@@ -104,6 +105,13 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             )
         )
     ledger.decide(adaptations.double_quantization, given["quantization"])
+
+
+def _stated(wish: Wish) -> str:
+    """How the recipe says it."""
+    if not wish.implied_by:
+        return f"set in {wish.where}"
+    return f"the table `{wish.implied_by.rpartition('.')[-1]}` in {wish.where} shapes an adapter"
 
 
 def _numerics(ledger: Ledger) -> None:
@@ -148,7 +156,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(schedule.warmup, stage, examples)
     ledger.decide(schedule.epochs, stage, adaptation, examples)
     if named.value not in WITHOUT_BETAS:
-        ledger.decide(optimizer.adam_beta2, stage, named)
+        ledger.decide(optimizer.adam_beta2, stage, adaptation, named)
     ledger.decide(optimizer.weight_decay, stage, named)
     ledger.decide(optimizer.max_grad_norm)
     size = (given["max_length"], given["tokens_per_example"])
@@ -206,16 +214,9 @@ def _reference(ledger: Ledger, context: Context) -> None:
     ledger.decide(preference.reference, ledger.decisions["adaptation"], ledger.record(from_stage))
 
 
-STEP_INPUTS = (
-    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
-    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-)
-
-
-def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
-    """Decide what depends on how many optimizer steps there are; one epoch trains on so many sequences."""
-    given = ledger.decisions
-    wish = ledger.wishes.get("train.max_steps")
+def _passes(ledger: Ledger) -> None:
+    """How often the steps see a row: the epochs, or what the steps that are set make of them."""
+    given, wish = ledger.decisions, ledger.wishes.get("train.max_steps")
     ledger.record(
         Decision(
             "max_steps",
@@ -227,26 +228,37 @@ def settle_steps(ledger: Ledger, total_steps: int, sequences: float) -> None:
             where=wish.where if wish else "",
         )
     )
-    reason = (
-        "`train.max_steps` is set" if wish else "each epoch's training rows, divided by the global batch and rounded up"
+    sequences = training_sequences({id: decision.value for id, decision in given.items()})
+    seen = round(wish.value * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
+    ledger.record(
+        Decision(
+            "passes",
+            seen,
+            "how often the steps that are set see a row" if wish else "the epochs",
+            inputs=("max_steps", *(id for id in STEP_INPUTS if id in given)),
+            origin="planner",
+        )
     )
+
+
+STEP_INPUTS = (
+    *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
+    *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+)
+
+
+def settle_steps(ledger: Ledger, total_steps: int) -> None:
+    """Decide what depends on how many optimizer steps there are."""
+    given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
+    each = "each epoch's training rows, divided by the global batch and rounded up"
+    reason = "`train.max_steps` is set" if fixed else each
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
     every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
-    seen = round(total_steps * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
-    passes = ledger.record(
-        Decision(
-            "passes",
-            seen,
-            "how often the steps that are set see a row" if wish else "the epochs",
-            inputs=("total_steps", *STEP_INPUTS),
-            origin="planner",
-        )
-    )
-    ledger.decide(evaluation.early_stopping_patience, passes, every)
+    ledger.decide(evaluation.early_stopping_patience, given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
 
 

@@ -64,6 +64,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         offload=layout.offload,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,
+        precomputes=layout.precomputes,
+        several_nodes=layout.mesh.world_size > value["gpus_per_node"],
         optimizer=layout.optimizer,
         attention=layout.attention,
         packing=layout.packing,

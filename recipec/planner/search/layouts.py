@@ -13,6 +13,7 @@ from recipec.axes.strategies import ON_DEVICE
 from recipec.layout import Layout, Machines, Mesh
 from recipec.planner.search.context import settled_method
 from recipec.rules.core import Ledger
+from recipec.rules.preference import precomputed_reference
 
 SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the recomputation is left to save
 _RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
@@ -43,8 +44,20 @@ def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
             attention=value["attention"],
             packing=value["packing"],
             optimizer=value["optimizer"],
+            precomputes=_precomputes(strategy, mesh, method, value, wishes),
         )
         yield from _on_host(plain, value, wishes) if on_host else _recomputing(plain, method, value, wishes)
+
+
+def _precomputes(
+    strategy: Strategy, mesh: Mesh, method: Method, value: Mapping[str, Any], wishes: Mapping[str, Any]
+) -> bool:
+    """Whether the reference scores all rows before training."""
+    asked = wishes.get(precomputed_reference.key)
+    if not method.precomputes or asked is not None:
+        return bool(method.precomputes and asked)
+    place = (strategy.name, mesh.world_size, value["gpus_per_node"])
+    return precomputed_reference(value["adaptation"], *place, value["passes"]).value
 
 
 def _offloads(wishes: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from recipec.catalog.stack import stack
 from recipec.verify.bundle import Bundle
+from recipec.verify.process import program
 from recipec.verify.report import VerifyReport
 
 RULES = "E,F,W,I,B,UP,SIM,C4,PIE"
@@ -24,8 +27,11 @@ def check_python(bundle: Bundle, report: VerifyReport) -> None:
     broken = syntax_problems(bundle)
     if not report.add("Python compiles", broken, f"{len(files)} files"):
         return
-    report.add(f"ruff check {RULES}", ruff_problems(bundle, "check", "--select", RULES))
-    report.add("ruff format", ruff_problems(bundle, "format", "--check"))
+    for name, options in ((f"check {RULES}", ("check", "--select", RULES)), ("format", ("format", "--check"))):
+        if program("ruff") is None:
+            report.skip(f"ruff {name}", "it is not installed")
+        else:
+            report.add(f"ruff {name}", ruff_problems(bundle, *options))
     report.add("no device is named in Python", device_problems(bundle))
     report.add("imports are in requirements.txt", import_problems(bundle))
 
@@ -42,13 +48,18 @@ def syntax_problems(bundle: Bundle) -> list[str]:
 
 
 def ruff_problems(bundle: Bundle, command: str, *options: str) -> list[str]:
-    """What ruff says about the Python files, with the bundle's own ruff.toml where it has one."""
+    """What ruff says about the Python files, with the bundle's own ruff.toml where it has one.
+
+    Its program is run, in another folder: `python -m ruff` in the bundle's would run a `ruff` that lies there.
+    """
     files = [str(path) for path in bundle.ending(".py")]
-    ruff = [sys.executable, "-m", "ruff", command, "--no-cache", "--quiet", *options]
+    ruff = [program("ruff") or "ruff", command, "--no-cache", "--quiet", *options]
     own = bundle.root / "ruff.toml"
-    ruff += ["--config", str(own)] if own.is_file() else ["--isolated", "--line-length", str(LINE_LENGTH)]
+    plain = ["--isolated", "--line-length", str(LINE_LENGTH), "--config", f"src = {json.dumps([str(bundle.root)])}"]
+    ruff += ["--config", str(own)] if own.is_file() else plain
     ruff += ["--output-format", "concise"] if command == "check" else []
-    done = subprocess.run([*ruff, *files], capture_output=True, text=True, cwd=bundle.root)
+    with TemporaryDirectory(prefix="recipec-ruff-") as elsewhere:
+        done = subprocess.run([*ruff, *files], capture_output=True, text=True, cwd=elsewhere)
     said = (done.stdout + done.stderr).replace(f"{bundle.root}/", "").strip()
     return said.splitlines() or [f"ruff {command} ended with {done.returncode}"] if done.returncode else []
 

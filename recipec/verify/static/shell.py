@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 from recipec.verify.bundle import Bundle
+from recipec.verify.process import program
 from recipec.verify.report import VerifyReport
 
 _SUFFIXES = (".sh", ".sbatch")
@@ -20,7 +18,7 @@ def check_shell(bundle: Bundle, report: VerifyReport) -> None:
     if not scripts:
         return
     if report.add("bash reads the launch scripts", bash_problems(bundle), f"{len(scripts)} scripts"):
-        check = shellcheck()
+        check = program("shellcheck")
         if check is None:
             report.skip("shellcheck", "it is not installed")
         else:
@@ -43,9 +41,3 @@ def shellcheck_problems(bundle: Bundle, check: str) -> list[str]:
     scripts = [str(path) for path in bundle.ending(*_SUFFIXES)]
     done = subprocess.run([check, "--format=gcc", *scripts], capture_output=True, text=True)
     return (done.stdout + done.stderr).replace(f"{bundle.root}/", "").splitlines()
-
-
-def shellcheck() -> str | None:
-    """The shellcheck beside this Python, or on the path."""
-    beside = Path(sys.executable).with_name("shellcheck")
-    return str(beside) if beside.is_file() else shutil.which("shellcheck")

@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "3c2dbf4eaad9b6e1-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "9640ef9cd9b1a11f-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 51.9
 
@@ -65,6 +65,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_length=2048,
         beta=0.1,
         loss_type=["sigmoid"],
+        precompute_ref_log_probs=args.max_steps == -1,  # the reference scores all rows once; a trial does as it goes
         disable_dropout=True,
         train_sampling_strategy="random",  # DPOTrainer cannot group pairs by length
         eval_strategy="steps",
