@@ -48,6 +48,7 @@ gpus_per_node = {gpus}
 # learning_rate = 1e-4
 {adaptation}
 # [budget]
+# max_gpu_hours = 96           # refuse a plan that takes more GPU hours
 # max_cost_usd = 50            # refuse a plan that costs more
 """
 

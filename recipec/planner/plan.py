@@ -107,6 +107,11 @@ class Plan(Struct, frozen=True):
         return sum(stage.seconds for stage in self.stages)
 
     @property
+    def gpu_hours(self) -> float:
+        """Of all GPUs for the time of all stages: idle ones are paid too."""
+        return self.seconds / 3600 * self.stages[0].decisions["gpus"].value
+
+    @property
     def cost_usd(self) -> float | None:
         costs = [stage.cost_usd for stage in self.stages]
         return None if None in costs else sum(cost for cost in costs if cost is not None)

@@ -298,6 +298,12 @@ class Budget(Section):
     max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key(
         "Hours", "The longest training that is accepted, in predicted hours.", 12, absent="no limit"
     )
+    max_gpu_hours: Annotated[float, Field(gt=0, le=10_000_000)] | None = key(
+        "GPU hours",
+        "The most GPU hours of the run, in prediction: its hours times all GPUs of all nodes, idle ones too.",
+        96,
+        absent="no limit",
+    )
     max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200, absent="no limit")
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
         "Price", "What one GPU costs for an hour, in US dollars.", 2.5, absent="the price list's, where it has the GPU"

@@ -67,8 +67,8 @@ def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
     the CPU.
 
     Rule book 004 counts NVMe offload for DeepSpeed. recipec does not offer it: DeepSpeed 0.19 resumed such a run from
-    the wrong weights when it was tried. Rule book 004 also counts against FSDP that its offload is all or nothing,
-    which is true of the first FSDP. recipec offers offload with ZeRO only.
+    the wrong weights when it was tried (NOT-019). Rule book 004 also counts against FSDP that its offload is all or
+    nothing, which is true of the first FSDP. recipec offers offload with ZeRO only.
     """
     if least == "none":
         return Choice(least, _joined("the layout fits without offload", compared, f"predicted peak {peak}"))

@@ -165,6 +165,25 @@ UNBUILT = (
         "set `hardware.nodes` and start `launch/nodes.sh` on every node from your own job, with its NODE_RANK",
         words=("slurm", "sbatch", "srun", "kubernetes", "k8s", "kubeflow"),
     ),
+    Unbuilt(
+        "NOT-019",
+        "Offload to NVMe (ZeRO-Infinity)",
+        "docs/rule-books/004.md, FSDP and DeepSpeed compared; docs/rule-books/001.md, Storage requirements",
+        "DeepSpeed 0.19.8 saved such a run and resumed it from the wrong weights when it was tried: loss 5.21 without "
+        "a break, 5.83 resumed",
+        'set `train.offload = "cpu"` with `hardware.host_memory_gib`; NVMe disks for rows and checkpoints need no key',
+        words=("nvme", "nvme_path", "nvme_offload", "offload_nvme", "zero_infinity"),
+    ),
+    Unbuilt(
+        "NOT-020",
+        "A change of style as a goal of its own",
+        "docs/rule-books/001.md, Decision tree: fine-tuning or continued pre-training",
+        "the rule book sends a change of style where it sends a new domain, and the number of rows decides alone: full "
+        "fine-tuning over 100,000 rows, LoRA below (ADPT-001). `goal.new_domain` also raises the rank of adapters, "
+        "for words that the model does not know",
+        'leave `goal.new_domain` out; set `train.adaptation = "full"` to train every weight on fewer rows',
+        words=("style", "style_change", "new_style", "change_of_style"),
+    ),
 )
 
 _NAMED = {word: row for row in UNBUILT for word in row.words}

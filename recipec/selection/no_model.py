@@ -52,6 +52,8 @@ def _limit(loaded: LoadedRecipe, given: Given, found: Shortlist) -> Label:
     plan, budget = tried(loaded, given, _smallest(found)[0], ANY_ROOM).plan, loaded.recipe.budget
     if plan is not None and budget.max_hours is not None and plan.seconds > 3600 * budget.max_hours:
         return Label(loaded.place("budget", "max_hours"), "the smallest model takes more")
+    if plan is not None and budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
+        return Label(loaded.place("budget", "max_gpu_hours"), "the smallest model takes more")
     if plan is not None and budget.max_cost_usd is not None:
         return Label(loaded.place("budget", "max_cost_usd"), "the smallest model cannot be shown to take less")
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
@@ -102,6 +104,9 @@ def _other_budget(loaded: LoadedRecipe, trial: Trial) -> Iterator[str]:
     hours, usd, budget = trial.plan.seconds / 3600, trial.plan.cost_usd, loaded.recipe.budget
     if budget.max_hours is not None and hours > budget.max_hours:
         yield f"max_hours = {hours + 0.005:.2f}: {trial.model.name} takes {hours:.2f} hours"
+    if budget.max_gpu_hours is not None and trial.plan.gpu_hours > budget.max_gpu_hours:
+        taken = trial.plan.gpu_hours
+        yield f"max_gpu_hours = {taken + 0.005:.2f}: {trial.model.name} takes {taken:.2f} GPU hours"
     if budget.max_cost_usd is not None and usd is None:
         yield f"price_per_gpu_hour in [budget]: no price of a {trial.plan.stages[0].value('gpu')} is known"
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:

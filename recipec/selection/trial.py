@@ -155,7 +155,8 @@ def _obstacle(found: Fit) -> str:
 
 def _has_limits(loaded: LoadedRecipe) -> bool:
     budget = loaded.recipe.budget
-    return (budget.max_hours, budget.max_cost_usd, loaded.recipe.policy.max_usd) != (None, None, None)
+    limits = (budget.max_hours, budget.max_gpu_hours, budget.max_cost_usd, loaded.recipe.policy.max_usd)
+    return any(limit is not None for limit in limits)
 
 
 def _limited(loaded: LoadedRecipe, trial: Trial, plan: Plan) -> Trial:
@@ -170,6 +171,7 @@ def _excess(loaded: LoadedRecipe, plan: Plan) -> float:
     budget, usd = loaded.recipe.budget, plan.cost_usd or 0.0
     pairs = (
         (plan.seconds / 3600, budget.max_hours),
+        (plan.gpu_hours, budget.max_gpu_hours),
         (usd, budget.max_cost_usd),
         (usd, loaded.recipe.policy.max_usd),
     )

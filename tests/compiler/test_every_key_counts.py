@@ -19,6 +19,7 @@ LIMITS = {
     "recipe.extends": "says where the other keys come from",
     "recipe.allow": "silences warnings",
     "budget.max_hours": "refuses a plan",
+    "budget.max_gpu_hours": "refuses a plan",
     "budget.max_cost_usd": "refuses a plan",
     "policy.models": "refuses a model",
     "policy.licenses": "refuses a model",

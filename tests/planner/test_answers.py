@@ -148,6 +148,23 @@ def test_a_budget_names_the_plan_that_keeps_to_it(tmp_path: Path) -> None:
         assert "E0403" not in codes(compiled(tmp_path, slower))
 
 
+@pytest.mark.parametrize(("factor", "refused"), [(0.999, True), (1.001, False)])
+def test_gpu_hours_are_those_of_all_gpus_idle_ones_too(tmp_path: Path, factor: float, refused: bool) -> None:
+    recipe = changed("lora-single", {"hardware.gpus_per_node": 4, "train.global_batch_size": 2})
+    plan = good(tmp_path, recipe).plan
+    assert plan and plan.stages[0].layout.mesh.world_size == 2
+    limited = with_key(recipe, "budget.max_gpu_hours", factor * 4 * plan.seconds / 3600)
+    assert ("E0403" in codes(compiled(tmp_path, limited))) is refused
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "page"), [("hardware.nvme", True, "NOT-019"), ("goal.style", True, "NOT-020")]
+)
+def test_what_has_no_key_leads_to_its_page(tmp_path: Path, key: str, value: bool, page: str) -> None:
+    [finding] = compiled(tmp_path, changed("lora-single", {key: value})).diagnostics
+    assert finding.code == "E0203" and any(page in line for line in finding.help)
+
+
 def test_what_the_rules_do_not_prefer_has_to_be_asked_for(tmp_path: Path) -> None:
     better = stage(tmp_path, "lora-single", hardware__gpu="rtx-4090").next_better
     assert better and better.what == "full fine-tuning"

@@ -24,6 +24,7 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "fixed micro batch does not fit": (LORA, {"train.micro_batch_size": 512, "train.global_batch_size": 512}, "E0402"),
     "host memory": (BASES["zero3-offload"], {"hardware.host_memory_gib": 16}, "E0402"),
     "too many hours": (LORA, {"budget": {"max_hours": 0.001}}, "E0403"),
+    "too many GPU hours": (GPUS4, {"budget": {"max_gpu_hours": 0.001}}, "E0403"),
     "too expensive": (LORA, {"budget": {"max_cost_usd": 0.01}}, "E0403"),
     "no price": (BASES["cpu"], {"budget": {"max_cost_usd": 1}}, "E0403"),
     "4-bit ZeRO-3": (GPUS4, {"train": {"adaptation": "qlora", "strategy": "zero3"}}, "E0405"),

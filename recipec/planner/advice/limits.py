@@ -27,6 +27,9 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         share = budget.max_hours / hours
         takes = f"the plan takes {duration(plan.seconds)}, the limit is {duration(3600 * budget.max_hours)}"
         _over(loaded, plan, "max_hours", takes, share, report)
+    if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
+        takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
+        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, report)
     if budget.max_cost_usd is not None and usd is None:
         label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
         help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
