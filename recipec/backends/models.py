@@ -96,6 +96,16 @@ def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
     return Call(f"{loader}.from_pretrained", args)
 
 
+def placed(stage: StageJob) -> list[Arg]:
+    """Where evaluate.py loads a model to, before and after training; on a CPU wherever transformers does."""
+    ids = stage.ids("prediction")
+    if stage.on_cpu:
+        return []
+    if stage.plan.needs.evaluation.trained.whole:
+        return [Arg("device_map", Raw('{"": PartialState().device}'), ids)]
+    return [Arg("", Raw("**spread()"), ids)]
+
+
 def head_options(stage: StageJob) -> list[Arg]:
     """What a model is loaded with so that it gives one score; nothing for one that writes."""
     return [] if stage.method.writes else [Arg("num_labels", 1, stage.ids("stage"), "one score")]

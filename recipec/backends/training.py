@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec import __version__
+from recipec.axes import BASES
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
@@ -288,6 +289,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
     names = {
         "stage": stage.traced("stage"),
         "quantized": stage.because(stage.adapts.quantized, "quantization"),
+        "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
