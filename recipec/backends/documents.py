@@ -232,11 +232,11 @@ def _terms(plan: StagePlan) -> str:
 
 
 def _speed(stage: StageJob) -> str:
-    """Tokens per second of all devices, as preflight.py measures them: those of the rows, not their padding."""
-    count, noun = stage.value("world_size"), device(stage.on_cpu)
-    total = float(f"{stage.plan.time.tokens_per_second_per_gpu * count:.2g}")
-    of_all = f" of all {count} {noun}s together" if count > 1 else ""
-    return f"about {total:,.{0 if total >= 10 else 1}f} tokens per second{of_all}, padding and evaluations not counted"
+    """Tokens per second of one device, as preflight.py measures them: those of the rows, not their padding."""
+    each = float(f"{stage.plan.time.tokens_per_second_per_gpu:.2g}")
+    per = f" per {device(stage.on_cpu)}" if stage.value("world_size") > 1 else ""
+    shown = f"{each:,.{0 if each >= 10 else 1}f}"
+    return f"about {shown} tokens per second{per}, without padding, evaluations and saves"
 
 
 def _cost(plan: StagePlan) -> str:

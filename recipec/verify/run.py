@@ -169,6 +169,9 @@ def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, r
         report.add(f"{stage.name}: evaluate.py scores the tokens that train.py learns", *learned_problems(learned))
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
+    unlogged = sorted(stage.watched - {name for entry in history for name in entry})
+    problems = [f"{name} is not logged" for name in unlogged]
+    report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
     if stage.method.random_weights:
         vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
         name = f"{stage.name}: it begins with random weights"
