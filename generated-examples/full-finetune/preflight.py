@@ -20,7 +20,7 @@ from rows import ends_with_stop, trained_text, trained_tokens
 
 PLANNED = {"distributed": "fsdp", "world_size": 8, "global_batch_size": 64, "shards_parameters": True}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
-DISK_GIB = 389.1  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 374.1  # predicted: the checkpoints that are kept, one being written, the result
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:

@@ -24,6 +24,7 @@ from recipec.backends.models import (
     head_options,
     names_part,
     random_weights_part,
+    result_part,
     source_part,
     weights_dtype,
 )
@@ -141,6 +142,7 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
+            result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),

@@ -20,7 +20,7 @@ from rows import ends_with_stop, trained_text, trained_tokens
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 64, "shards_parameters": False}
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
-DISK_GIB = 83.5  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 80.3  # predicted: the checkpoints that are kept, one being written, the result
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:

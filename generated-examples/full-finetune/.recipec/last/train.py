@@ -116,6 +116,7 @@ def main() -> None:
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights
     trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards
     trainer.save_model()
     guard.finish()
