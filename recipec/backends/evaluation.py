@@ -132,7 +132,7 @@ def _how(stage: StageJob) -> dict[str, Any]:
     return {
         "ranks": stage.because(ranks, "strategy", "prediction"),
         "spreads": stage.because(spreads, "prediction"),
-        "say": Raw("PartialState().print" if ranks else "print"),
+        "say": code(stage, "PartialState().print" if ranks else "print", "strategy", "prediction"),
     }
 
 
@@ -174,9 +174,9 @@ def _placing_imports(stage: StageJob) -> Iterator[Import]:
     how, ids = _how(stage), stage.ids("prediction", "strategy", "gpu")
     if stage.plan.needs.evaluation.trained.whole and not stage.on_cpu:
         yield Import("accelerate", "PartialState", ids)
+    yield Import("collections.abc", "Iterable", ids, left_out=not how["ranks"].value)
     if how["ranks"].value:
         yield Import("accelerate.utils", "gather_object", ids)
-        yield Import("collections.abc", "Iterable", ids)
     if how["spreads"].value:
         yield Import("sys", "", ids)
         if stage.method.random_weights:
