@@ -59,20 +59,20 @@ def test_two_processes_find_what_one_finds(tmp_path: Path, base: str, forked: No
     both = evaluated(sandbox, "torchrun", "--standalone", "--nproc-per-node", "2")
     assert both["metrics"] == pytest.approx(alone["metrics"], rel=1e-6)
     assert both["samples"] == alone["samples"]
-    for place, row in enumerate(alone.get("answers", [])):
-        assert both["answers"][place] == pytest.approx(row, rel=1e-6)
+    for one, other in zip(alone.get("answers", []), both.get("answers", []), strict=True):
+        assert other == pytest.approx(one, rel=1e-6)
 
 
 def test_each_process_scores_a_share(tmp_path: Path, forked: None) -> None:
     """Each says how many batches it took: all of them together are those of one process."""
     sandbox = prepared(tmp_path, "lora-ddp")
     script = sandbox.bundle.root / "evaluate.py"
-    text, taken = script.read_text(), "    return list(parts)[processes.process_index :: processes.num_processes]"
-    assert taken in text, "the test is out of date"
-    said = (
-        "    parts = list(parts)\n    print('TOOK', len(parts[processes.process_index :: processes.num_processes]))\n"
-    )
-    script.write_text(text.replace(taken, said + taken).replace("TOKENS_AT_ONCE = 4096", "TOKENS_AT_ONCE = 256"))
+    text, share = script.read_text(), "    return list(parts)"
+    assert share in text, "the test is out of date"
+    start, _, rest = text.partition(share)
+    line, _, rest = rest.partition("\n")
+    said = f"{start}    taken = list(parts){line}\n    print('TOOK', len(taken))\n    return taken\n{rest}"
+    script.write_text(said.replace("TOKENS_AT_ONCE = 4096", "TOKENS_AT_ONCE = 256"))
     alone = run(sandbox, "python", "evaluate.py", "before")
     (sandbox.outputs / "evaluation" / "sft" / "before.json").unlink()
     both = run(sandbox, "torchrun", "--standalone", "--nproc-per-node", "2", "evaluate.py", "before")
