@@ -3,7 +3,8 @@
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
 
-Writes outputs/evaluation/distill/before.json and after.json.
+Writes outputs/evaluation/distill/before.json and after.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
 Losses are means over all learned tokens, in nats.
 What was measured on the same rows, model and script is not measured again.
 """
@@ -19,6 +20,7 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from accelerate import PartialState
 from datasets import Dataset, load_dataset
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -30,9 +32,11 @@ BASE = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 TRAINED = BUNDLE / "outputs" / "distill"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+WHENS = ("before", "after")
 ROWS = BUNDLE / "data" / "distill" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "distill"
 MAX_ROWS = 1000
+QUICK_ROWS = 32
 MAX_LENGTH = 2048
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
@@ -42,28 +46,46 @@ ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("when", choices=("before", "after"))
-    when = parser.parse_args().when
-    question = digest()
-    before = known = earlier("before", question)
-    if when == "after":
-        if not FINISHED.is_file():
-            raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
-        question = digest(FINISHED, RESULTS / "before.json") if before else digest(FINISHED)
-        known = earlier("after", question)
-    if known:
-        print(f"{RESULTS / f'{when}.json'} is up to date: not measured again")
-        return
-    model, tokenizer = load(when)
-    rows = load_dataset("json", data_files=str(ROWS), split="train")
-    rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    if when == "after" and before:
-        for name, old in before["metrics"].items():
-            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        print(f"{file} is up to date: not measured again")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        metrics = measure(model, tokenizer, rows)
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result})
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+    return [FINISHED]
+
+
+def compare(metrics: dict[str, dict[str, float]]) -> None:
+    """Print what is known side by side."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        print(f"{name}: {', '.join(values)}")
 
 
 def digest(*more: Path) -> str:
@@ -72,12 +94,11 @@ def digest(*more: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def earlier(when: str, question: str) -> dict:
+def earlier(file: Path, question: str) -> dict:
     """What was found before; empty if nothing was, or on other rows, or of another model."""
-    file = RESULTS / f"{when}.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
-        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        print(f"{file} is not used: of other rows, another model or another version of this script")
         return {}
     return result
 
@@ -88,7 +109,7 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     model = AutoModelForCausalLM.from_pretrained(
         source,
         dtype=torch.bfloat16,
-        device_map="auto",
+        device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -106,18 +127,20 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     teacher = AutoModelForCausalLM.from_pretrained(
         TEACHER,
         dtype=torch.bfloat16,
-        device_map="auto",
+        device_map={"": PartialState().device},
         attn_implementation="sdpa",
     ).eval()
-    divergence, loss, tokens = 0.0, 0.0, 0
+    found = []
     encoded = [[part[:MAX_LENGTH] for part in encode(row, tokenizer)] for row in rows]
     for places in batches([row_tokens for row_tokens, _ in encoded]):
         batch = [encoded[place] for place in places]
         logits, labels, _ = learned_logits(model, batch)
         wanted, *_ = learned_logits(teacher, batch)
-        loss += torch.nn.functional.cross_entropy(logits.float(), labels, reduction="sum").item()
-        divergence += summed_divergence(logits, wanted[:, : logits.shape[1]].to(logits.device))
-        tokens += len(labels)
+        loss = summed_loss(logits, labels)
+        apart = summed_divergence(logits, wanted[:, : logits.shape[1]].to(logits.device))
+        found.append((places, apart, loss, len(labels)))
+    found = sorted(found)  # a sum depends on its order
+    divergence, loss, tokens = (sum(batch[part] for batch in found) for part in (1, 2, 3))
     if not tokens:
         raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
     return {"divergence": divergence / tokens, "answer_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
@@ -130,8 +153,9 @@ def learned_logits(
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
     present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
-    logits = model(input_ids=ids, attention_mask=present).logits[:, :-1]
-    return logits[learned], ids[:, 1:][learned], learned.sum(1).tolist()
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
 
 
 def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
@@ -149,6 +173,11 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
     tensors = [torch.tensor(numbers) for numbers in sequences]
     return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
+
+
+def summed_loss(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    parts = zip(logits.split(AT_ONCE), labels.split(AT_ONCE), strict=True)
+    return sum(torch.nn.functional.cross_entropy(some.float(), of, reduction="sum").item() for some, of in parts)
 
 
 def summed_divergence(logits: torch.Tensor, wanted: torch.Tensor) -> float:

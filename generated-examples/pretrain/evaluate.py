@@ -3,7 +3,10 @@
     python evaluate.py before     random weights, as training starts from: they guess, a loss of about ln(vocabulary)
     python evaluate.py after      the trained model, and what changed
 
-Writes outputs/evaluation/pretrain/before.json and after.json.
+    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs, each with a share of the rows
+
+Writes outputs/evaluation/pretrain/before.json and after.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
 Losses are means over all learned tokens, in nats.
 What was measured on the same rows, model and script is not measured again.
 """
@@ -13,13 +16,14 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
-from accelerate import dispatch_model, infer_auto_device_map
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset, load_dataset
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
@@ -37,9 +41,11 @@ BUNDLE = Path(__file__).resolve().parent
 BASE = "HuggingFaceTB/SmolLM2-1.7B"
 TRAINED = BUNDLE / "outputs" / "pretrain"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+WHENS = ("before", "after")
 ROWS = BUNDLE / "data" / "pretrain" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "pretrain"
 MAX_ROWS = 1000
+QUICK_ROWS = 32
 MAX_LENGTH = 4096
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
@@ -49,28 +55,49 @@ ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("when", choices=("before", "after"))
-    when = parser.parse_args().when
-    question = digest()
-    before = known = earlier("before", question)
-    if when == "after":
-        if not FINISHED.is_file():
-            raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
-        question = digest(FINISHED, RESULTS / "before.json") if before else digest(FINISHED)
-        known = earlier("after", question)
-    if known:
-        print(f"{RESULTS / f'{when}.json'} is up to date: not measured again")
-        return
-    model, tokenizer = load(when)
-    rows = load_dataset("json", data_files=str(ROWS), split="train")
-    rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    if when == "after" and before:
-        for name, old in before["metrics"].items():
-            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    processes = PartialState(cpu=not torch.accelerator.is_available())  # those of torchrun; without it this one alone
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        PartialState().print(f"{file} is up to date: not measured again")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        metrics = measure(model, tokenizer, rows, most)
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        if not processes.is_main_process:
+            return
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result})
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+    return [FINISHED]
+
+
+def compare(metrics: dict[str, dict[str, float]]) -> None:
+    """Print what is known side by side."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        PartialState().print(f"{name}: {', '.join(values)}")
 
 
 def digest(*more: Path) -> str:
@@ -79,12 +106,11 @@ def digest(*more: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def earlier(when: str, question: str) -> dict:
+def earlier(file: Path, question: str) -> dict:
     """What was found before; empty if nothing was, or on other rows, or of another model."""
-    file = RESULTS / f"{when}.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
-        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        PartialState().print(f"{file} is not used: of other rows, another model or another version of this script")
         return {}
     return result
 
@@ -98,7 +124,7 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         model = AutoModelForCausalLM.from_pretrained(
             source,
             dtype=torch.bfloat16,
-            device_map="auto",
+            device_map={"": PartialState().device},
             attn_implementation="sdpa",
         )
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -106,7 +132,7 @@ def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 
 def random_model() -> PreTrainedModel:
-    """A model with the architecture of BASE and random weights, spread over the devices as it fits."""
+    """A model with the architecture of BASE and random weights."""
     set_seed(42)
     shape = AutoConfig.from_pretrained(BASE)
     model = AutoModelForCausalLM.from_config(
@@ -114,24 +140,25 @@ def random_model() -> PreTrainedModel:
         dtype=torch.bfloat16,
         attn_implementation="sdpa",
     )
-    return dispatch_model(model, infer_auto_device_map(model, no_split_module_classes=model._no_split_modules))
+    return model.to(PartialState().device)
 
 
 @torch.no_grad()
-def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset) -> dict[str, float]:
-    """Loss and perplexity over the texts, in windows as long as the blocks of training."""
+def measure(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, most: int = MAX_ROWS
+) -> dict[str, float]:
+    """Loss and perplexity over the texts, in about `most` windows as long as the blocks of training."""
     windows, all_tokens = [], 0
-    most = -(-MAX_ROWS // len(rows))  # windows of each text
     for row in rows:
         text, learned = encode(row, tokenizer)
         all_tokens += len(text) - 1  # the first token follows nothing
-        for start in window_starts(len(text), most):
+        for start in window_starts(len(text), -(-most // len(rows))):
             end = start + MAX_LENGTH
             windows.append((text[start:end], learned[start:end]))
     loss, tokens = map(sum, zip(*summed_losses(model, windows), strict=True))
     if not tokens:
         raise SystemExit(f"no row of {ROWS} has a learned token")
-    print(f"scored {tokens:,} of {all_tokens:,} tokens of the texts")
+    PartialState().print(f"scored {tokens:,} of {all_tokens:,} tokens of the texts")
     return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 
@@ -144,13 +171,12 @@ def window_starts(tokens: int, most: int) -> range:
 def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
     """Of each sequence, given as tokens and marks of the learned ones: their summed loss, and how many they are."""
     cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
-    found = [(0.0, 0)] * len(cut)
-    for places in batches([tokens for tokens, _ in cut]):
+    found = []
+    for places in mine(batches([tokens for tokens, _ in cut])):
         logits, labels, counts = learned_logits(model, [cut[place] for place in places])
-        losses = token_losses(logits, labels)
-        for place, part in zip(places, losses.split(counts), strict=True):
-            found[place] = (part.sum().item(), len(part))
-    return found
+        parts = token_losses(logits, labels).split(counts)
+        found += [(place, part.sum().item(), len(part)) for place, part in zip(places, parts, strict=True)]
+    return [(loss, tokens) for _, loss, tokens in sorted(gather_object(found))]
 
 
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -166,8 +192,9 @@ def learned_logits(
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
     present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
-    logits = model(input_ids=ids, attention_mask=present).logits[:, :-1]
-    return logits[learned], ids[:, 1:][learned], learned.sum(1).tolist()
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
 
 
 def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
@@ -180,6 +207,12 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
         batch.append(place)
     if batch:
         yield batch
+
+
+def mine(parts: Iterable[list[int]]) -> list[list[int]]:
+    """This process's share of the batches; every process makes the same ones."""
+    processes = PartialState()
+    return list(parts)[processes.process_index :: processes.num_processes]
 
 
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
@@ -218,3 +251,4 @@ def answers(model: PreTrainedModel, questions: list[list[int]]) -> list[list[int
 
 if __name__ == "__main__":
     main()
+    PartialState().destroy_process_group()

@@ -2,7 +2,7 @@
 
     python merge_adapter.py
 
-The merge is done in bfloat16.
+The sum of base and adapter is rounded to bfloat16; `evaluate.py merged` tells what that changes.
 """
 
 import os

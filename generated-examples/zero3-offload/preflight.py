@@ -136,13 +136,17 @@ def check_disk(output_dir: Path) -> None:
         raise SystemExit(f"{output_dir}: room for {room_gib:.1f} GiB, this run writes {DISK_GIB} GiB: use another disk")
 
 
-def check_rows(trainer: Trainer, report_file: Path) -> None:
-    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows."""
+def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
+    """Show three rows as the model sees them; refuse rows that teach nothing, no stop token, too many lost rows.
+
+    What it counts is for the log.
+    """
     rows, tokenizer = trainer.train_dataset, trainer.processing_class
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
-    if not trained_tokens(first(rows)):
+    counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows
+    if not counted["trained_tokens"]:
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
     if not any(ends_with_stop(row, tokenizer) for row in first(rows)):
         raise SystemExit("no trained answer ends with an end-of-turn token: the model would never learn to stop")
@@ -151,6 +155,8 @@ def check_rows(trainer: Trainer, report_file: Path) -> None:
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
     if lost > MAX_DROPPED:
         raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
+    counted["dropped_rows"] = lost
+    return counted
 
 
 def first(rows: Dataset) -> Dataset:
@@ -164,7 +170,9 @@ class RunGuard(TrainerCallback):
     def __init__(self, trainer: Trainer, run: dict, anew: bool) -> None:
         self.trainer, self.run, self.anew = trainer, run, anew
         self.train_loss = 0.0
-        self.seen = (0.0, 0.0)  # when, and after how many tokens, the last log came
+        self.counted: dict[str, float] = {}  # of the rows; the first log has it
+        self.began, self.tokens = 0.0, 0.0  # when the steps of the next log began, and the tokens of all before
+        self.stepped = 0.0  # when the last step ended
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         facts = run_facts(self.trainer)
@@ -175,7 +183,18 @@ class RunGuard(TrainerCallback):
         try_save(self.trainer)
         if args.should_save:
             forget_result(Path(args.output_dir), self.anew)
-        self.seen = (time.monotonic(), 0.0)
+        self.began = self.stepped = time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs) -> None:
+        self.stepped = time.monotonic()
+
+    def pause(self) -> None:
+        """Leave out the time since the last step: something else than training took it."""
+        now = time.monotonic()
+        self.began, self.stepped = self.began + now - self.stepped, now
+
+    def on_evaluate(self, args, state, control, **kwargs) -> None:
+        self.pause()
 
     def on_log(self, args, state, control, logs, **kwargs) -> None:
         bad = [key for key in ("loss", "eval_loss") if not math.isfinite(float(logs.get(key, 0.0)))]
@@ -184,21 +203,23 @@ class RunGuard(TrainerCallback):
                 f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}: halve the learning rate, "
                 "prefer bf16 to fp16, and look for empty or broken rows in the data"
             )
-        logs |= self.measure(logs)
+        measured = self.measure(logs) | self.counted
+        self.counted = {}
+        logs |= measured
+        state.log_history[-1] |= measured  # where trainer_state.json has it from
 
     def measure(self, logs: dict) -> dict:
         """What the trainer does not log itself."""
         measured = {}
         if "loss" in logs:
             self.train_loss = logs["loss"]
-            now, tokens = time.monotonic(), logs["num_tokens"]
-            measured["tokens_per_second"] = (tokens - self.seen[1]) / (now - self.seen[0])  # of all ranks, no padding
-            self.seen = (now, tokens)
+            now, tokens = time.monotonic(), logs["num_tokens"] / self.trainer.args.world_size
+            measured["tokens_per_second"] = (tokens - self.tokens) / (now - self.began)  # of each rank, no padding
+            self.began, self.stepped, self.tokens = now, now, tokens
             measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
+        if "eval_loss" in logs and self.train_loss > 0:
+            measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
         if "eval_loss" in logs:
-            self.seen = (self.seen[0] + logs["eval_runtime"], self.seen[1])  # no token is trained on meanwhile
-            if self.train_loss > 0:
-                measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
             measured["perplexity"] = math.exp(min(logs["eval_loss"], 100.0))
         return measured
 
@@ -207,6 +228,7 @@ class RunGuard(TrainerCallback):
         if args.should_save:
             checkpoint = Path(args.output_dir, f"checkpoint-{state.global_step}")
             write_whole(checkpoint / "run.json", self.run | {"files": sizes(checkpoint)})
+        self.pause()
 
     def finish(self) -> None:
         """Mark the saved result as whole: a later launch does not train it again."""

@@ -139,18 +139,31 @@ class Base(Struct, frozen=True, kw_only=True):
     means: str
     bits: int | None  # None: those of the compute type
     not_on_cpu: str  # why no run on a CPU can have it; "" where it can
+    merge_costs: float  # nats per token that a merge into the unquantized base may add to the loss
+    merge_because: str  # where that limit comes from
 
 
 BASES = {
     row.name: row
     for row in (
-        Base(name=AS_IS, title="unquantized", means="the base as it is", bits=None, not_on_cpu=""),
+        Base(
+            name=AS_IS,
+            title="unquantized",
+            means="the base as it is",
+            bits=None,
+            not_on_cpu="",
+            merge_costs=0.01,
+            merge_because="a merge rounds each weight once more to 16 bits, which moves a loss by thousandths",
+        ),
         Base(
             name="nf4",
             title="4-bit (NF4)",
             means="the frozen base in 4-bit NormalFloat",
             bits=4,
             not_on_cpu="on a CPU no gradient passes a 4-bit layer after an evaluation",
+            merge_costs=0.05,
+            merge_because="the adapter was trained on the 4-bit base, and a merge into the unquantized base takes the "
+            "error of 4 bits away from under it; that 5% of the perplexity is tolerated is recipec's choice",
         ),
     )
 }

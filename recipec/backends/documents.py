@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import CARRIED, SECTIONS
+from recipec.axes import BASES, CARRIED, SECTIONS
+from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
@@ -26,7 +27,7 @@ from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.watching import LOOKS_AT
 from recipec.rules.words import device, waiting
-from recipec.units import GIB, counted, duration, number, value_text
+from recipec.units import GIB, counted, duration, gib, number, value_text
 
 SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "adaptation",
@@ -129,10 +130,35 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),
+        **_merged(job.last),
+        "quick_rows": QUICK_ROWS,
         "stages": [_stage(stage) for stage in job.stages],
         "checks_before": [row for row in checks if not row.after],
         "checks_after": [row for row in checks if row.after],
     }
+
+
+def _merged(stage: StageJob) -> dict[str, Any]:
+    """How the merged model is held to the trained one."""
+    base = BASES[stage.adapts.base]
+    return {
+        "merged_evaluation": fragment(f"python {stage.folder}evaluate.py merged", stage.ids("adaptation")),
+        "merge_costs": stage.because(base.merge_costs, "quantization"),
+        "merge_because": stage.because(base.merge_because, "quantization"),
+        "loss": Raw(BACKENDS[stage.name].measure.loss),
+        "counted": COUNTED[stage.method.writes],
+        "kept_share": f"{KEPT_SHARE:.0%}",
+        "merged_needs": stage.because(_room_for_merged(stage), "prediction"),
+    }
+
+
+def _room_for_merged(stage: StageJob) -> str:
+    """What is missing for the evaluation of the merged model; empty where nothing is."""
+    merged = stage.plan.needs.evaluation.merged
+    if not (merged and merged.offloaded):
+        return ""
+    needed = f"The merged model has {gib(merged.bytes)} of weights, more than the planned GPUs of a node can hold"
+    return f"{needed}: evaluate it on larger ones, or slowly with --offload."
 
 
 def _reads_files(job: Job) -> bool:
@@ -251,11 +277,11 @@ def _terms(plan: StagePlan) -> str:
 
 
 def _speed(stage: StageJob) -> str:
-    """Tokens per second of all devices, as preflight.py measures them: those of the rows, not their padding."""
-    count, noun = stage.value("world_size"), device(stage.on_cpu)
-    total = float(f"{stage.plan.time.tokens_per_second_per_gpu * count:.2g}")
-    of_all = f" of all {count} {noun}s together" if count > 1 else ""
-    return f"about {total:,.{0 if total >= 10 else 1}f} tokens per second{of_all}, padding and evaluations not counted"
+    """Tokens per second of one device, as preflight.py measures them: those of the rows, not their padding."""
+    each = float(f"{stage.plan.time.tokens_per_second_per_gpu:.2g}")
+    per = f" per {device(stage.on_cpu)}" if stage.value("world_size") > 1 else ""
+    shown = f"{each:,.{0 if each >= 10 else 1}f}"
+    return f"about {shown} tokens per second{per}, without padding, evaluations and saves"
 
 
 def _cost(plan: StagePlan) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
+from recipec.axes import BASES
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
@@ -17,6 +20,7 @@ from recipec.backends.models import (
     head_options,
     model_expression,
     other_models,
+    placed,
     random_model,
     reads_data_root,
 )
@@ -24,13 +28,15 @@ from recipec.backends.parts import Import, import_blocks
 from recipec.backends.rows import COLUMNS
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call
+from recipec.render.call import WIDTH, Arg, Call
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
+from recipec.units import GIB
 
 SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enough to wait for
-TOKENS_AT_ONCE = 4_096  # of a batch: with a vocabulary of 150k its logits, twice in 16 bits, take 2.3 GiB
-ON_CPU = 1_024  # larger batches leave the processor's cache: 1.2 times slower at 4,096 (9M parameters, 2026-11)
+QUICK_ROWS = 32  # of a first look
+COUNTED = {True: "token", False: "pair"}  # what a loss is a mean over, by whether the method writes
+KEPT_SHARE = 0.1  # of what training gained: what a merge may lose of it, recipec's choice
 
 _ALWAYS = (
     *(Import(module) for module in ("argparse", "hashlib", "json", "os", "torch")),
@@ -43,9 +49,8 @@ _ALWAYS = (
 _RANDOM = (
     ("transformers", "AutoConfig"),
     ("transformers", "set_seed"),
-    ("accelerate", "dispatch_model"),
-    ("accelerate", "infer_auto_device_map"),
 )
+_DISPATCH = (("accelerate", "dispatch_model"), ("accelerate", "infer_auto_device_map"))
 
 
 def evaluation_artifact(stage: StageJob) -> Artifact:
@@ -58,8 +63,11 @@ def _path(stage: StageJob) -> str:
 
 
 def _names(stage: StageJob) -> dict[str, Any]:
-    asked = stage.job.loaded.recipe.evaluate
-    measure = BACKENDS[stage.name].measure
+    asked, needs = stage.job.loaded.recipe.evaluate, stage.plan.needs.evaluation
+    measure, base = BACKENDS[stage.name].measure, BASES[stage.adapts.base]
+    why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
+    how = _how(stage)
+    measured = {**measure.names(stage), **how}
     standard, installed = import_blocks(_imports(stage))
     return {
         "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
@@ -83,21 +91,57 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "random_weights": stage.because(stage.method.random_weights, "stage"),
         "new_head": stage.because(bool(stage.method.new_head), "stage"),
         "writes": stage.because(stage.method.writes, "stage"),
+        **how,
+        "merges": stage.because(stage.adapts.merges, "adaptation"),
+        "merge_costs": stage.because(base.merge_costs, "quantization"),
+        "merge_because": [stage.because(line, "quantization") for line in why],
+        "counted": COUNTED[stage.method.writes],
+        "kept": KEPT_SHARE,
+        "kept_share": f"{KEPT_SHARE:.0%}",
+        "loss": measure.loss,
+        "functions": _functions(stage),
+        "in_windows": measured.get("in_windows", False),
+        "on_cpu": stage.because(stage.on_cpu, "gpu"),
         "seed": stage.traced("seed"),
         "load_shape": from_hub(stage, "AutoConfig", Raw("BASE")),
         "random_model": random_model(stage, _dtype(stage)),
         "max_rows": stage.traced("eval_samples"),
         "max_length": stage.traced("max_length"),
         "samples": asked.samples or SAMPLES,
-        "tokens_at_once": stage.because(ON_CPU if stage.on_cpu else TOKENS_AT_ONCE, "gpu"),
+        "quick_rows": QUICK_ROWS,
+        "tokens_at_once": stage.because(needs.tokens_at_once, "gpu", "model"),
+        "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
+        "answers_at_once": needs.answers_at_once,
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
         "routes": stage.because(stage.job.facts.model.architecture.moe is not None, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
-        "measure": snippet(measure.template, measure.names(stage), stage.ids("stage")),
+        "measure": snippet(measure.template, measured, stage.ids("stage")),
     }
+
+
+def shares_rows(stage: StageJob) -> bool:
+    """Whether each rank of the stage holds the whole model and scores a share of the rows."""
+    return stage.strategy.distributed and stage.plan.needs.evaluation.trained.whole
+
+
+def _how(stage: StageJob) -> dict[str, Any]:
+    """What the measures' templates also read: whether rows are shared, and whether layers are."""
+    ranks, needs = shares_rows(stage), stage.plan.needs.evaluation
+    spreads = not all(held.whole for held in (needs.trained, needs.merged) if held)
+    return {
+        "ranks": stage.because(ranks, "strategy", "prediction"),
+        "spreads": stage.because(spreads, "prediction"),
+        "say": code(stage, "PartialState().print" if ranks else "print", "strategy", "prediction"),
+    }
+
+
+def _functions(stage: StageJob) -> list[Raw]:
+    """How the base is loaded where it is quantized, as in train.py."""
+    base = quantized_base(stage)
+    return [] if base is None else [base.loading(stage)]
 
 
 def _model_folders(stage: StageJob) -> list[Raw]:
@@ -119,11 +163,26 @@ def _imports(stage: StageJob) -> list[Import]:
         found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
     if base is not None:
         found += base.imports(stage)
+    found += _placing_imports(stage)
     if method.new_head:
         found.append(Import("transformers", "set_seed", stage.ids("stage")))
     if method.random_weights:
         found += [Import(*source, stage.ids("stage")) for source in _RANDOM]
     return found
+
+
+def _placing_imports(stage: StageJob) -> Iterator[Import]:
+    """What puts the model onto its devices and shares the rows."""
+    how, ids = _how(stage), stage.ids("prediction", "strategy", "gpu")
+    if stage.plan.needs.evaluation.trained.whole and not stage.on_cpu:
+        yield Import("accelerate", "PartialState", ids)
+    yield Import("collections.abc", "Iterable", ids, left_out=not how["ranks"].value)
+    if how["ranks"].value:
+        yield Import("accelerate.utils", "gather_object", ids)
+    if how["spreads"].value:
+        yield Import("sys", "", ids)
+        if stage.method.random_weights:
+            yield from (Import(*source, ids) for source in _DISPATCH)
 
 
 def _asked_with(stage: StageJob) -> Raw:
@@ -143,18 +202,28 @@ def _load_model(stage: StageJob) -> Call:
     args = [
         Arg("", Raw("source")),
         Arg("dtype", _dtype(stage), stage.ids("precision")),
-        Arg("device_map", "auto"),
+        *_placed(stage),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
     args += head_options(stage)
     if base is not None:
-        args.append(Arg("quantization_config", base.config(stage), stage.ids("quantization")))
+        wanted = Raw(f'{base.LOADING}() if when != "merged" else None')
+        args.append(Arg("quantization_config", wanted, stage.ids("quantization")))
     if model.revision and stage.plan.stage.starts_from is None:
         args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     loader = stage.method.auto_class if stage.adapts.trains_all else "loader"
     return Call(f"{code(stage, loader, 'adaptation')}.from_pretrained", args)
+
+
+def _placed(stage: StageJob) -> list[Arg]:
+    """Where the model goes; a merged model may need more room than the quantized one that was trained."""
+    needs, ids = stage.plan.needs.evaluation, stage.ids("prediction")
+    if needs.trained.whole and needs.merged and not needs.merged.whole:
+        whole = '{"device_map": {"": PartialState().device}}'
+        return [Arg("", Raw(f'**(spread() if when == "merged" else {whole})'), ids)]
+    return placed(stage)
 
 
 def _dtype(stage: StageJob) -> Raw:

@@ -87,6 +87,11 @@ class StageJob(Struct, frozen=True):
         return f"stages/{self.index + 1}-{self.name}/" if len(self.job.plan.stages) > 1 else ""
 
     @property
+    def variable(self) -> str:
+        """Its name at the start of a shell variable."""
+        return self.name.upper().replace("-", "_")
+
+    @property
     def section(self) -> str:
         """The part of [data] that its rows come from."""
         return self.method.rows_in(self.job.facts.data)

@@ -6,6 +6,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
+from recipec.rules.words import evaluation
 from recipec.units import GIB
 
 _PEAK_OF_PROCESS = """\
@@ -38,7 +39,7 @@ def merged_gib(stage: StageJob) -> float:
 def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
     ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
-    lines = [*_memory(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
+    lines = [*_memory(job), *_evaluation(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
     lines += [f"a hub token in HF_TOKEN: {name} is gated" for name in gated(job)]
     return [Traced(line, ",".join(ids)) for line in lines]
 
@@ -54,6 +55,15 @@ def _memory(job: Job) -> list[str]:
         f"GPUs: {count} x {gpu.name}; {peak:.1f} of {gpu.memory_gib:.1f} GiB GPU memory (predicted)",
         f"Host memory: {needed:.0f} GiB on every node (predicted); cores for the data: {cores} per GPU",
     ]
+
+
+def _evaluation(job: Job) -> list[str]:
+    """What evaluate.py needs of the GPUs, for the stage that needs most."""
+    if job.last.on_cpu:
+        return []
+    most = max((stage.plan.needs.evaluation for stage in job.stages), key=lambda needs: needs.trained.bytes)
+    held = evaluation(most.trained.where, most.trained.bytes, most.batch_bytes, most.gpus, "GPU")
+    return [f"Evaluation: {held} (predicted)"]
 
 
 def _disk(job: Job) -> str:

@@ -17,6 +17,7 @@ from recipec.render.traced import Raw, mark
 _KEEP_NAMES = """\
 # checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
+_SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
 
@@ -85,6 +86,19 @@ def weights_dtype(stage: StageJob) -> str:
     return torch_dtype(stage.value("precision") if masters else "fp32")
 
 
+def saved_in_bf16(stage: StageJob) -> bool:
+    """Whether the result is rounded to the type that the steps computed in: full fine-tuning trains fp32 weights."""
+    return stage.value("precision") == "bf16" and weights_dtype(stage) != torch_dtype("bf16")
+
+
+def result_part(stage: StageJob) -> Part:
+    """The result in the type that is served; checkpoints keep the fp32 weights that a resume needs."""
+    if not saved_in_bf16(stage):
+        return Part()
+    ids = stage.ids("adaptation", "precision", "strategy")
+    return Part(imports=(Import("torch", "", ids),), before_saving=lines(ids, _SERVED))
+
+
 def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
     """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with."""
     model = stage.job.loaded.recipe.model
@@ -94,6 +108,16 @@ def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     return Call(f"{loader}.from_pretrained", args)
+
+
+def placed(stage: StageJob) -> list[Arg]:
+    """Where evaluate.py loads a model to, before and after training; on a CPU wherever transformers does."""
+    ids = stage.ids("prediction")
+    if stage.on_cpu:
+        return []
+    if stage.plan.needs.evaluation.trained.whole:
+        return [Arg("device_map", Raw('{"": PartialState().device}'), ids)]
+    return [Arg("", Raw("**spread()"), ids)]
 
 
 def head_options(stage: StageJob) -> list[Arg]:

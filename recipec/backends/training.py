@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec import __version__
+from recipec.axes import BASES
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import training_config
@@ -23,6 +24,7 @@ from recipec.backends.models import (
     head_options,
     names_part,
     random_weights_part,
+    result_part,
     source_part,
     weights_dtype,
 )
@@ -143,6 +145,7 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
+            result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),
@@ -295,6 +298,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
     names = {
         "stage": stage.traced("stage"),
         "quantized": stage.because(stage.adapts.quantized, "quantization"),
+        "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),

@@ -16,7 +16,7 @@ from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
 from recipec.rules.evaluation import training_rows
-from recipec.rules.words import device, waiting
+from recipec.rules.words import device, evaluation, waiting
 from recipec.simulate.view import exact_text
 from recipec.units import GIB, counted, duration, gib, usd, value_text
 
@@ -258,7 +258,9 @@ def _machine(stage: Document, noun: str) -> list[str]:
         _row("disk", f"{gib(disk['total_bytes'])}: {named}"),
         _row("host", f"{gib(host['needed_bytes'])} of host memory per node, {cores} per {noun} for the data loader"),
     ]
-    return lines + _links(stage["time"])
+    scored = stage["evaluation"]
+    held = (scored["trained"]["where"], scored["trained"]["bytes"], scored["batch_bytes"], scored["gpus"])
+    return [*lines, _row("evaluate", evaluation(*held, noun)), *_links(stage["time"])]
 
 
 def _links(time: Document) -> list[str]:

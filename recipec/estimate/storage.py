@@ -49,7 +49,8 @@ def run_storage(
 ) -> Storage:
     """Disk that a run needs; the hub cache holds the published bf16 weights, of all models where nothing is said."""
     export = export_bytes(architecture, layout, work)
-    checkpoint = export + _optimizer_file(architecture, layout, work) + SMALL_FILES_BYTES
+    trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
+    checkpoint = trained + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
@@ -57,10 +58,16 @@ def run_storage(
 
 
 def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
-    """The saved model in the type it trains in, or the adapter."""
-    count, path = sizes(architecture, work.lora, loss_code(work).to_vocabulary), code_path(layout, work)
-    counted = count.params if layout.adapts.trains_all else count.adapters
-    return counted * path.trained + SMALL_FILES_BYTES
+    """The result: an adapter as it trains, a full model in bf16 where it computes in bf16."""
+    each = code_path(layout, work).trained
+    served = min(each, 2) if layout.adapts.trains_all and layout.precision == "bf16" else each
+    return _trained_bytes(architecture, layout, work, served) + SMALL_FILES_BYTES
+
+
+def _trained_bytes(architecture: Architecture, layout: Layout, work: Workload, bytes_each: int) -> int:
+    """The weights that a save has: all of them, or the adapter's."""
+    count = sizes(architecture, work.lora, loss_code(work).to_vocabulary)
+    return (count.params if layout.adapts.trains_all else count.adapters) * bytes_each
 
 
 def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -92,6 +92,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
         "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
+        "evaluation": to_builtins(plan.needs.evaluation),
         "decisions": [to_builtins(decision) for decision in plan.decisions.values()],
         "rejected": [
             {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
@@ -47,6 +48,7 @@ class Needs(Struct, frozen=True):
 
     storage: Storage
     host: HostMemory
+    evaluation: Evaluation
     loader_cores_per_gpu: int
     waiting_share: float  # of a step's time, in communication that no computation hides
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from recipec.units import gib
+
 
 def device(gpu_is_cpu: bool) -> str:
     """What one of a recipe's devices is called: "device" on a CPU, else "GPU"."""
@@ -16,6 +18,17 @@ def waiting(share: float, ways_out: Sequence[str]) -> str:
         return ""
     waits = f"{100 * share:.0f}% of a step is exposed communication (not hidden by computation)"
     return "; ".join([waits, *ways_out])
+
+
+def evaluation(where: str, weights_bytes: int, batch_bytes: int, gpus: int, noun: str) -> str:
+    """What evaluate.py needs of the GPUs of a node, by where the weights are (recipec.estimate.evaluation)."""
+    if where == "whole":
+        shared = f"; each of the {gpus} {noun}s of a node scores a share of the rows" if gpus > 1 else ""
+        return f"{gib(weights_bytes + batch_bytes)} per {noun}{shared}"
+    held, node = gib(weights_bytes), f"{gpus} {noun}s" if gpus > 1 else noun
+    if where == "spread":
+        return f"{held} of weights, spread over the {node} of a node, and {gib(batch_bytes)} on each for a batch"
+    return f"{held} of weights, more than the {node} of a node can hold: layers wait in host memory, slowly"
 
 
 def data_size(examples: int) -> str:

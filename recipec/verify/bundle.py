@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import METHODS, STRATEGIES, Adaptation, Method, Strategy, adaptation_of
+from recipec.rules.metrics import watched
 
 RECORDS = ".recipec"
 PRODUCED = (RECORDS, "outputs", "data", "__pycache__")  # not emitted, or not part of what runs
@@ -30,6 +31,7 @@ class BundleStage(Struct, frozen=True, dict=True):
     choice: Mapping[str, Any]
     decisions: Mapping[str, Any]  # id -> value
     origins: Mapping[str, str]  # id of a decision -> where it comes from: recipe, data, default …
+    watched: frozenset[str]  # the metrics that its plan says to watch
 
     @property
     def script(self) -> Path:
@@ -121,7 +123,8 @@ def _stage(out: Path, entry: Mapping[str, Any], index: int, count: int) -> Bundl
     folder = f"stages/{index + 1}-{entry['name']}/" if count > 1 else ""
     decisions = {decision["id"]: decision["value"] for decision in entry["decisions"]}
     origins = {decision["id"]: decision["origin"] for decision in entry["decisions"]}
-    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins)
+    named = frozenset(name for decision in entry["decisions"] for name in watched(decision["watch"]))
+    stage = BundleStage(out, entry["name"], folder, entry["choice"], decisions, origins, named)
     _ = stage.method, stage.adapts, stage.spreads
     return stage
 

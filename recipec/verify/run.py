@@ -145,15 +145,18 @@ def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
     """Check facts, losses, files and evaluation of every stage."""
     for stage in sandbox.bundle.stages:
         _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, ranks, report)
-        _check_evaluation(sandbox.outputs / "evaluation" / stage.name, stage, report)
+        _check_evaluation(sandbox.outputs / "evaluation" / stage.name, sandbox.bundle, stage, report)
 
 
-def _check_evaluation(folder: Path, stage: BundleStage, report: VerifyReport) -> None:
-    """Check what evaluate.py found of a stage."""
-    evaluations = {when: read_json(folder / f"{when}.json") for when in ("before", "after")}
+def _check_evaluation(folder: Path, bundle: Bundle, stage: BundleStage, report: VerifyReport) -> None:
+    """Check what evaluate.py found of a stage, of few rows: a run here is a first look."""
+    script = (bundle.root / bundle.launcher).read_text(encoding="utf-8")
+    merged = f'{stage.folder}evaluate.py" merged' in script
+    whens = ("before", "after", *["merged"] * merged)
+    evaluations = {when: read_json(folder / "quick" / f"{when}.json") for when in whens}
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
     problems = evaluation_problems(evaluations, stage.method.writes)
-    report.add(f"{stage.name}: the evaluation before and after is there", problems, passed)
+    report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
 
 
 def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
@@ -167,6 +170,9 @@ def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, r
         report.add(f"{stage.name}: evaluate.py scores the tokens that train.py learns", *learned_problems(learned))
     history = log_history(folder)
     report.add(f"{stage.name}: losses are finite", loss_problems(history), story(history))
+    unlogged = sorted(stage.watched - {name for entry in history for name in entry})
+    problems = [f"{name} is not logged" for name in unlogged]
+    report.add(f"{stage.name}: what the plan says to watch is logged", problems, ", ".join(sorted(stage.watched)))
     if stage.method.random_weights:
         vocabulary = read_json(folder / "config.json").get("vocab_size", 0)
         name = f"{stage.name}: it begins with random weights"

@@ -176,12 +176,19 @@ def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> 
     assert asked(3) > 4 * checkpoint
 
 
+ON_EIGHT = ["GPUs: 8 x h100;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11", "a hub token"]
+
+
 @pytest.mark.parametrize(
     ("name", "needs", "fewer"),
     [
-        ("lora-single", ["GPUs: 1 x a100-80gb;", "Host memory:", "Disk:", "Python 3.11"], ""),
-        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "Host memory:", "Disk:", "Python 3.11"], ""),  # 1 would not be ddp
-        ("full-fsdp", ["GPUs: 8 x h100;", "Host memory:", "Disk:", "Python 3.11", "a hub token"], "NPROC_PER_NODE=4"),
+        ("lora-single", ["GPUs: 1 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11"], ""),
+        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11"], ""),
+        (
+            "full-fsdp",
+            ["GPUs: 8 x h100;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11", "a hub token"],
+            "NPROC_PER_NODE=4",
+        ),
         ("cpu", ["Memory:", "Disk:", "Python 3.11"], ""),
     ],
 )

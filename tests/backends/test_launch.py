@@ -33,7 +33,7 @@ def launched(folder: Path, recipe: Tables, *arguments: str, **variables: str) ->
         (name,) = (path for path in bundle if path.startswith("launch/"))
         (folder / "bundle" / name).write_text(bundle[name])
         programs.mkdir()
-        for name in ("python", "accelerate"):
+        for name in ("python", "accelerate", "torchrun"):
             (programs / name).write_text(f'#!/bin/sh\necho "[$CUDA_VISIBLE_DEVICES] {name} $@"\n')
             (programs / name).chmod(0o755)
     environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HF_TOKEN": "none"} | variables
@@ -79,10 +79,58 @@ def test_each_stage_is_evaluated_before_and_after_it(tmp_path: Path, recipe: Tab
         "stages/1-sft/train.py",
         "stages/1-sft/evaluate.py after",
         "stages/1-sft/merge_adapter.py",
+        "stages/1-sft/evaluate.py merged",
         "stages/2-dpo/evaluate.py before",
         "stages/2-dpo/train.py",
         "stages/2-dpo/evaluate.py after",
     ]
+
+
+def evaluations(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """How evaluate.py is started: the words before and after the bundle's folder."""
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("] ", 1)[1] for line in done.stdout.splitlines() if "/evaluate.py" in line]
+    return [re.sub(r"\S+/bundle/", "", line) for line in lines]
+
+
+def test_each_rank_of_a_node_scores_a_share_of_the_rows(tmp_path: Path) -> None:
+    wide = "torchrun --standalone --nproc-per-node"
+    assert evaluations(launched(tmp_path / "local", FOUR_THEN_ONE)) == [
+        f"{wide} 4 stages/1-sft/evaluate.py before",
+        f"{wide} 4 stages/1-sft/evaluate.py after",
+        f"{wide} 4 stages/1-sft/evaluate.py merged",
+        "python stages/2-dpo/evaluate.py before",
+        "python stages/2-dpo/evaluate.py after",
+    ]
+    nodes = launched(tmp_path / "nodes", TWO_NODES_THEN_ONE, **NODE_0)
+    assert [line.split()[3] for line in evaluations(nodes)] == ["8", "8", "8", "2", "2"]
+    assert evaluations(launched(tmp_path / "nodes", TWO_NODES_THEN_ONE, NODE_RANK="1", MASTER_ADDR="first")) == []
+
+
+def test_a_first_look_evaluates_few_rows(tmp_path: Path) -> None:
+    for arguments, quick in (("--max-steps", "20"), True), (("--max-steps=20",), True), (("--resume", "none"), False):
+        started = evaluations(launched(tmp_path, BASES["lora-ddp"], *arguments))
+        assert [line.endswith(" --quick") for line in started] == [quick, quick]
+
+
+@pytest.mark.parametrize(
+    ("keys", "started"),
+    [
+        ({}, "python evaluate.py before"),  # on all GPUs of the node
+        ({"hardware.nodes": 4, "hardware.gpus_per_node": 2, "hardware.network_gbps": 800}, "before --offload"),
+    ],
+)
+def test_a_model_that_no_gpu_holds_is_spread_over_all_and_else_over_host_memory(
+    tmp_path: Path, keys: dict[str, object], started: str
+) -> None:
+    recipe = with_key(
+        with_key(BASES["full-fsdp"], "model.name", "meta-llama/Llama-3.1-70B"), "train.adaptation", "lora"
+    )
+    for key, value in {"hardware.gpus_per_node": 8, "hardware.host_memory_gib": 4000, **keys}.items():
+        recipe = with_key(recipe, key, value)
+    done = launched(tmp_path, recipe, **NODE_0)
+    assert all(line.startswith("python ") for line in evaluations(done))
+    assert evaluations(done)[0].endswith(started)
 
 
 @pytest.mark.parametrize(("told", "processes"), [({}, ["8", "2"]), (OTHER | {"NPROC_PER_NODE": "3"}, ["3", "3"])])

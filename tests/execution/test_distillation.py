@@ -226,7 +226,7 @@ def _trained(folder, strategy, ranks):
     (folder / "sandbox").mkdir()
     sandbox, report = make_sandbox(read_bundle(folder / "out"), folder / "sandbox", 40), VerifyReport("run")
     assert run_bundle(prepare_launch(sandbox, ranks, False, report), report), report.human()
-    after = (sandbox.outputs / "evaluation" / "distill" / "after.json").read_text()
+    after = (sandbox.outputs / "evaluation" / "distill" / "quick" / "after.json").read_text()
     return SimpleNamespace(
         losses=logged(log_history(sandbox.outputs / "distill"), "loss"), after=json.loads(after)["metrics"]
     )

@@ -10,7 +10,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
-from compiling import BASES, good, texts
+from accelerate import infer_auto_device_map
+from compiling import BASES, good, texts, with_key
 from datasets import Dataset
 from emitted_modules import load
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, set_seed
@@ -36,7 +37,7 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    assert evaluate.earlier("before", evaluate.digest())["metrics"] == METRICS
+    assert evaluate.earlier(evaluate.RESULTS / "before.json", evaluate.digest())["metrics"] == METRICS
     monkeypatch.setattr(sys, "argv", ["evaluate.py", "before"])
     evaluate.main()
     assert "not measured again" in capsys.readouterr().out
@@ -46,7 +47,7 @@ def test_a_baseline_of_the_same_rows_is_used(evaluate: ModuleType, monkeypatch: 
 def test_a_baseline_of_something_else_is_not_used(evaluate: ModuleType, tmp_path: Path, changed: str, capsys) -> None:
     with (tmp_path / changed).open("a") as file:
         file.write("\n")
-    assert evaluate.earlier("before", evaluate.digest()) == {}
+    assert evaluate.earlier(evaluate.RESULTS / "before.json", evaluate.digest()) == {}
     assert "before.json is not used" in capsys.readouterr().out
 
 
@@ -59,16 +60,24 @@ class Judge:
     def __init__(self, by_length: bool) -> None:
         self.by_length = by_length
 
-    def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SimpleNamespace:
+    def __call__(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, use_cache: bool) -> SimpleNamespace:
         liked = attention_mask.sum(1) if self.by_length else (input_ids == 7).sum(1)
         return SimpleNamespace(logits=liked[:, None].float())
+
+
+def pair_loss(margins: tuple[float, ...]) -> float:
+    return -torch.nn.functional.logsigmoid(torch.tensor(margins, dtype=torch.float64)).mean().item()
+
+
+RATED_BY_TOKEN = {"accuracy": 0.75, "margin": 0.5, "mean_reward": 0.5, "longer_is_chosen": 0.25}
+RATED_BY_LENGTH = {"accuracy": 0.25, "margin": -0.5, "mean_reward": 2.25, "longer_is_chosen": 0.25}
 
 
 @pytest.mark.parametrize(
     ("by_length", "expected"),
     [
-        (False, {"accuracy": 0.75, "margin": 0.5, "mean_reward": 0.5, "longer_is_chosen": 0.25}),
-        (True, {"accuracy": 0.25, "margin": -0.5, "mean_reward": 2.25, "longer_is_chosen": 0.25}),
+        (False, RATED_BY_TOKEN | {"loss": pair_loss((1, 1, 1, -1))}),
+        (True, RATED_BY_LENGTH | {"loss": pair_loss((-2, 0, 1, -1))}),
     ],
 )
 def test_scores_are_compared_and_held_against_lengths(
@@ -99,7 +108,7 @@ def test_scores_that_never_vary_have_no_correlation(tmp_path: Path, monkeypatch:
 
 def test_without_a_baseline_nothing_is_compared(evaluate: ModuleType) -> None:
     (evaluate.RESULTS / "before.json").unlink()
-    assert evaluate.earlier("before", evaluate.digest()) == {}
+    assert evaluate.earlier(evaluate.RESULTS / "before.json", evaluate.digest()) == {}
 
 
 def test_a_result_is_measured_once_and_again_when_it_or_its_baseline_is_another(
@@ -194,6 +203,91 @@ def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: p
         module.measure(None, None, [{"label": True}])
 
 
+GAINED = {"before": {"eval_loss": 2.0}, "after": {"eval_loss": 1.5}}
+
+
+@pytest.mark.parametrize(
+    ("known", "merged", "stops"),
+    [
+        (GAINED, 1.549, False),  # a tenth of what training gained
+        (GAINED, 1.551, True),
+        (GAINED, 1.2, False),
+        ({"after": {"eval_loss": 1.5}}, 1.509, False),  # without a baseline: what rounding may cost
+        ({"after": {"eval_loss": 1.5}}, 1.511, True),
+        ({"before": {"eval_loss": 1.0}, "after": {"eval_loss": 1.5}}, 1.511, True),  # nothing was gained
+        ({"before": {"eval_loss": 2.0}}, 9.0, False),  # there is nothing to compare it with
+    ],
+)
+def test_a_merge_that_loses_what_was_trained_stops_the_launch(
+    evaluate: ModuleType, known: dict[str, dict[str, float]], merged: float, stops: bool, capsys
+) -> None:
+    metrics = known | {"merged": {"eval_loss": merged}}
+    if stops:
+        with pytest.raises(SystemExit, match="Serve the adapter on the base"):
+            evaluate.compare(metrics, "merged")
+    else:
+        evaluate.compare(metrics, "merged")
+    said = capsys.readouterr().out
+    assert f"{merged:.4f} merged" in said
+    assert ("not compared" in said) is ("after" not in known)
+
+
+def test_only_the_merged_model_of_this_result_is_evaluated(
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["evaluate.py", "merged"])
+    evaluate.MERGED.mkdir(parents=True)
+    evaluate.FINISHED.write_text("this")
+    for other in (None, "another"):
+        if other:
+            (evaluate.MERGED / "finished.json").write_text(other)
+        with pytest.raises(SystemExit, match=r"run merge_adapter\.py first"):
+            evaluate.main()
+
+
+@pytest.fixture
+def spreading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """evaluate.py of a model that no GPU of its node holds whole, on two GPUs with 8 MB beside a batch."""
+    large = with_key(BASES["full-fsdp"], "model.name", "meta-llama/Llama-3.1-70B")
+    bundle = texts(
+        good(tmp_path / "recipe", with_key(large, "hardware", {"gpu": "h100", "gpus_per_node": 8, "nodes": 8}))
+    )
+    for name in ("evaluate.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    module = load(tmp_path / "evaluate.py", monkeypatch)
+    free = int(module.BATCH_GIB * 2**30) + 8_000_000
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "get_memory_info", lambda gpu: (free, 2 * free))
+    return module
+
+
+@pytest.mark.parametrize(("layers", "fits"), [(2, True), (40, False)])
+def test_layers_never_wait_in_host_memory_unsaid(
+    spreading: ModuleType, monkeypatch: pytest.MonkeyPatch, layers: int, fits: bool
+) -> None:
+    sizes = {"vocab_size": 1000, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 2}
+    with torch.device("meta"):
+        shape = AutoConfig.for_model("llama", num_hidden_layers=layers, **sizes)
+        model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32)
+    rooms = spreading.spread()["max_memory"]
+    model.hf_device_map = infer_auto_device_map(model, rooms, no_split_module_classes=["LlamaDecoderLayer"])
+    assert set(rooms) == {0, 1}
+    if fits:
+        spreading.refuse_host_memory(model)
+        return
+    with pytest.raises(SystemExit, match="with --offload"):
+        spreading.refuse_host_memory(model)
+    monkeypatch.setattr(spreading, "OFFLOAD", True)
+    spreading.refuse_host_memory(model)
+    assert spreading.spread() == {"device_map": "auto"}
+
+
+def test_without_gpus_there_is_nothing_to_spread(spreading: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
+    assert spreading.spread() == {"device_map": "auto"}
+
+
 def tiny() -> PreTrainedModel:
     """A model of two small layers in fp32."""
     set_seed(3)
@@ -253,13 +347,18 @@ class Words:
     device, eos_token = "cpu", "."
 
     def __call__(
-        self, text: str = "", input_ids: torch.Tensor | None = None, attention_mask: torch.Tensor | None = None
+        self,
+        text: str = "",
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        logits_to_keep: list[int] | None = None,
+        use_cache: bool = False,
     ) -> dict[str, list[int]] | SimpleNamespace:
         if input_ids is None:
             return {"input_ids": list(range(len(text)))}
         assert attention_mask is not None
         self.seen += [row[: present.sum()].tolist() for row, present in zip(input_ids, attention_mask, strict=True)]
-        return SimpleNamespace(logits=torch.zeros(*input_ids.shape, 5000))
+        return SimpleNamespace(logits=torch.zeros(len(input_ids), len(logits_to_keep or []), 5000))
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -285,12 +384,9 @@ def test_every_token_of_a_long_text_is_scored_once(of_texts: ModuleType, charact
     assert capsys.readouterr().out == f"scored {characters:,} of {characters:,} tokens of the texts\n"
 
 
-def test_of_many_long_texts_windows_spread_over_each_are_scored(
-    of_texts: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    monkeypatch.setattr(of_texts, "MAX_ROWS", 4)
+def test_of_many_long_texts_windows_spread_over_each_are_scored(of_texts: ModuleType, capsys) -> None:
     words = Words()
-    of_texts.measure(words, words, [{"text": "a" * 990}, {"text": "a" * 990}])
+    of_texts.measure(words, words, [{"text": "a" * 990}, {"text": "a" * 990}], most=4)
     assert [part[0] for part in words.seen] == [0, 495, 0, 495]
     assert "scored 396 of 1,980 tokens of the texts" in capsys.readouterr().out
 

@@ -268,17 +268,45 @@ def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, 
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
 
 
-def test_speed_is_tokens_over_the_time_of_training_alone(
+def test_speed_is_the_tokens_of_a_rank_over_the_time_of_its_steps(
     preflight: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
-    guard.seen = (100.0, 0.0)
-    monkeypatch.setattr(preflight.time, "monotonic", lambda: 160.0)
-    guard.measure({"eval_loss": 2.0, "eval_runtime": 50.0})
+    """No evaluation, before the first step or between steps, and no save slows it; waiting for data does."""
+    ranks = SimpleNamespace(args=SimpleNamespace(world_size=2))
+    guard = preflight.RunGuard(trainer=ranks, run=RUN, anew=False)
+    state, now = SimpleNamespace(log_history=[{}]), [100.0]
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: now[0])
 
-    assert guard.measure({"loss": 2.0, "num_tokens": 3000.0})["tokens_per_second"] == 300
-    monkeypatch.setattr(preflight.time, "monotonic", lambda: 170.0)
-    assert guard.measure({"loss": 2.0, "num_tokens": 4000.0})["tokens_per_second"] == 100
+    def passes(seconds: float) -> None:
+        now[0] += seconds
+
+    guard.began = guard.stepped = now[0]
+    passes(50)
+    guard.on_evaluate(None, state, SimpleNamespace(should_save=False))
+    passes(10)
+    guard.on_step_end(None, state, None)
+    assert guard.measure({"loss": 2.0, "num_tokens": 6000.0})["tokens_per_second"] == 300
+    passes(30)
+    guard.on_evaluate(None, state, SimpleNamespace(should_save=False))
+    passes(40)
+    guard.pause()  # a save
+    passes(5)  # waiting for data
+    passes(5)
+    guard.on_step_end(None, state, None)
+    assert guard.measure({"loss": 2.0, "num_tokens": 8000.0})["tokens_per_second"] == 100
+
+
+def test_what_is_counted_of_the_rows_is_logged_once(preflight: ModuleType) -> None:
+    guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
+    guard.counted = {"trained_tokens": 900, "dropped_rows": 0.01}
+    state = SimpleNamespace(global_step=0, log_history=[{"step": 0}])
+    logs: dict[str, float] = {"epoch": 0.0}
+    guard.on_log(None, state, None, logs)
+    assert logs == {"epoch": 0.0, "trained_tokens": 900, "dropped_rows": 0.01}
+    assert state.log_history == [{"step": 0, "trained_tokens": 900, "dropped_rows": 0.01}]
+    state.log_history.append({})
+    guard.on_log(None, state, None, {"epoch": 0.1})
+    assert state.log_history[-1] == {}
 
 
 def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +367,8 @@ def report(folder: Path, lost: float) -> Path:
 
 
 def test_rows_that_teach_and_stop_are_shown(preflight: ModuleType, tmp_path: Path, capsys) -> None:
-    preflight.check_rows(trainer([[-100, 7, 8, 0]]), report(tmp_path, 0.0))
+    counted = preflight.check_rows(trainer([[-100, 7, 8, 0]]), report(tmp_path, 0.01))
+    assert counted == {"trained_tokens": 3, "dropped_rows": 0.01}
     assert "[100][[[7, 8, 0]]]" in capsys.readouterr().out
 
 

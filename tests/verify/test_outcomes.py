@@ -242,6 +242,14 @@ def test_weights_are_compared_to_the_bit_for_one_process(change: float, exact: b
     assert weight_problems(whole, {"w": torch.full((3,), math.nan)}, exact)
 
 
+@pytest.mark.parametrize(("apart", "fine"), [(1 / 128, True), (1 / 16, False)])
+def test_rounded_weights_may_differ_in_their_last_digit(apart: float, fine: bool) -> None:
+    torch = pytest.importorskip("torch")
+    one, other = ({"w": torch.full((3,), value, dtype=torch.bfloat16)} for value in (1.0, 1.0 + apart))
+    assert (weight_problems(one, other, exact=False) == []) is fine
+    assert weight_problems(one, other, exact=True)
+
+
 def test_a_script_that_only_trains_the_last_stage(tmp_path: Path) -> None:
     bundle = copy_of("sft-dpo", tmp_path)
     write_training_only(bundle, bundle.last)

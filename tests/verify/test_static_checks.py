@@ -37,7 +37,7 @@ DEFECTS = [
     ("syntax", "sft-lora", "train.py", "def main() -> None:", "def main( -> None:", "train.py"),
     ("ruff check", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport glob\n", "F401"),
     ("ruff format", "sft-lora", "train.py", "seed=42,", "seed = 42,", "train.py"),
-    ("device", "sft-lora", "evaluate.py", 'device_map="auto"', 'device_map="cuda"', "evaluate.py:"),
+    ("device", "sft-lora", "evaluate.py", '{"": PartialState().device}', '{"": "cuda"}', "evaluate.py:"),
     ("imports", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport recipec\n", "without it"),
     ("imports", "sft-lora", "train.py", "import argparse\n", "import argparse\nimport wandb\n", "not pin"),
     ("pins", "sft-lora", "requirements.txt", "trl==1.16.0", "trl==1.15.0", "1.15.0 is not the stack's 1.16.0"),

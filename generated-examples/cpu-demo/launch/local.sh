@@ -2,12 +2,14 @@
 # cpu-demo (sft): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
+QUICK="" # with --max-steps a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
 export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/evaluate.py" before
+python "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 python "$BUNDLE/train.py" "$@"
-python "$BUNDLE/evaluate.py" after
+python "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -2,6 +2,8 @@
 # pretrain (pretrain): data, baseline, training and evaluation on this node. Arguments go to training.
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
+QUICK="" # with --max-steps a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
@@ -23,8 +25,8 @@ planned() { # NAME NUMBER STAGE
 PRETRAIN_PROCESSES="$(planned NPROC_PER_NODE 8 pretrain)"
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/evaluate.py" before
+torchrun --standalone --nproc-per-node "$PRETRAIN_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$PRETRAIN_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/train.py" "$@"
-python "$BUNDLE/evaluate.py" after
+torchrun --standalone --nproc-per-node "$PRETRAIN_PROCESSES" "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.backends.configs import config_path
+from recipec.backends.evaluation import shares_rows
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated
 from recipec.render.artifact import Artifact
@@ -81,7 +82,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
     """How one stage is started: with its own processes, nodes, shards, configuration and devices."""
     return SimpleNamespace(
         name=stage.traced("stage"),
-        variable=Raw(stage.name.upper().replace("-", "_")),
+        variable=Raw(stage.variable),
         distributed=stage.because(stage.strategy.distributed, "strategy"),
         own_device=stage.because(own_device, "world_size"),
         processes=stage.because(-(-stage.value("world_size") // stage.nodes), "world_size"),
@@ -90,8 +91,29 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
         shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),
-        evaluation=Raw(f"{stage.folder}evaluate.py"),
+        before=_evaluation(stage, "before"),
+        after=_evaluation(stage, "after"),
         merge=Raw(f"{stage.folder}merge_adapter.py" if stage.merges else ""),
+        merged=_evaluation(stage, "merged") if evaluates_merged(stage) else Raw(""),
         config=Raw(config_path(stage, stage.engine.config)),
         deepspeed=Raw(config_path(stage, stage.engine.deepspeed)),
     )
+
+
+def evaluates_merged(stage: StageJob) -> bool:
+    """Whether the script evaluates the merged model: not one that finds no room on the GPUs of a node."""
+    merged = stage.plan.needs.evaluation.merged
+    return stage.merges and merged is not None and not merged.offloaded
+
+
+def _evaluation(stage: StageJob, when: str) -> Raw:
+    """How evaluate.py is started: one process for each GPU where each holds the whole model, else one process."""
+    needs = stage.plan.needs.evaluation
+    held = needs.merged if when == "merged" and needs.merged else needs.trained
+    words = ["python"]
+    if shares_rows(stage) and held.whole:
+        count = f"${stage.variable}_PROCESSES"
+        count = f"$(({count[1:]} / {stage.variable}_NODES))" if stage.job.nodes > 1 else count
+        words = ["torchrun", "--standalone", "--nproc-per-node", f'"{count}"']
+    words += [f'"$BUNDLE/{stage.folder}evaluate.py"', when, *["--offload"] * held.offloaded]
+    return fragment(" ".join([*words, '${QUICK:+"$QUICK"}']), stage.ids("strategy", "prediction"))

@@ -19,6 +19,7 @@ class Measure(Struct, frozen=True, kw_only=True):
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     by_row: bool  # defines judge(model, tokenizer, rows) and measure(answers, start), which also knows the start's
     metrics: tuple[str, ...]  # the names of what measure() returns
+    loss: str  # of them the one, in nats, that a merge must not raise
     imports: tuple[Import, ...]
     reads: tuple[str, ...]  # functions of rows.py
 

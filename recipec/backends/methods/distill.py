@@ -19,7 +19,7 @@ from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import sft
 from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
-from recipec.backends.models import from_hub, other_from_hub
+from recipec.backends.models import from_hub, other_from_hub, placed
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, fragment
@@ -64,13 +64,13 @@ def _names(stage: StageJob) -> Mapping[str, Any]:
     """What evaluate.py's measure reads."""
     load = other_from_hub(stage, TEACHER, "AutoModelForCausalLM")
     dtype = Raw(f"torch.{torch_dtype(stage.value('precision'))}")
-    placed = [
+    options = [
         Arg("dtype", dtype, stage.ids("precision")),
-        Arg("device_map", "auto"),
+        *placed(stage),
         Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
     ]
     return {
-        "load_teacher": replace(load, args=[*load.args, *placed]),
+        "load_teacher": replace(load, args=[*load.args, *options]),
         "teacher_tokenizer": other_from_hub(stage, TEACHER, "AutoTokenizer"),
         "beta": stage.traced(stage.own("beta")),
         "temperature": stage.traced(stage.own("temperature")),
@@ -93,6 +93,7 @@ BACKEND = MethodBackend(
         names=_names,
         by_row=False,
         metrics=("divergence", "answer_loss", "perplexity"),
+        loss="answer_loss",
         imports=(Import("math"),),
         reads=(_CHECK, "encode", "opening"),
     ),

@@ -31,6 +31,7 @@ BACKEND = MethodBackend(
         names=no_names,
         by_row=True,
         metrics=("preference_accuracy", "chosen_loss", "reward_accuracy", "reward_margin"),
+        loss="chosen_loss",
         imports=(),
         reads=("encode", "opening"),
     ),

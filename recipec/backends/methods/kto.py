@@ -16,6 +16,7 @@ BACKEND = MethodBackend(
         names=no_names,
         by_row=False,
         metrics=("desirable_loss", "undesirable_loss", "label_auc"),
+        loss="desirable_loss",
         imports=(),
         reads=("encode", "opening"),
     ),

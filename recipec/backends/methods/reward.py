@@ -28,8 +28,9 @@ BACKEND = MethodBackend(
         template="measures/score.py.j2",
         names=no_names,
         by_row=False,
-        metrics=("accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
-        imports=(Import("statistics", "correlation"), Import("statistics", "fmean")),
+        metrics=("loss", "accuracy", "margin", "mean_reward", "length_correlation", "longer_is_chosen"),
+        loss="loss",
+        imports=(Import("math"), Import("statistics", "correlation"), Import("statistics", "fmean")),
         reads=("encode",),
     ),
 )

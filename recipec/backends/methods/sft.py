@@ -41,6 +41,7 @@ BACKEND = MethodBackend(
         names=_measured,
         by_row=False,
         metrics=("eval_loss", "perplexity"),
+        loss="eval_loss",
         imports=(Import("math"),),
         reads=("encode", "opening"),
     ),

@@ -31,6 +31,7 @@ def unreferenced(module: str, name: str, *, per_token: bool) -> MethodBackend:
             names=measured,
             by_row=False,
             metrics=("preference_accuracy", "chosen_loss"),
+            loss="chosen_loss",
             imports=(),
             reads=("encode", "opening"),
         ),

@@ -6,7 +6,9 @@ from msgspec.structs import replace
 
 from recipec.axes import Method
 from recipec.catalog.models import Model
+from recipec.estimate.evaluation import Evaluation, evaluation_needs
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
+from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.model import is_path
 from recipec.planner.advice.waiting import waiting_share
@@ -30,8 +32,18 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     return Needs(
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
         host=host,
+        evaluation=_evaluation(facts, chosen, work),
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),
+    )
+
+
+def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
+    """On the GPUs of one node that the stage runs on; a stage on one GPU sees no other."""
+    gpu, ranks = facts.gpu, min(chosen.layout.mesh.world_size, facts.machines.gpus_per_node)
+    gpus = facts.machines.gpus_per_node if ranks > 1 else 1
+    return evaluation_needs(
+        facts.model.architecture, chosen.layout, work, gpu.memory_gib, gpus, on_cpu=gpu.kind == "cpu"
     )
 
 

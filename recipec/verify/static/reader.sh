@@ -4,6 +4,7 @@ note() { printf '%s\0' "$#" "${CUDA_VISIBLE_DEVICES-}" "$@" >> "$NOTES"; }
 python() { note python "$@"; }
 python3() { note python "$@"; }
 accelerate() { note accelerate "$@"; }
+torchrun() { note torchrun "$@"; }
 kill() { return 1; }
 trap() { :; }
 dirname() { printf '%s\n' "${1%/*}"; }
@@ -12,4 +13,4 @@ source() { :; }
 .() { :; }
 set() { :; }
 command_not_found_handle() { :; }
-readonly -f note python python3 accelerate kill trap dirname set
+readonly -f note python python3 accelerate torchrun kill trap dirname set

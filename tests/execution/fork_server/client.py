@@ -7,7 +7,7 @@ import sys
 
 REAL, SOCKET = "{real}", "{socket}"
 
-arguments = sys.argv[1:]
+arguments = sys.argv[2:] if sys.argv[1:2] == ["-u"] else sys.argv[1:]  # torchrun wants no buffers
 if not arguments or arguments[0].startswith("-"):
     os.execv(REAL, [REAL, *arguments])
 with socket.socket(socket.AF_UNIX) as server:

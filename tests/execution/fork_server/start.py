@@ -22,6 +22,7 @@ def fork_server(folder: Path) -> Iterator[None]:
     """Run the server, with its socket and the `python` that speaks to it in `folder`."""
     socket = folder / "socket"
     _write_client(folder / "python", socket)
+    _write_torchrun(folder / "torchrun", folder / "python")
     environment = sandbox.clean_environment(folder) | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment |= {"DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
     classes = {f"{row.module}.{name}" for row in METHODS.values() for name in (row.trainer, row.config)}
@@ -40,6 +41,13 @@ def _write_client(path: Path, socket: Path) -> None:
     text = (HERE / "client.py").read_text(encoding="utf-8")
     text = text.replace("{real}", sys.executable).replace("{socket}", str(socket))
     path.write_text(f"#!{sys.executable} -SEs\n{text}", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def _write_torchrun(path: Path, python: Path) -> None:
+    """The real one, which starts its processes with this `python`."""
+    real = Path(sys.executable).with_name("torchrun")
+    path.write_text(f'#!/bin/sh\nPYTHON_EXEC={python} exec {real} "$@"\n', encoding="utf-8")
     path.chmod(0o755)
 
 

@@ -2,8 +2,12 @@
 
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
+    python evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
 
-Writes outputs/evaluation/dpo/before.json and after.json.
+    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs, each with a share of the rows
+
+Writes outputs/evaluation/dpo/before.json, after.json and merged.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
 Losses are means over all learned tokens, in nats.
 What was measured on the same rows, model and script is not measured again.
 """
@@ -12,12 +16,14 @@ import argparse
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForCausalLM
 from torch.nn.utils.rnn import pad_sequence
@@ -29,42 +35,85 @@ BUNDLE = Path(__file__).resolve().parent
 BASE = "meta-llama/Llama-3.1-8B-Instruct"
 TRAINED = BUNDLE / "outputs" / "dpo"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+MERGED = TRAINED / "merged"
+WHENS = ("before", "after", "merged")
 ROWS = BUNDLE / "data" / "dpo" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "dpo"
 MAX_ROWS = 500
+QUICK_ROWS = 32
 MAX_LENGTH = 2048
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("when", choices=("before", "after"))
-    when = parser.parse_args().when
-    question = digest()
-    before = known = earlier("before", question)
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    processes = PartialState(cpu=not torch.accelerator.is_available())  # those of torchrun; without it this one alone
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        PartialState().print(f"{file} is up to date: not measured again")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        answers = judge(model, tokenizer, rows)
+        metrics = measure(answers, known["before"].get("answers"))
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        if not processes.is_main_process:
+            return
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        known[when] |= {"answers": answers}
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result}, when)
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
     if when == "after":
-        if not FINISHED.is_file():
-            raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
-        question = digest(FINISHED, RESULTS / "before.json") if before else digest(FINISHED)
-        known = earlier("after", question)
-    if known:
-        print(f"{RESULTS / f'{when}.json'} is up to date: not measured again")
+        return [FINISHED]
+    merged = MERGED / "finished.json"
+    if not merged.is_file() or merged.read_text() != FINISHED.read_text():
+        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+    return [merged]
+
+
+def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
+    """Print what is known side by side; stop where a merge has lost what was trained."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        PartialState().print(f"{name}: {', '.join(values)}")
+    if when != "merged":
         return
-    model, tokenizer = load(when)
-    rows = load_dataset("json", data_files=str(ROWS), split="train")
-    rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    answers = judge(model, tokenizer, rows)
-    result = {"metrics": measure(answers, before.get("answers")), "samples": show(model, tokenizer, rows)}
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    result |= {"digest": question, "answers": answers}
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    if when == "after" and before:
-        for name, old in before["metrics"].items():
-            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+    before, after, merged = (metrics.get(then, {}).get("chosen_loss") for then in WHENS)
+    if after is None or merged is None:
+        PartialState().print("The merged model is not compared: run `evaluate.py after`.")
+        return
+    allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
+    if merged - after > allowed:
+        raise SystemExit(
+            f"The merge adds {merged - after:.4f} to chosen_loss, and at most {allowed:.4f} is tolerated. "
+            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+        )
 
 
 def digest(*more: Path) -> str:
@@ -73,24 +122,23 @@ def digest(*more: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def earlier(when: str, question: str) -> dict:
+def earlier(file: Path, question: str) -> dict:
     """What was found before; empty if nothing was, or on other rows, or of another model."""
-    file = RESULTS / f"{when}.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
-        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        PartialState().print(f"{file} is not used: of other rows, another model or another version of this script")
         return {}
     return result
 
 
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model before or after training, and its tokenizer with the chat template of the training."""
-    source = BASE if when == "before" else str(TRAINED)
-    loader = AutoModelForCausalLM if when == "before" else AutoPeftModelForCausalLM
+    """The model before or after training or merged, and its tokenizer with the chat template of the training."""
+    source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
+    loader = AutoPeftModelForCausalLM if when == "after" else AutoModelForCausalLM
     model = loader.from_pretrained(
         source,
         dtype=torch.bfloat16,
-        device_map="auto",
+        device_map={"": PartialState().device},
         attn_implementation="sdpa",
     )
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -136,13 +184,12 @@ def measure(answers: list[dict[str, float]], start: list[dict[str, float]] | Non
 def summed_losses(model: PreTrainedModel, encoded: list[tuple[list[int], list[int]]]) -> list[tuple[float, int]]:
     """Of each sequence, given as tokens and marks of the learned ones: their summed loss, and how many they are."""
     cut = [(tokens[:MAX_LENGTH], learned[:MAX_LENGTH]) for tokens, learned in encoded]
-    found = [(0.0, 0)] * len(cut)
-    for places in batches([tokens for tokens, _ in cut]):
+    found = []
+    for places in mine(batches([tokens for tokens, _ in cut])):
         logits, labels, counts = learned_logits(model, [cut[place] for place in places])
-        losses = token_losses(logits, labels)
-        for place, part in zip(places, losses.split(counts), strict=True):
-            found[place] = (part.sum().item(), len(part))
-    return found
+        parts = token_losses(logits, labels).split(counts)
+        found += [(place, part.sum().item(), len(part)) for place, part in zip(places, parts, strict=True)]
+    return [(loss, tokens) for _, loss, tokens in sorted(gather_object(found))]
 
 
 def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -158,8 +205,9 @@ def learned_logits(
     ids = padded([tokens for tokens, _ in batch]).to(model.device)
     present = padded([[1] * len(tokens) for tokens, _ in batch]).to(model.device)
     learned = padded([marks for _, marks in batch])[:, 1:].bool().to(model.device)
-    logits = model(input_ids=ids, attention_mask=present).logits[:, :-1]
-    return logits[learned], ids[:, 1:][learned], learned.sum(1).tolist()
+    kept = learned.any(0).nonzero().flatten().tolist()  # where the head is needed
+    logits = model(input_ids=ids, attention_mask=present, logits_to_keep=kept, use_cache=False).logits
+    return logits[learned[:, kept]], ids[:, 1:][learned], learned.sum(1).tolist()
 
 
 def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
@@ -172,6 +220,12 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
         batch.append(place)
     if batch:
         yield batch
+
+
+def mine(parts: Iterable[list[int]]) -> list[list[int]]:
+    """This process's share of the batches; every process makes the same ones."""
+    processes = PartialState()
+    return list(parts)[processes.process_index :: processes.num_processes]
 
 
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
@@ -210,3 +264,4 @@ def answers(model: PreTrainedModel, questions: list[list[int]]) -> list[list[int
 
 if __name__ == "__main__":
     main()
+    PartialState().destroy_process_group()

@@ -124,8 +124,9 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
-    check_rows(trainer)
+    guard.counted = check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30

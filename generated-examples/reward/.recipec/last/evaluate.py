@@ -2,22 +2,29 @@
 
     python evaluate.py before     the model that training starts from, with a random head: it guesses
     python evaluate.py after      the trained model, and what changed
+    python evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
 
-Writes outputs/evaluation/reward/before.json and after.json.
+    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs, each with a share of the rows
+
+Writes outputs/evaluation/reward/before.json, after.json and merged.json. With --quick it reads 32 rows
+and writes into the folder quick below that.
 What was measured on the same rows, model and script is not measured again.
 """
 
 import argparse
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import correlation, fmean
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from datasets import Dataset, load_dataset
 from peft import AutoPeftModelForSequenceClassification
 from torch.nn.utils.rnn import pad_sequence
@@ -35,37 +42,80 @@ BUNDLE = Path(__file__).resolve().parent
 BASE = "Qwen/Qwen3-8B"
 TRAINED = BUNDLE / "outputs" / "reward"
 FINISHED = TRAINED / "finished.json"  # which result it is; train.py writes it last
+MERGED = TRAINED / "merged"
+WHENS = ("before", "after", "merged")
 ROWS = BUNDLE / "data" / "reward" / "test.jsonl"
 RESULTS = BUNDLE / "outputs" / "evaluation" / "reward"
 MAX_ROWS = 500
+QUICK_ROWS = 32
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
+# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+MERGE_MAY_COST = 0.01  # nats per pair; or 10% of what training gained, where that is more
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("when", choices=("before", "after"))
-    when = parser.parse_args().when
-    question = digest()
-    before = known = earlier("before", question)
+    parser.add_argument("when", choices=WHENS)
+    parser.add_argument("--quick", action="store_true", help="a first look: few rows")
+    args = parser.parse_args()
+    processes = PartialState(cpu=not torch.accelerator.is_available())  # those of torchrun; without it this one alone
+    results, most = (RESULTS / "quick", QUICK_ROWS) if args.quick else (RESULTS, MAX_ROWS)
+    known: dict[str, dict] = {}
+    behind: list[Path] = []  # the files that tell this model and this comparison from others
+    for when in WHENS[: WHENS.index(args.when) + 1]:
+        behind += marker(when)
+        question, file = digest(*behind), results / f"{when}.json"
+        known[when] = earlier(file, question)
+        behind += [file] * bool(known[when])
+    if known[args.when]:
+        PartialState().print(f"{file} is up to date: not measured again")
+    else:
+        model, tokenizer = load(when)
+        rows = load_dataset("json", data_files=str(ROWS), split="train")
+        rows = rows.select(range(min(most, len(rows))))
+        metrics = measure(model, tokenizer, rows)
+        samples = show(model, tokenizer, rows)
+        known[when] = {"rows": len(rows), "metrics": metrics, "samples": samples, "digest": question}
+        if not processes.is_main_process:
+            return
+        print(f"{when}: {json.dumps(known[when], indent=2, ensure_ascii=False)}")
+        results.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(known[when], indent=2, ensure_ascii=False) + "\n")
+    compare({when: result["metrics"] for when, result in known.items() if result}, when)
+
+
+def marker(when: str) -> list[Path]:
+    """The file that says which model it is; none for the one that training starts from."""
+    if when == "before":
+        return []
+    if not FINISHED.is_file():
+        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
     if when == "after":
-        if not FINISHED.is_file():
-            raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
-        question = digest(FINISHED, RESULTS / "before.json") if before else digest(FINISHED)
-        known = earlier("after", question)
-    if known:
-        print(f"{RESULTS / f'{when}.json'} is up to date: not measured again")
+        return [FINISHED]
+    merged = MERGED / "finished.json"
+    if not merged.is_file() or merged.read_text() != FINISHED.read_text():
+        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+    return [merged]
+
+
+def compare(metrics: dict[str, dict[str, float]], when: str) -> None:
+    """Print what is known side by side; stop where a merge has lost what was trained."""
+    for name in dict.fromkeys(name for of in metrics.values() for name in of):
+        values = [f"{of[name]:.4f} {then}" for then, of in metrics.items() if name in of]
+        PartialState().print(f"{name}: {', '.join(values)}")
+    if when != "merged":
         return
-    model, tokenizer = load(when)
-    rows = load_dataset("json", data_files=str(ROWS), split="train")
-    rows = rows.select(range(min(MAX_ROWS, len(rows))))
-    result = {"metrics": measure(model, tokenizer, rows), "samples": show(model, tokenizer, rows), "digest": question}
-    print(f"{when}: {json.dumps(result, indent=2, ensure_ascii=False)}")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{when}.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    if when == "after" and before:
-        for name, old in before["metrics"].items():
-            print(f"{name}: {old:.4f} before, {result['metrics'][name]:.4f} after")
+    before, after, merged = (metrics.get(then, {}).get("loss") for then in WHENS)
+    if after is None or merged is None:
+        PartialState().print("The merged model is not compared: run `evaluate.py after`.")
+        return
+    allowed = MERGE_MAY_COST if before is None else max(MERGE_MAY_COST, 0.1 * (before - after))
+    if merged - after > allowed:
+        raise SystemExit(
+            f"The merge adds {merged - after:.4f} to loss, and at most {allowed:.4f} is tolerated. "
+            "Serve the adapter on the base that it was trained on, or raise MERGE_MAY_COST."
+        )
 
 
 def digest(*more: Path) -> str:
@@ -74,25 +124,24 @@ def digest(*more: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def earlier(when: str, question: str) -> dict:
+def earlier(file: Path, question: str) -> dict:
     """What was found before; empty if nothing was, or on other rows, or of another model."""
-    file = RESULTS / f"{when}.json"
     result = json.loads(file.read_text()) if file.is_file() else {}
     if result and result.get("digest") != question:
-        print(f"{file} is not used: it is of other rows, another model or another version of this script")
+        PartialState().print(f"{file} is not used: of other rows, another model or another version of this script")
         return {}
     return result
 
 
 def load(when: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model before or after training, and its tokenizer with the chat template of the training."""
-    source = BASE if when == "before" else str(TRAINED)
+    """The model before or after training or merged, and its tokenizer with the chat template of the training."""
+    source = {"before": BASE, "after": str(TRAINED), "merged": str(MERGED)}[when]
     set_seed(42)  # the head is random before training
-    loader = AutoModelForSequenceClassification if when == "before" else AutoPeftModelForSequenceClassification
+    loader = AutoPeftModelForSequenceClassification if when == "after" else AutoModelForSequenceClassification
     model = loader.from_pretrained(
         source,
         dtype=torch.bfloat16,
-        device_map="auto",
+        device_map={"": PartialState().device},
         attn_implementation="sdpa",
         num_labels=1,  # one score
     )
@@ -111,6 +160,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     lengths = [length for _, pair in pairs for length in pair]
     varies = len(set(rewards)) > 1 and len(set(lengths)) > 1
     return {
+        "loss": fmean(surprise(chosen - rejected) for (chosen, rejected), _ in pairs),
         "accuracy": fmean(chosen > rejected for (chosen, rejected), _ in pairs),
         "margin": fmean(chosen - rejected for (chosen, rejected), _ in pairs),
         "mean_reward": fmean(rewards),
@@ -119,19 +169,24 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     }
 
 
+def surprise(margin: float) -> float:
+    """The loss of a pair, which is what training lowers: -log(sigmoid(margin))."""
+    return max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
+
+
 def scores(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset
 ) -> list[tuple[tuple[float, float], tuple[int, int]]]:
     """Of the chosen and the rejected answer of every row: their scores, and how many tokens they have."""
     encoded = [encode(row, tokenizer, answer) for row in rows for answer in ("chosen", "rejected")]
-    rewards = [0.0] * len(encoded)
-    for places in batches([tokens for tokens, _ in encoded]):
+    found = []
+    for places in mine(batches([tokens for tokens, _ in encoded])):
         batch = [encoded[place][0] for place in places]
         ids = padded(batch, model.config.pad_token_id).to(model.device)
         present = padded([[1] * len(tokens) for tokens in batch]).to(model.device)
-        found = model(input_ids=ids, attention_mask=present).logits[:, 0].tolist()
-        for place, reward in zip(places, found, strict=True):
-            rewards[place] = reward
+        rewards = model(input_ids=ids, attention_mask=present, use_cache=False).logits[:, 0].tolist()
+        found += zip(places, rewards, strict=True)
+    rewards = [reward for _, reward in sorted(gather_object(found))]
     lengths = [sum(answered) for _, answered in encoded]
     return list(zip(by_row(rewards), by_row(lengths), strict=True))
 
@@ -153,6 +208,12 @@ def batches(sequences: list[list[int]]) -> Iterator[list[int]]:
         yield batch
 
 
+def mine(parts: Iterable[list[int]]) -> list[list[int]]:
+    """This process's share of the batches; every process makes the same ones."""
+    processes = PartialState()
+    return list(parts)[processes.process_index :: processes.num_processes]
+
+
 def padded(sequences: list[list[int]], fill: int = 0, side: str = "right") -> torch.Tensor:
     tensors = [torch.tensor(numbers) for numbers in sequences]
     return pad_sequence(tensors, batch_first=True, padding_value=fill, padding_side=side)
@@ -170,3 +231,4 @@ def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Datas
 
 if __name__ == "__main__":
     main()
+    PartialState().destroy_process_group()

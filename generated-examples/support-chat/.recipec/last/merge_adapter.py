@@ -2,7 +2,9 @@
 
     python merge_adapter.py
 
-The merge is done in bfloat16 on the unquantized base, so the result differs slightly from the model that was trained.
+The adapter was trained on the base in 4 bits and has learned to correct the error of these. It is merged, in bfloat16,
+into the unquantized base, which has no such error: another model than the trained one. `evaluate.py merged` tells how
+much it differs.
 """
 
 import os

@@ -56,19 +56,22 @@ def _scored(rows, text, trainer, answer, every):
 
 
 def final_logits(module, folder):
-    """When the trained model is saved, write its logits on fixed tokens to FOLDER/NAME_OF_OUTPUT_FOLDER.json."""
+    """When a model is trained, write its logits on fixed tokens to FOLDER/NAME_OF_OUTPUT_FOLDER.json.
+
+    Before its weights are saved, which may round them.
+    """
     trainer = module.Trainer
-    save = trainer.save_model
+    train = trainer.train
 
-    def save_model(self, output_dir=None, _internal_call=False):
-        save(self, output_dir, _internal_call)
-        if not _internal_call and output_dir is None:
-            logits = _logits(self)
-            if self.args.should_save:
-                target = Path(folder, f"{Path(self.args.output_dir).name}.json")
-                target.write_text(json.dumps(logits))
+    def then_logits(self, *args, **kwargs):
+        found = train(self, *args, **kwargs)
+        logits = _logits(self)
+        if self.args.should_save:
+            target = Path(folder, f"{Path(self.args.output_dir).name}.json")
+            target.write_text(json.dumps(logits))
+        return found
 
-    trainer.save_model = save_model
+    trainer.train = then_logits
 
 
 def _logits(trainer):

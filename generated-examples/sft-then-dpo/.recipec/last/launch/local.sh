@@ -4,6 +4,8 @@
 set -euo pipefail
 # Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
 [[ " $*" != *" --"[or]* ]] || { echo "several stages: give --output-dir and --resume to one stage's train.py" >&2; exit 2; }
+QUICK="" # with --max-steps a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
 
 BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
@@ -26,14 +28,15 @@ SFT_PROCESSES="$(planned NPROC_PER_NODE 2 sft)"
 DPO_PROCESSES="$(planned NPROC_PER_NODE 2 dpo)"
 
 python "$BUNDLE/prepare_data.py"
-python "$BUNDLE/stages/1-sft/evaluate.py" before
+torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$SFT_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/stages/1-sft/train.py" "$@"
-python "$BUNDLE/stages/1-sft/evaluate.py" after
+torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" after ${QUICK:+"$QUICK"}
 python "$BUNDLE/stages/1-sft/merge_adapter.py"
-python "$BUNDLE/stages/2-dpo/evaluate.py" before
+torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" merged ${QUICK:+"$QUICK"}
+torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/stages/2-dpo/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \
   --num_machines 1 --machine_rank 0 --num_processes "$DPO_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/stages/2-dpo/train.py" "$@"
-python "$BUNDLE/stages/2-dpo/evaluate.py" after
+torchrun --standalone --nproc-per-node "$DPO_PROCESSES" "$BUNDLE/stages/2-dpo/evaluate.py" after ${QUICK:+"$QUICK"}
