@@ -68,7 +68,7 @@ def main() -> None:
         for stage in STAGES:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
-        raise SystemExit(f"{error}. Correct the row, or remove it") from error
+        raise SystemExit(str(error)) from error
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
 
 
@@ -112,6 +112,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         require(rows, 1, stage, name, report)
+        prove_answers(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
@@ -152,7 +153,8 @@ def converted(raw: Dataset, stage: Stage) -> Dataset:
         features=FEATURES[stage.format],
         num_proc=processes(raw),
     )
-    return rows.map(marks, num_proc=processes(rows))
+    found = rows.map(marks, remove_columns=rows.column_names, num_proc=processes(rows))
+    return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
 
 def converted_row(raw: dict, stage: Stage) -> dict:
@@ -160,7 +162,7 @@ def converted_row(raw: dict, stage: Stage) -> dict:
     try:
         return CONVERTERS[stage.format](parsed(raw["row"]))
     except ValueError as error:
-        raise UnreadableRow(f"{raw['place']}: {error}") from error
+        raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
 
 
 def parsed(text: bytes) -> dict:
@@ -250,6 +252,8 @@ def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
     told = messages[len(prompt) :] if messages[: len(prompt)] == prompt else messages
     if told and told[0]["role"] != "assistant":
         raise ValueError(f"`{column}` neither begins with the assistant's answer nor repeats the prompt")
+    if any(turn["role"] != "assistant" for turn in told):
+        raise ValueError(f"`{column}` holds what others say behind an answer, which would be learned")
     return told
 
 
@@ -344,12 +348,14 @@ def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
-    rows = rows.map(
+    rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
+    counted = rows.map(
         lambda batch: {"length": count_tokens(batch, tokenizer)},
         batched=True,
-        remove_columns=[mark for mark in MARKS if mark in rows.column_names],
+        remove_columns=rows.column_names,
         num_proc=processes(rows),
     )
+    rows = concatenate_datasets([rows, counted], axis=1)
     report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
     report["dropped_rows"] = report["too_long"] / max(len(rows), 1)
@@ -380,6 +386,21 @@ def rendered(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> str:
         return tokenizer.apply_chat_template(messages, tokenize=False)
     except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"the chat template refuses {messages!s:.500}: {error}") from error
+
+
+def prove_answers(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that what stands behind a prompt is the answer: all of it, and nothing of the prompt."""
+    for row in rows.select(range(min(200, len(rows)))):
+        told = {"tokenize": False}
+        opening = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **told)
+        asked = row["prompt"][-1]["content"].strip()
+        for answer in [row[column] for column in ["chosen", "rejected"] if column in row]:
+            whole = tokenizer.apply_chat_template(row["prompt"] + answer, **told)
+            behind = whole[len(os.path.commonprefix([opening, whole])) :]
+            said = [turn["content"].rpartition("</think>")[2].strip() for turn in answer]
+            repeats = len(asked) > 20 and asked in behind and asked not in json.dumps(answer, ensure_ascii=False)
+            if repeats or not all(part in behind for part in said):
+                raise SystemExit(f"the chat template does not write {answer} behind its prompt; set data.template")
 
 
 if __name__ == "__main__":

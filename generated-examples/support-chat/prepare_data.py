@@ -70,7 +70,7 @@ def main() -> None:
         for stage in STAGES:
             prepare(stage, root, tokenizer)
     except UnreadableRow as error:  # of whichever process
-        raise SystemExit(f"{error}. Correct the row, or remove it") from error
+        raise SystemExit(str(error)) from error
     PREPARED.write_text(json.dumps({"inputs": inputs, "rows": rows_digests()}, indent=2) + "\n")
 
 
@@ -154,7 +154,8 @@ def converted(raw: Dataset, stage: Stage) -> Dataset:
         features=FEATURES[stage.format],
         num_proc=processes(raw),
     )
-    return rows.map(marks, num_proc=processes(rows))
+    found = rows.map(marks, remove_columns=rows.column_names, num_proc=processes(rows))
+    return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
 
 def converted_row(raw: dict, stage: Stage) -> dict:
@@ -162,7 +163,7 @@ def converted_row(raw: dict, stage: Stage) -> dict:
     try:
         return CONVERTERS[stage.format](parsed(raw["row"]))
     except ValueError as error:
-        raise UnreadableRow(f"{raw['place']}: {error}") from error
+        raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
 
 
 def parsed(text: bytes) -> dict:
@@ -331,12 +332,14 @@ def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
 
 def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Count the tokens of every row as training will see it, and handle what is over max_length."""
-    rows = rows.map(
+    rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
+    counted = rows.map(
         lambda batch: {"length": count_tokens(batch, tokenizer)},
         batched=True,
-        remove_columns=[mark for mark in MARKS if mark in rows.column_names],
+        remove_columns=rows.column_names,
         num_proc=processes(rows),
     )
+    rows = concatenate_datasets([rows, counted], axis=1)
     report["counted"] = len(rows)
     report["too_long"] = sum(length > stage.max_length for length in rows["length"])
     report["dropped_rows"] = report["too_long"] / max(len(rows), 1)

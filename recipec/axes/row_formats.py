@@ -280,7 +280,7 @@ INSTRUCTION = RowFormat(
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
         Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
-    carries=("system",),
+    carries=("reasoning", "system"),
     forbidden=(),
     splits=False,
     loss_on="completion",

@@ -25,7 +25,7 @@ from recipec.backends.models import (
     reads_data_root,
 )
 from recipec.backends.parts import Import, import_blocks
-from recipec.backends.rows import COLUMNS
+from recipec.backends.rows import PREPARED
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call
@@ -43,7 +43,7 @@ _ALWAYS = (
     Import("pathlib", "Path"),
     Import("collections.abc", "Iterator"),
     Import("torch.nn.utils.rnn", "pad_sequence"),
-    *(Import("datasets", name) for name in ("Dataset", "load_dataset")),
+    Import("datasets", "Dataset"),
     *(Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "PreTrainedTokenizerBase")),
 )
 _RANDOM = (
@@ -75,7 +75,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "standard_imports": standard,
         "installed_imports": installed,
-        "rows_functions": code(stage, ", ".join([*[COLUMNS] * stage.mixes_fields, *measure.reads]), "stage"),
+        "rows_functions": code(stage, ", ".join(sorted([*[PREPARED] * stage.mixes_fields, *measure.reads])), "stage"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
@@ -159,6 +159,8 @@ def _imports(stage: StageJob) -> list[Import]:
         *BACKENDS[stage.name].measure.imports,
         Import("transformers", method.auto_class, stage.ids("quantization", "stage")),
     ]
+    if not stage.mixes_fields:
+        found.append(Import("datasets", "load_dataset"))
     if not stage.adapts.trains_all:
         found.append(Import("peft", method.adapter_class, stage.ids("adaptation")))
     if base is not None:

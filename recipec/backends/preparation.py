@@ -11,6 +11,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.reading import carries, contents, mixes_fields, reading, sources_of, split_column
 from recipec.dataset import ASSISTANT, EITHER
+from recipec.facts.conversations import WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.render.artifact import Artifact
@@ -183,7 +184,8 @@ def _needed_rows(stages: list[StageJob]) -> Raw | None:
 def _bringing(job: Job) -> dict[str, Any]:
     """What a converted row has beside the columns of its kind."""
     split, stages = job.loaded.recipe.data.split, job.stages
-    more = bool(split_column(job)) or "tools" in carries(stages) or "system" in carries(stages)
+    more = bool(split_column(job)) or not {"tools", "system"}.isdisjoint(carries(stages))
+    more = more or mixes_fields(stages) or any(stage.value("reasoning") in WITHOUT for stage in stages)
     return {
         "split_type": "float64" if split and split.time else "binary",
         "brings_more": more or bool(job.loaded.recipe.data.system),
@@ -216,6 +218,8 @@ def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
         "unrolled_columns": ["prompt", "completion", "conversation", *along],
         "several_stages": len(stages) > 1,
         "carries_weight": "weight" in carries(stages),
+        "mixes_fields": mixes_fields(stages),
+        "asks_users": contents(stages)["asks_users"],
         "learns_last": _learns_last(stages[0].job),
     }
     text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
@@ -288,6 +292,7 @@ def _rows(stages: list[StageJob]) -> dict[str, Any]:
         "proves_mask": any(kind.masked for kind in kinds),
         "all_prove_mask": all(kind.masked for kind in kinds),
         "all_labeled": all(kind.flag for kind in kinds),
+        "all_answer": all("prompt" in kind.columns for kind in kinds),
         "taught_columns": sorted({column for kind in kinds for column in kind.taught}),
         "answer_columns": sorted({column for kind in kinds if len(kind.columns) > 1 for column in kind.taught}),
     }

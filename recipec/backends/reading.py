@@ -128,6 +128,11 @@ def _message_fields(stages: Sequence[StageJob], held: set[str]) -> list[str]:
     return names + [name for carry in carries(stages) for name in CARRIED[carry].fields]
 
 
+def _kept(job: Job, carry: str) -> list[str]:
+    """The columns that hold it, without those that the recipe ignores."""
+    return [name for name in CARRIED[carry].columns if name not in (job.loaded.recipe.data.ignore or ())]
+
+
 def _speakers(tools: bool) -> Raw:
     if not tools:
         return Raw(json.dumps(_SPEAKERS))
@@ -147,11 +152,13 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "carries_system": "system" in held,
         "keeps_thoughts": thoughts,
         "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
-        "proves_thoughts": thoughts and all(stage.value("reasoning") == KEEP for stage in stages),
+        "proves_thoughts": any(stage.value("reasoning") == KEEP for stage in stages),
         "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),
         "thoughts": CARRIED["reasoning"].fields,
-        "system_columns": CARRIED["system"].columns,
+        "system_columns": _kept(stages[0].job, "system"),
+        "tool_columns": _kept(stages[0].job, "tools"),
+        "asks_users": len(stages) > 1 or tools or bool(system) or "system" in held,
         "system_prompt": stages[0].because(system or "", "data_format"),
         "instructs": bool(system) or "system" in held,
         "asked_column": asked.pop() if len(asked) == 1 else "",

@@ -9,7 +9,7 @@ from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
 _WIDTH = 120 - len("COLUMNS = ")
-COLUMNS = "COLUMNS"  # of rows.py: the types of the prepared columns, where files do not show them
+PREPARED = "prepared"  # of rows.py: reads a file of prepared rows, where the file does not show their types
 
 
 def rows_artifact(stage: StageJob) -> Artifact:

@@ -29,7 +29,7 @@ from recipec.backends.models import (
     weights_dtype,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
-from recipec.backends.rows import COLUMNS
+from recipec.backends.rows import PREPARED
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.render.artifact import Artifact
@@ -46,7 +46,6 @@ _ALWAYS = (
     Import("argparse"),
     Import("os"),
     Import("pathlib", "Path"),
-    Import("datasets", "load_dataset"),
 )
 
 
@@ -162,13 +161,15 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
     if stage.mixes_fields:
-        yield Import("rows", COLUMNS, stage.ids("data_format", "reasoning"))
+        yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
 
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
     row, random = stage.method, stage.method.random_weights
     theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
+    if not stage.mixes_fields:
+        theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
         imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
         arguments=(

@@ -98,9 +98,9 @@ def thoughts(turn: Mapping[str, Any]) -> str:
     """What the assistant thinks before the answer, in a field of its own or between tags; "" where nothing is said."""
     own = next((turn[name] for name in CARRIED["reasoning"].fields if turn.get(name) not in NOTHING), "")
     text = turn.get("content", turn.get("value"))
-    if own or not isinstance(text, str) or not text.lstrip().startswith(THOUGHT[0]):
+    if own or not isinstance(text, str):
         return str(own)
-    return text.partition(THOUGHT[0])[2].partition(THOUGHT[1])[0].strip()
+    return text.rpartition(THOUGHT[1])[0].replace(THOUGHT[0], "").strip()  # some models' texts lack the first tag
 
 
 def is_flag(value: Any) -> bool:

@@ -109,11 +109,21 @@ def _thinking(shape: DataShape, samples: list[Sample]) -> dict[str, list[Mapping
     rows = [row for sample in samples for row in sample.rows]
     found = {}
     for place, row in zip(places_of(samples), rows, strict=True):
-        columns = (row.get(column) for column in shape.columns.values())
-        answers = [turn for value in columns for turn in turns_of(value) if _speaker(turn) in ASSISTANT]
+        answers = [*_answers(row, shape)]
         if any(map(thoughts, answers)):
             found[place] = answers
     return found
+
+
+def _answers(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
+    """What the assistant says in a row, as messages; a text is one where the role is for an answer."""
+    format = ROW_FORMATS[shape.format]
+    taught = KINDS[format.kind].taught
+    for role, column in shape.columns.items():
+        value = row.get(column)
+        yield from (turn for turn in turns_of(value) if _speaker(turn) in ASSISTANT)
+        if isinstance(value, str) and format.turns and format.role(role).becomes in taught:
+            yield {"role": ASSISTANT[0], "content": value}
 
 
 def _speaker(turn: Mapping[str, Any]) -> Any:

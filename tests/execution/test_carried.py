@@ -366,3 +366,149 @@ def test_pairs_of_a_text_and_conversations(
             [said(f"chosen {number}")],
             [said(f"rejected {number}")],
         ]
+
+
+def test_numbers_of_calls_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [1e-12, 3.14159265358979, 46.947973912345, -0.0, 2**53 + 1, 0.1]
+    calls = [{"name": "weather", "arguments": {"n": number, "of": n}} for n, number in enumerate(numbers * 4)]
+    rows = [asked(f"Go {n}", said("", tool_calls=[call]), tools=[TOOL]) for n, call in enumerate(calls)]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    assert found == sorted([without_thought(called_with(call["arguments"]))] for call in calls)
+
+
+def call_with(**fields: Any) -> dict[str, Any]:
+    return asked(
+        "Go", said("", tool_calls=[{"function": {"name": "weather", "arguments": {}}, **fields}]), tools=[TOOL]
+    )
+
+
+AMBIGUOUS = {
+    "arguments twice": call_with(arguments={"city": "Bern"}),
+    "another type": call_with(type="custom"),
+    "a key twice": asked(
+        "Go", said("", tool_calls=[{"name": "weather", "arguments": '{"a": 1, "a": 2}'}]), tools=[TOOL]
+    ),
+    "tools twice": asked("Go", said("So."), tools=[TOOL], functions=[TOOL]),
+    "a tool without a name": asked("Go", said("So."), tools=[{"description": "x"}]),
+    "two system prompts": {**asked("Go", said("So.")), "system": "Be brief.", "system_prompt": "Be kind."},
+    "a column beside a message": {
+        "messages": [{"role": "system", "content": "Rhyme."}, *asked("Go", said("So."))["messages"]],
+        "system": "Be brief.",
+    },
+    "a thought twice": asked("Go", said("So.", reasoning="Hm.", thinking="Well.")),
+    "a thought in two places": asked("Go", said("<think>Well.</think>So.", reasoning="Hm.")),
+    "a thought of the user": {"messages": [{"role": "user", "content": "Go", "reasoning": "Hm."}, said("So.")]},
+    "a thought that is no text": asked("Go", said("So.", reasoning=["Hm."])),
+    "weights that differ": asked("Go", said("So.", weight=1, train=False)),
+    "half a weight": asked("Go", said("So.", weight=0.5)),
+    "a part that is no text": asked("Go", said([{"type": "thinking", "text": "Hm."}])),
+}
+
+
+@pytest.mark.parametrize("what", AMBIGUOUS)
+def test_what_can_be_read_in_two_ways_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    everything = recipe(carry=["tools", "weight", "parts", "system"], reasoning="keep")
+    rows = [asked(f"Question {n}", said(f"A {n}", reasoning="Hm.")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, everything, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    write(tmp_path / "chat.jsonl", [*rows, AMBIGUOUS[what]])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 21: .*Correct the row, or remove it$"):
+        script.main()
+
+
+@pytest.mark.parametrize(
+    "text", ["<think>Hm. A", "Well. <think>Hm.</think>A", "<think>a</think>b<think>c</think>d", "a</think>b</think>c"]
+)
+def test_thoughts_whose_end_is_not_clear_are_not_taken_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    rows = [asked(f"Question {n}", said(f"<think>Hm.</think>A {n}")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(reasoning="strip"), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    write(tmp_path / "chat.jsonl", [*rows, asked("And?", said(text))])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 21: "):
+        script.main()
+
+
+def test_a_thought_without_its_first_tag_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [asked(f"Question {n}", said(f"Hm {n}.\n</think>\n\nA {n}")) for n in range(20)]
+    assert learned(tmp_path, recipe(reasoning="strip"), rows, monkeypatch) == sorted(
+        [without_thought(f"A {n}")] for n in range(20)
+    )
+
+
+@pytest.mark.parametrize("family", ["deepseek_r1_distill", "deepseekv3"])
+def test_a_template_that_drops_thoughts_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
+) -> None:
+    rows = [asked(f"Question {n}", said(f"<think>\nHm {n}.\n</think>\n\nA {n}")) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = template_text(family, "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match="the chat template leaves out 'Hm"):
+        script.main()
+
+
+@pytest.mark.parametrize("base", ["lora-single", "dpo-full"])
+def test_an_answer_that_holds_what_others_say_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    again = [said("A"), {"role": "user", "content": "And?"}, said("B")]
+    first = [{"role": "user", "content": "Question"}]
+    row = {"prompt": first, "completion": again} if base == "lora-single" else {"prompt": first, "chosen": again}
+    rows = [{**row, "prompt": [{"role": "user", "content": f"Question {n}"}]} for n in range(20)]
+    rows = [row if base == "lora-single" else {**row, "rejected": [said("C")]} for row in rows]
+    write(tmp_path / "own.jsonl", rows)
+    section = "train" if base == "lora-single" else "preferences"
+    script = emitted(tmp_path, with_key(BASES[base], f"data.{section}", "own.jsonl"), monkeypatch)
+    with pytest.raises(SystemExit, match="holds what others say behind an answer"):
+        script.main()
+
+
+def test_pairs_that_differ_in_their_thoughts_alone_are_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {"role": "user", "content": "Question"}
+    rows = [
+        {
+            "prompt": [{**first, "content": f"Question {n}"}],
+            "chosen": [said("A", reasoning_content=f"Good {n}")],
+            "rejected": [said("A", reasoning_content=f"Bad {n}")],
+        }
+        for n in range(20)
+    ]
+    write(tmp_path / "own.jsonl", rows)
+    made = with_key(with_key(BASES["dpo-full"], "data.preferences", "own.jsonl"), "model.name", "Qwen/Qwen3-0.6B")
+    script = emitted(tmp_path, made, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    assert sum(len(prepared(tmp_path, f"dpo/{part}")) for part in ("train", "eval", "test")) == 20
+
+
+def test_weights_of_0_alone_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", [asked(f"Question {n}", said(f"A {n}", weight=0)) for n in range(20)])
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    with pytest.raises(SystemExit, match="no answer of the assistant is learned"):
+        script.main()
+
+
+def test_the_same_question_with_another_result_is_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {"role": "tool", "content": "20"}
+    rows = [
+        asked(
+            f"Question {n % 20}", said("", tool_calls=[CALL]), {**result, "content": str(n)}, said("Yes."), tools=[TOOL]
+        )
+        for n in range(80)
+    ]
+    learned(tmp_path, recipe(), rows, monkeypatch)
+    parts = [
+        {row["messages"][0]["content"] for row in prepared(tmp_path, f"sft/{part}")}
+        for part in ("train", "eval", "test")
+    ]
+    assert sum(map(len, parts)) == 20
