@@ -85,6 +85,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "model.max_params_billion": ("auto", 4),
     "data.train": ("lora-single", ["chat.jsonl", "chat.jsonl"]),
     "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs.jsonl"]),
+    "alignment.precompute_reference": ("dpo-full", False),
     "data.eval": ("lora-single", "chat.jsonl"),
     "data.eval_fraction": ("lora-single", 0.2),
     "data.test": ("lora-single", "chat.jsonl"),

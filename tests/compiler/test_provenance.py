@@ -27,6 +27,7 @@ OWN_KEYS = {own.key for own in OWN}
 FLIPS: dict[str, tuple[Any, ...]] = {
     **{f"alignment.{key}": tuple(v for own in OWN if own.key == key for v in others_of(own)) for key in OWN_KEYS},
     "alignment.method": ("none",),
+    "alignment.precompute_reference": (False, True),
     "data.eval_fraction": (0.2,),
     "data.examples": (700, 30_000),
     "data.max_length": (512,),
@@ -97,7 +98,7 @@ JOINT = (
 CONDITIONAL = {
     **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"), "adaptation"),
     "decay_share": "schedule",
-    **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter"), "stage"),
+    **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
 }
 
 Found = dict[str, Decision]  # "sft.learning_rate" -> the decision
