@@ -92,7 +92,7 @@ EXCEPTIONS = {
 # Chosen by the planner at once, so that each may change because another did.
 JOINT = (
     *("adaptation", "quantization", "strategy", "offload", "world_size"),
-    *("checkpointing", "micro_batch_size", "gradient_accumulation"),
+    *("checkpointing", "activation_offload", "micro_batch_size", "gradient_accumulation", "precomputed_reference"),
 )
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
