@@ -396,7 +396,8 @@ def prove_answers(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
         asked = row["prompt"][-1]["content"].strip()
         for answer in [row[column] for column in ["chosen", "rejected"] if column in row]:
             whole = tokenizer.apply_chat_template(row["prompt"] + answer, **told)
-            behind = whole[len(os.path.commonprefix([opening, whole])) :]
+            pairs = enumerate(zip(opening, whole, strict=False))
+            behind = whole[next((place for place, (one, other) in pairs if one != other), len(opening)) :]
             said = [turn["content"].rpartition("</think>")[2].strip() for turn in answer]
             repeats = len(asked) > 20 and asked in behind and asked not in json.dumps(answer, ensure_ascii=False)
             if repeats or not all(part in behind for part in said):

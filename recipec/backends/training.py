@@ -114,7 +114,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
-        "check_rows_of": code(stage, 'trainer, DATA / "report.json"' if _drops(stage) else "trainer", "overflow"),
+        "check_rows_of": _check_rows_of(stage),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
@@ -238,6 +238,24 @@ def _drops(stage: StageJob) -> Traced:
     return stage.because(stage.value("overflow") == "drop", "overflow")
 
 
+def _cuts(stage: StageJob) -> Traced:
+    """Whether the trainer cuts rows, and leaves out those that have no trained token in front of the cut."""
+    answers = not stage.method.of_text and not stage.value("packing")
+    return stage.because(stage.value("overflow") == "truncate" and answers, "overflow", "packing", "stage")
+
+
+def _lost_rows(stage: StageJob) -> Raw:
+    """What is the matter with rows that are lost."""
+    cut, whole = "have no trained token within max_length", "are longer than max_length"
+    return mark(",".join(stage.ids("overflow")), cut if _cuts(stage).value else whole)
+
+
+def _check_rows_of(stage: StageJob) -> Raw:
+    """What preflight.check_rows is given: the report where rows can be lost."""
+    loses = _drops(stage).value or _cuts(stage).value
+    return code(stage, 'trainer, DATA / "report.json"' if loses else "trainer", "overflow", "packing")
+
+
 def _starts_from(stage: StageJob) -> Traced:
     """Whether the stage begins with the result of another."""
     return stage.because(stage.plan.stage.starts_from is not None, "stage")
@@ -269,6 +287,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "drops": _drops(stage),
+        "cuts": _cuts(stage),
+        "lost_rows": _lost_rows(stage),
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),

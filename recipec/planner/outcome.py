@@ -32,7 +32,7 @@ WATCH = {
 SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
 MEMORY_INPUTS = (
     *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
-    *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size", "precomputed_reference"),
+    *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
 TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
@@ -213,12 +213,18 @@ def _found(
         id,
         value,
         f"set in {wish.where}; predicted peak {peak}" if wish else because,
-        inputs=tuple(name for name in inputs if name in ledger.decisions),
+        inputs=_known(ledger, inputs),
         origin="recipe" if wish else "planner",
         key=key,
         where=wish.where if wish else "",
         **metadata,
     )
+
+
+def _known(ledger: Ledger, inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that are decided; where a reference may score all rows once, layouts are compared by the passes too."""
+    passes = ("passes",) if settled_method(ledger.decisions).precomputes and "gpu" in inputs else ()
+    return tuple(name for name in (*inputs, *passes) if name in ledger.decisions)
 
 
 def _wants(ledger: Ledger, key: str) -> bool:

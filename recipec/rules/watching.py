@@ -83,7 +83,9 @@ def _max_length(value: int, given: Given) -> str:
 
 
 def _dropped_rows_limit(value: float, given: Given) -> str:
-    return "" if given["overflow"].value == "drop" else "trained_tokens: above 0; longer rows are cut and none is lost"
+    if given["overflow"].value != "split":
+        return ""
+    return "trained_tokens: above 0; longer rows are split and none is lost"
 
 
 def _packing(value: bool, given: Given) -> str:

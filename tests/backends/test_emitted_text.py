@@ -165,6 +165,17 @@ def test_only_rows_that_are_dropped_can_be_too_many(tmp_path: Path, overflow: st
     assert ('["dropped_rows"] = 0.0' in bundle["prepare_data.py"]) is not lost
 
 
+@pytest.mark.parametrize("name", ["lora-single", "dpo-full", "kto"])
+def test_rows_that_the_trainer_leaves_out_are_counted(tmp_path: Path, name: str) -> None:
+    bundle = texts(good(tmp_path, with_key(BASES[name], "data.overflow", "truncate")))
+    assert "lost = (prepared - len(rows)) / prepared" in bundle["preflight.py"] and "report.json" in bundle["train.py"]
+
+
+def test_of_packed_rows_it_is_not_known_which_were_left_out(tmp_path: Path) -> None:
+    packed = with_key(with_key(BASES["lora-single"], "data.overflow", "truncate"), "train.packing", True)
+    assert "MAX_DROPPED" not in texts(good(tmp_path, packed))["preflight.py"]
+
+
 def test_the_disk_of_the_checkpoints_grows_with_what_is_kept(tmp_path: Path) -> None:
     def asked(keep: int) -> float:
         recipe = with_key(BASES["full-fsdp"], "train.keep_checkpoints", keep)

@@ -27,6 +27,7 @@ OWN_KEYS = {own.key for own in OWN}
 FLIPS: dict[str, tuple[Any, ...]] = {
     **{f"alignment.{key}": tuple(v for own in OWN if own.key == key for v in others_of(own)) for key in OWN_KEYS},
     "alignment.method": ("none",),
+    "alignment.precompute_reference": (False, True),
     "data.eval_fraction": (0.2,),
     "data.examples": (700, 30_000),
     "data.max_length": (512,),
@@ -62,6 +63,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.lora.alpha": (48,),
     "train.lora.dropout": (0.2,),
     "train.lora.rank": (4,),
+    "train.lora.expert_rank": (2,),
     "train.lora.targets": (["q_proj", "v_proj"],),
     "train.max_grad_norm": (0.5,),
     "train.max_steps": (321,),
@@ -91,14 +93,14 @@ EXCEPTIONS = {
 # Chosen by the planner at once, so that each may change because another did.
 JOINT = (
     *("adaptation", "quantization", "strategy", "offload", "world_size"),
-    *("checkpointing", "micro_batch_size", "gradient_accumulation"),
+    *("checkpointing", "activation_offload", "micro_batch_size", "gradient_accumulation", "precomputed_reference"),
 )
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
     **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts"), "adaptation"),
     "lora_expert_rank": "lora_experts",
     "decay_share": "schedule",
-    **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter"), "stage"),
+    **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
 }
 
 Found = dict[str, Decision]  # "sft.learning_rate" -> the decision

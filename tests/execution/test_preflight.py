@@ -372,6 +372,24 @@ def test_rows_that_teach_and_stop_are_shown(preflight: ModuleType, tmp_path: Pat
     assert "[100][[[7, 8, 0]]]" in capsys.readouterr().out
 
 
+def test_rows_that_the_trainer_left_out_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """They are prepared, cut to max_length by the trainer, and then not among its rows."""
+    bundle = texts(good(tmp_path, with_key(BASES["dpo-full"], "data.overflow", "truncate")))
+    (tmp_path / "preflight.py").write_text(bundle["preflight.py"])
+    (tmp_path / "rows.py").write_text(
+        "trained_text = lambda *_: 'row'\ntrained_tokens = ends_with_stop = lambda *_: True\n"
+    )
+    checks, kept = load(tmp_path / "preflight.py", monkeypatch), trainer([[7, 0]] * 19)
+    for prepared, lost in ((20, "5.00%"), (21, "9.52%")):
+        (tmp_path / "report.json").write_text(json.dumps({"train": {"rows": prepared, "dropped_rows": 0.0}}))
+        if prepared == 21:
+            with pytest.raises(SystemExit, match=r"9\.5% of the rows have no trained token within max_length"):
+                checks.check_rows(kept, tmp_path / "report.json")
+        else:
+            checks.check_rows(kept, tmp_path / "report.json")
+        assert f"dropped_rows: {lost}" in capsys.readouterr().out
+
+
 def test_too_many_lost_rows_are_refused(preflight: ModuleType, tmp_path: Path, capsys) -> None:
     rows = trainer([[-100, 7, 0]])
     preflight.check_rows(rows, report(tmp_path, preflight.MAX_DROPPED))

@@ -80,6 +80,19 @@ def test_adapters_on_experts_take_what_the_formula_says(model_name, name):
 
 
 @pytest.mark.executes
+@pytest.mark.parametrize("method", ["dpo", "kto"])
+@pytest.mark.parametrize("spread", [{}, SHARDED])
+def test_a_precomputed_reference_is_not_in_memory(method, spread):
+    from recipec.simulate.simulate import simulate
+
+    architecture, work = small("Qwen/Qwen2.5-0.5B", 3), replace(FULL, objective=method)
+    once, always = (replace(PLAIN, adaptation="full", precomputes=flag, **spread) for flag in (True, False))
+    simulated = simulate(architecture, once, work).peak_allocated_bytes
+    assert step_memory(architecture, once, work).peak_allocated_bytes == pytest.approx(simulated, rel=0.03)
+    assert simulate(architecture, always, work).peak_allocated_bytes > 1.05 * simulated
+
+
+@pytest.mark.executes
 @pytest.mark.parametrize("name", ["adafactor", "lion", "lion-8bit", "paged-adamw", "sgd"])
 @pytest.mark.parametrize("model_name", ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"])
 def test_the_step_of_another_optimizer_is_what_the_formula_says(model_name, name):
