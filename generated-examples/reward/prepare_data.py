@@ -171,7 +171,7 @@ def parsed(text: bytes) -> dict:
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
-        raise ValueError(f"nothing reads {', '.join(lost)}, which the recipe can name in data.carry or data.ignore")
+        raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
 

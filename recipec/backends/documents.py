@@ -239,7 +239,7 @@ def _data(stage: StageJob) -> str:
 
 def _source(source: Any) -> str:
     name = source.path or f"{source.hub} of the hub ({source.split or 'train'})"
-    return name if source.weight in (None, 1) else f"{name} (drawn {source.weight:g} times)"
+    return name if source.weight in (None, 1) else f"{name} ({source.weight:g} times its rows)"
 
 
 def _held_out(stage: StageJob) -> str:

@@ -88,7 +88,7 @@ class DataSource(Section):
         absent="the default branch on the Hub",
     )
     weight: Annotated[float, Field(gt=0, le=1000)] | None = key(
-        "Weight", "How often this source is drawn, relative to the others.", 0.5, default=1
+        "Weight", "How often a row of this source is learned in a pass: 0.5 takes half of its rows.", 0.5, default=1
     )
 
     @model_validator(mode="before")

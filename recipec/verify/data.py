@@ -66,8 +66,9 @@ def _characters(row: Row) -> int:
 
 def _place(source: dict, rows: list[Row], root: Path, hub_root: Path, placed: PlacedData) -> None:
     if "hub" in source:
-        path = hub_root / f"{source['hub'].replace('/', '--')}.jsonl"
-        placed.hub[source["hub"]] = str(path)
+        key = f"{source['hub']} {source.get('subset')} {source.get('split')}"
+        path = hub_root / f"{key.replace('/', '--').replace(' ', '--')}.jsonl"
+        placed.hub[key] = str(path)
     else:
         try:
             path = root / local_path(source["path"])

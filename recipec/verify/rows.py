@@ -181,12 +181,9 @@ def _content(format: RowFormat, script: Path, converter: ast.FunctionDef) -> str
     """How turns are written: a converter that builds messages is given strings."""
     renders = "apply_chat_template" in script.read_text(encoding="utf-8")
     held = {content for role in format.roles for content in role.holds}
-    keys = {
-        _constant(node.slice)
-        for part in _with_helpers(script, converter)
-        for node in ast.walk(part)
-        if isinstance(node, ast.Subscript)
-    }
+    nodes = [node for part in _with_helpers(script, converter) for node in ast.walk(part)]
+    keys = {_constant(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    keys |= {_constant(node.args[0]) for node in nodes if isinstance(node, ast.Call) and node.args}
     builds = any(
         _constant(key) == "role" for node in ast.walk(converter) if isinstance(node, ast.Dict) for key in node.keys
     )

@@ -267,7 +267,11 @@ def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:
 
 
 UNKNOWN_TEMPLATE = (  # for chat models whose template is not known here: turns in brackets, no assistant mask
-    "{% for message in messages %}[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}\n{% endfor %}"
+    "{% if tools %}[tools] {{ tools | tojson }}\n{% endif %}"
+    "{% for message in messages %}[{{ message['role'] }}] "
+    "{% if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}"
+    "{{ message['content'] }}{% if message.tool_calls %}{{ message.tool_calls | tojson }}{% endif %}"
+    "{{ eos_token }}\n{% endfor %}"
     "{% if add_generation_prompt %}[assistant] {% endif %}"
 )
 

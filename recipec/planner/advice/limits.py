@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.data import DataFacts
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.units import duration
+
+
+OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
 
 
 def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
@@ -18,6 +22,24 @@ def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: 
     _policy(loaded, licence, plan, report)
     for stage in plan.stages:
         _learns(loaded, stage, report)
+
+
+def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFacts], report: Report) -> None:
+    """Report what rows carry and recipec's own chat templates do not write (E0401)."""
+    for stage in plan.stages:
+        template, thoughts = stage.decisions["template"].value, stage.decisions["reasoning"].value
+        carries, section = data[section_of(loaded, stage)].shape.carries, section_of(loaded, stage)
+        lost = {
+            "tools and calls": "tools" in carries,
+            "thoughts": "reasoning" in carries and thoughts in ("keep", "template"),
+            "a mode without thinking": thoughts == "off",
+        }
+        named = [name for name, has in lost.items() if has]
+        if template in OWN_TEMPLATES and named:
+            label = Label(loaded.place("data", section), f"rows with {' and '.join(named)}")
+            help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
+            title = f"the chat template `{template}` does not write {' and '.join(named)}"
+            report.add(Diagnostic("E0401", title, (label,), help))
 
 
 def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

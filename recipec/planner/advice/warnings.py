@@ -95,8 +95,10 @@ def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> No
     places = [loaded.place("data", section, index) for index in hubs] or [loaded.place("data", section)]
     labels = [Label(place, because if place is places[0] else "nor is this") for place in places]
     help = (f"set {' and '.join(f'`data.{id}`' for id in assumed)}",)
-    note = "steps, schedule, time and cost depend on these numbers"
-    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), help, (note,)))
+    notes = ["steps, schedule, time and cost depend on these numbers"]
+    if hubs and loaded.recipe.data.ignore is None:
+        notes.append("prepare_data.py refuses columns that nothing reads: `data.ignore` can name those of the data set")
+    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), help, tuple(notes)))
 
 
 def _for_stage(text: str, stage: StagePlan) -> str:

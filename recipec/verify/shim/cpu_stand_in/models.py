@@ -18,13 +18,13 @@ def attention(module, replacement):
 
 
 def hub_data(module, files):
-    """A data set of the hub is read from a local file: {name: path of a .jsonl file}."""
+    """A split of a data set of the hub is read from a local file: {"name subset split": path of a .jsonl file}."""
     load = module.load_dataset
 
-    def load_dataset(path, *args, **kwargs):
-        if path in files:
-            return load("json", data_files=files[path], split="train")
-        return load(path, *args, **kwargs)
+    def load_dataset(path, name=None, *args, split=None, **kwargs):
+        if (key := f"{path} {name} {split}") in files:
+            return load("json", data_files=files[key], split="train")
+        return load(path, name, *args, split=split, **kwargs)
 
     module.load_dataset = sys.modules["datasets"].load_dataset = load_dataset
 
