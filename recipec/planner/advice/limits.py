@@ -12,7 +12,6 @@ from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.units import duration
 
-
 OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
 
 
