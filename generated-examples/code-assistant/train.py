@@ -29,7 +29,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "c133d07cb7f9acaf-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "781dad972a51c858-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 

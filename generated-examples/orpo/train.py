@@ -27,7 +27,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "e59b7b16a423c305-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "09b67262d9331368-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 52.3
 

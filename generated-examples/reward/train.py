@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "reward"
-PLAN = "a5b78f2346fed0df-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "be4731534bf54c23-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 54.6
 

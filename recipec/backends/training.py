@@ -18,6 +18,7 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
     code,
+    ending,
     from_hub,
     has_template_file,
     head_options,
@@ -29,8 +30,9 @@ from recipec.backends.models import (
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
+from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call
+from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, Traced, mark
 from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
@@ -38,6 +40,8 @@ from recipec.units import GIB
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
 _PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "lock_folder", "this_run")
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+_MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
+_OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -177,6 +181,14 @@ def _tokenizer_part(stage: StageJob) -> Part:
     if not _loads_tokenizer(stage):
         return Part()
     ids = stage.ids("template", "model")
+    if stage.marks_turns:
+        return Part(
+            imports=(Import("transformers", "AutoTokenizer", ids),),
+            own_imports=(Import("rows", "marked", ids),),
+            before_trainer=lines(ids, f"tokenizer = {render_call(_tokenizer(stage), indent=4)}", *_MARKING),
+            arguments=(Arg("processing_class", Raw("tokenizer"), ids),),
+            after_trainer=lines(ids, _OWN_AGAIN),
+        )
     return Part(
         imports=(Import("transformers", "AutoTokenizer", ids),),
         arguments=(Arg("processing_class", _tokenizer(stage), ids),),
@@ -184,6 +196,8 @@ def _tokenizer_part(stage: StageJob) -> Part:
 
 
 def _loads_tokenizer(stage: StageJob) -> bool:
+    if stage.marks_turns or _ends_itself(stage):
+        return True
     if stage.plan.stage.starts_from is not None:
         return False
     model = stage.job.loaded.recipe.model
@@ -193,10 +207,16 @@ def _loads_tokenizer(stage: StageJob) -> bool:
 
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
+    call = ending(call, stage) if _ends_itself(stage) else call
     if not _carries_template(stage):
         return call
     template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
     return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+
+
+def _ends_itself(stage: StageJob) -> bool:
+    """Whether the tokenizer is given the end token, because the trainer's configuration takes none."""
+    return bool(stage.eos_token) and "eos_token" not in arguments_of(stage.method.config)
 
 
 def _carries_template(stage: StageJob) -> bool:
@@ -295,6 +315,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
+        "ends_elsewhere": stage.because(bool(stage.eos_token), "eos_token"),
         "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

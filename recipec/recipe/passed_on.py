@@ -78,6 +78,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "disable_dropout": "train.lora",
     "precompute_ref_log_probs": "",
     "chat_template_path": "data.template",
+    "eos_token": "",
     "router_aux_loss_coef": "",
     "torch_compile": "train.compile",
     "model_init_kwargs": "",

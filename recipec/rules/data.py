@@ -206,6 +206,34 @@ def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
 
 
 @rule(
+    "DATA-010",
+    decides="eos_token",
+    watch="trained_tokens: the printed samples have this token inside [[ and ]], at the end of every answer",
+    source="docs/rule-books/001.md, Rules (template must match exactly); TRL 1.16 trainer/sft_config.py (eos_token); "
+    "QwenLM/Qwen3 #927",
+)
+def eos_token(stage: str, template: str, template_end: str, stop_tokens: tuple[str, ...]) -> Choice:
+    """End-of-sequence token: the token that ends a turn of the chat template, where the model stops at another one.
+
+    Rule book 001 wants the template to match the training format. Base models of Qwen bring a chat template whose turns
+    end with `<|im_end|>`, but stop at `<|endoftext|>`: trained on the template, they end a turn and write on. TRL's
+    documentation sets `eos_token="<|im_end|>"` for them. The tokenizer and the generation settings that are saved with
+    the result have the same token, and evaluate.py stops there.
+    """
+    method = method_of(stage)
+    if template not in (_OWN_TEMPLATE, _CHATML) or method.of_text or not method.writes:
+        return Choice("none", "the end of a turn is the end token that the model has")
+    end = template_end if template == _OWN_TEMPLATE or template_end == _CHATML_END else ""
+    if not end or end in stop_tokens:
+        return Choice("none", "the model already stops where a turn of the chat template ends")
+    stops = f"stops at {' or '.join(stop_tokens)}" if stop_tokens else "has no known end token"
+    return Choice(end, f"a turn of the chat template ends with this token, and the model {stops}")
+
+
+_OWN_TEMPLATE, _CHATML, _CHATML_END = "model", "chatml", "<|im_end|>"
+
+
+@rule(
     "DATA-008",
     decides="deduplication",
     watch="train_eval_gap: stays small; it widens where similar rows are memorized",

@@ -127,6 +127,7 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
     ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
+    ledger.decide(data.eos_token, stage, template, given["template_end"], given["stop_tokens"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)
     ledger.decide(evaluation.eval_fraction, given["has_eval_file"], given["source_rows"], given["params"])

@@ -26,7 +26,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "3e4b478c1423d3d0-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "8fc7affb1b7cbd9f-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 51.6
 

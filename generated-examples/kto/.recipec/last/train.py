@@ -25,7 +25,7 @@ from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "21a11fc446c04db8-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "ee0c52cdf69387dd-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 

@@ -2,23 +2,19 @@
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
+from trl.data_utils import common_prefix_length
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those of the assistant."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
-    encoded = tokenizer.apply_chat_template(
-        row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
-    )
-    return encoded["input_ids"], encoded["assistant_masks"]
+    """Token ids and which of them are learned: those after the prompt, as the trainer finds them."""
+    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
+    start = common_prefix_length(opening(row, tokenizer), whole)
+    return whole, [0] * start + [1] * (len(whole) - start)
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The conversation up to the assistant's last answer."""
-    last = max(index for index, message in enumerate(row["messages"]) if message["role"] == "assistant")
-    encoded = tokenizer.apply_chat_template(row["messages"][:last], add_generation_prompt=True, return_dict=True)
-    return encoded["input_ids"]
+    """The prompt, ready for an answer."""
+    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
 
 
 def trained_tokens(rows: Dataset) -> int:

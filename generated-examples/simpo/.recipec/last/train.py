@@ -28,7 +28,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "f5b20523d411fc7e-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "eff4995b454d4e80-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 47.0
 
