@@ -12,13 +12,14 @@ import argparse
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
-from datasets import Dataset, Features, List, Value, concatenate_datasets, load_dataset
+from datasets import Dataset, Features, List, Value, concatenate_datasets
 from datasets.exceptions import DatasetGenerationError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -129,7 +130,7 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
 def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, drop rows with nothing to learn, then exact duplicates."""
     raw = [read(source, root) for source in sources]
-    rows = concatenate_datasets([converted(part, source, stage) for part, source in zip(raw, sources, strict=True)])
+    rows = concatenate_datasets([converted(part, stage) for part in raw])
     first: dict[bytes, int] = {}
     for index, (teaches, itself) in enumerate(zip(rows["teaches"], rows["itself"], strict=True)):
         if teaches:
@@ -143,11 +144,10 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Data
     return rows.select(apart)
 
 
-def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
+def converted(raw: Dataset, stage: Stage) -> Dataset:
     """The rows of one source, in the trainer's columns, with what the later steps ask of them."""
     rows = raw.map(
-        lambda row, index: converted_row(row, index, source, stage),
-        with_indices=True,
+        lambda row: converted_row(row, stage),
         remove_columns=raw.column_names,
         features=FEATURES[stage.format],
         num_proc=processes(raw),
@@ -155,12 +155,23 @@ def converted(raw: Dataset, source: dict, stage: Stage) -> Dataset:
     return rows.map(marks, num_proc=processes(rows))
 
 
-def converted_row(row: dict, index: int, source: dict, stage: Stage) -> dict:
-    """The row as the trainer reads it; one that it cannot read is refused by its number."""
+def converted_row(raw: dict, stage: Stage) -> dict:
+    """The row as the trainer reads it; one that it cannot read is refused by its place."""
     try:
-        return CONVERTERS[stage.format](row)
+        return CONVERTERS[stage.format](parsed(raw["row"]))
     except ValueError as error:
-        raise UnreadableRow(f"{source['path']}, row {index + 1}: {error}") from error
+        raise UnreadableRow(f"{raw['place']}: {error}") from error
+
+
+def parsed(text: bytes) -> dict:
+    """A row of which nothing is left out."""
+    row = json.loads(text, object_pairs_hook=once)
+    if not isinstance(row, dict):
+        raise ValueError(f"this is no JSON object: {row!r:.100}")
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+        raise ValueError(f"nothing reads {', '.join(lost)}, which the recipe can name in data.carry or data.ignore")
+    json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
+    return row
 
 
 def processes(rows: Dataset) -> int:
@@ -169,40 +180,32 @@ def processes(rows: Dataset) -> int:
 
 
 def read(source: dict, root: Path) -> Dataset:
-    """The rows of one source, with the columns that matter."""
-    rows = read_files(source["path"], root)
-    others = [name for name in rows.column_names if name not in COLUMNS]
-    if strange := [name for name in others if any(value not in (None, "", [], {}) for value in rows[name])]:
-        raise SystemExit(f"{source['path']}: nothing reads {', '.join(strange)}. Remove them, or use data.ignore")
-    return rows.select_columns([column for column in rows.column_names if column in COLUMNS])
-
-
-def read_files(pattern: str, root: Path) -> Dataset:
-    """The rows of every file that a path or glob names; paths are relative to the data root."""
-    files = named_files(pattern, root)
+    """The rows of one source as JSON texts, each with its place."""
+    files = named_files(source["path"], root)
     if not files:
-        raise SystemExit(f"No file matches {pattern} in {root.resolve()}. Set DATA_ROOT to the folder of the recipe.")
-    readers = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
-    reader = readers[files[0].suffix]
-    literal = {ord(sign): f"[{sign}]" for sign in "*?["}  # load_dataset takes every path for a glob
-    paths = [str(file.absolute()).translate(literal) for file in files]
+        raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
+    times = [(str(file), file.stat().st_mtime_ns) for file in files]  # a file that changed is read anew
     try:
-        return load_dataset(reader, data_files=paths, split="train")
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
     except DatasetGenerationError as error:
-        raise SystemExit(f"{pattern} cannot be read: {bad_line(files) or error.__cause__}") from error
+        raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
 
-def bad_line(files: list[Path]) -> str:
-    """Where the first line stands that is no JSON object which can be written again; "" for other files."""
-    for file in (file for file in files if file.suffix == ".jsonl"):
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    row = json.loads(line.strip() or b"{}", object_pairs_hook=once)
-                    json.dumps(row, ensure_ascii=False).encode()  # half a character has no bytes
-                except ValueError as error:
-                    return f"{file.name}, line {number}: {error}"
-    return ""
+def rows_of(files: list[tuple[str, int]]) -> Iterator[dict]:
+    """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
+    for name, _ in files:
+        yield from json_lines(Path(name))
+
+
+def json_lines(file: Path) -> Iterator[dict]:
+    """One JSON object a line."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if row := line.strip():
+                yield {"row": row, "place": f"{file.name}, line {number}"}
+
+
+RAW = Features({"row": Value("binary"), "place": Value("string")})
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
@@ -221,22 +224,24 @@ def named_files(pattern: str, root: Path) -> list[Path]:
 
 
 def messages_of(row: dict, column: str) -> list[dict]:
-    """The messages of a column: who speaks, and what is said."""
+    """The messages of a column."""
     if not isinstance(row.get(column), list):
         raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
-    for turn in row[column]:
-        if not isinstance(turn, dict) or turn.get("role") not in ("system", "user", "assistant"):
-            raise ValueError(f"this message is not of the system, the user or the assistant: {turn}")
-        if not isinstance(turn.get("content"), str) or turn.get("tool_calls"):
-            raise ValueError(f"this message has no text, or calls a tool: {turn}")
-        if strange := [name for name in said(turn) if name not in ("role", "content")]:
-            raise ValueError(f"nothing reads {', '.join(strange)} of this message: {turn}")
-    return [{"role": turn["role"], "content": turn["content"]} for turn in row[column]]
+    return [message_of(turn) for turn in row[column]]
 
 
-def said(turn: dict) -> list[str]:
-    """The fields of a message that hold something."""
-    return [name for name, value in turn.items() if value not in (None, "", [], {})]
+def message_of(turn: dict) -> dict:
+    """Who speaks, and what is said."""
+    if not isinstance(turn, dict):
+        raise ValueError(f"this is no message: {turn!r}")
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ("system", "user", "assistant"):
+        raise ValueError(f"this message is not from system, user or assistant: {turn}")
+    if lost := [name for name, value in turn.items() if name not in FIELDS and value not in (None, "", [], {})]:
+        raise ValueError(f"nothing reads {', '.join(lost)} of this message (see data.carry and data.ignore): {turn}")
+    if not isinstance(content, str):
+        raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn}")
+    return {"role": role, "content": content}
 
 
 def answer_of(row: dict, column: str, prompt: list[dict]) -> list[dict]:
@@ -262,7 +267,8 @@ CONVERTERS = {"preference": from_preference}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS})}
 MARKS = ["teaches", "itself", "question", "equal"]  # columns that the rows have on the way
-COLUMNS = ["chosen", "prompt", "rejected"]
+COLUMNS = ["chosen", "prompt", "rejected"]  # that rows may have
+FIELDS = ["role", "content"]  # that messages may have
 
 
 def marks(row: dict) -> dict:

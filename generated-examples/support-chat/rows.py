@@ -9,7 +9,10 @@ def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], li
     """Token ids and which of them are learned: those of the assistant."""
     template = get_training_chat_template(tokenizer) or tokenizer.chat_template
     encoded = tokenizer.apply_chat_template(
-        row["messages"], chat_template=template, return_dict=True, return_assistant_tokens_mask=True
+        row["messages"],
+        chat_template=template,
+        return_dict=True,
+        return_assistant_tokens_mask=True,
     )
     return encoded["input_ids"], encoded["assistant_masks"]
 

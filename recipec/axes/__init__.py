@@ -4,7 +4,7 @@ from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, NamedModel
-from recipec.axes.row_formats import KINDS, ROW_FORMATS, Kind, Role, RowFormat
+from recipec.axes.row_formats import CARRIED, KINDS, ROW_FORMATS, Carried, Kind, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
 from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
 from recipec.axes.tasks import formats_of, methods_of, readers, stages_of, tasks
@@ -12,6 +12,7 @@ from recipec.axes.tasks import formats_of, methods_of, readers, stages_of, tasks
 __all__ = [
     "ADAPTATIONS",
     "BASES",
+    "CARRIED",
     "COMMON_SECTION",
     "KINDS",
     "METHODS",
@@ -21,6 +22,7 @@ __all__ = [
     "SECTIONS",
     "STRATEGIES",
     "Adaptation",
+    "Carried",
     "DataSection",
     "Default",
     "Kind",

@@ -24,6 +24,58 @@ MEANT = {
 }
 
 
+class Carried(Struct, frozen=True, kw_only=True):
+    """What rows may hold beside the columns of their format: read where they have it, or where data.carry names it."""
+
+    name: str
+    means: str  # for editors
+    columns: tuple[str, ...]  # names of a column that holds it
+    fields: tuple[str, ...]  # names of the fields of a message that hold it
+    apart: bool  # it says of each answer how it is learned, so that each becomes a row of its own
+
+
+CARRIED = {
+    row.name: row
+    for row in (
+        Carried(
+            name="tools",
+            means="the tools that the assistant may call, its calls, and what they gave",
+            columns=("tools", "functions"),
+            fields=("tool_calls",),
+            apart=False,
+        ),
+        Carried(
+            name="reasoning",
+            means="what the assistant thinks before it answers; `reasoning` says what becomes of it",
+            columns=(),
+            fields=("reasoning_content", "reasoning", "thinking", "thought"),
+            apart=False,
+        ),
+        Carried(
+            name="weight",
+            means="whether an answer of a conversation is learned: 1 or true, else 0 or false",
+            columns=(),
+            fields=("weight", "train", "loss"),
+            apart=True,
+        ),
+        Carried(
+            name="parts",
+            means="messages whose content is a list of texts",
+            columns=(),
+            fields=(),
+            apart=False,
+        ),
+        Carried(
+            name="system",
+            means="a column with the system prompt",
+            columns=("system", "system_prompt"),
+            fields=(),
+            apart=False,
+        ),
+    )
+}
+
+
 class Role(Struct, frozen=True, kw_only=True):
     """What one column of a row is for."""
 
@@ -114,6 +166,7 @@ class RowFormat(Struct, frozen=True, kw_only=True):
     unrolled: str  # what it makes where every answer becomes a row of its own; "" where a row has one answer
     answers: int  # in every row; 0 where rows differ
     roles: tuple[Role, ...]
+    carries: tuple[str, ...]  # what its rows may hold beside the roles: names of CARRIED
     forbidden: tuple[str, ...]  # columns that turn such a row into one of another format, which reads them
     splits: bool  # a long row can be cut into several
     loss_on: str  # of LOSS_ON
@@ -151,6 +204,7 @@ PREFERENCE = RowFormat(
         Role(name="chosen", aliases=("chosen",), required=True, holds=_TURNS, becomes="chosen"),
         Role(name="rejected", aliases=("rejected",), required=True, holds=_TURNS, becomes="rejected"),
     ),
+    carries=("tools", "reasoning", "parts", "system"),
     forbidden=(),
     splits=False,
     loss_on="completion",
@@ -178,6 +232,7 @@ UNPAIRED_PREFERENCE = RowFormat(
         ),
         Role(name="label", aliases=("label",), required=True, holds=FLAGS, becomes="label"),
     ),
+    carries=("tools", "reasoning", "parts", "system"),
     forbidden=(),
     splits=False,
     loss_on="completion",
@@ -203,6 +258,7 @@ CHAT = RowFormat(
             becomes="messages",
         ),
     ),
+    carries=("tools", "reasoning", "weight", "parts", "system"),
     forbidden=(),
     splits=False,
     loss_on="assistant",
@@ -224,6 +280,7 @@ INSTRUCTION = RowFormat(
         Role(name="input", aliases=("input", "context"), required=False, holds=_TEXTS, becomes="prompt"),
         Role(name="output", aliases=("output", "response"), required=True, holds=_TEXTS, becomes="completion"),
     ),
+    carries=("system",),
     forbidden=(),
     splits=False,
     loss_on="completion",
@@ -250,6 +307,7 @@ PROMPT_COMPLETION = RowFormat(
             becomes="completion",
         ),
     ),
+    carries=("tools", "reasoning", "parts", "system"),
     forbidden=("label",),
     splits=False,
     loss_on="completion",
@@ -267,6 +325,7 @@ TEXT = RowFormat(
     unrolled="",
     answers=1,
     roles=(Role(name="text", aliases=("text", "content"), required=True, holds=_TEXTS, becomes="text"),),
+    carries=(),
     forbidden=(),
     splits=True,
     loss_on="all",

@@ -23,6 +23,7 @@ from recipec.backends.models import (
     reads_data_root,
 )
 from recipec.backends.parts import Import, import_blocks
+from recipec.backends.rows import COLUMNS
 from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
@@ -68,7 +69,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "standard_imports": standard,
         "installed_imports": installed,
-        "rows_functions": code(stage, ", ".join(measure.reads), "stage"),
+        "rows_functions": code(stage, ", ".join([*[COLUMNS] * stage.mixes_fields, *measure.reads]), "stage"),
+        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
         "base": model_expression(stage),

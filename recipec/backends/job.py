@@ -13,6 +13,7 @@ from recipec.backends.engines import EngineBackend, Placement
 from recipec.catalog.templates import BY_TURNS
 from recipec.dataset import DataShape
 from recipec.facts import Facts
+from recipec.facts.conversations import OFF, WITHOUT
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.render.call import Arg
@@ -122,6 +123,26 @@ class StageJob(Struct, frozen=True):
         decided = self.value("eos_token")
         given = any(before.eos_token for before in self.job.stages[: self.index])
         return "" if decided == "none" or given else str(decided)
+
+    @property
+    def carries_tools(self) -> bool:
+        """Whether rows offer tools, and messages call them."""
+        return "tools" in self.shape.carries
+
+    @property
+    def keeps_thoughts(self) -> bool:
+        """Whether messages have thoughts in a field of their own that the chat template is given."""
+        return "reasoning" in self.shape.carries and self.value("reasoning") not in WITHOUT
+
+    @property
+    def thinks_not(self) -> bool:
+        """Whether answers are learned in the chat template's mode without thinking."""
+        return bool(self.value("reasoning") == OFF)
+
+    @property
+    def mixes_fields(self) -> bool:
+        """Whether prepared messages differ in their fields, so that no column of one type holds them."""
+        return self.carries_tools or self.keeps_thoughts
 
     @property
     def groups_by_length(self) -> bool:

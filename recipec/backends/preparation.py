@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from recipec.axes import KINDS, Kind
+from recipec.axes import CARRIED, KINDS, Kind
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_folder, base_model, from_hub, has_template_file, no_model
+from recipec.backends.reading import carries, contents, mixes_fields, reading, sources_of, split_column
+from recipec.dataset import ASSISTANT
 from recipec.facts.model import is_path
-from recipec.facts.unread import ignored
+from recipec.facts.sizes import LAST_ANSWER
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.environment import snippet
@@ -56,10 +56,12 @@ def _names(job: Job) -> dict[str, Any]:
         "tokenizer": from_hub(first, "AutoTokenizer", tokenizer),
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "stage_fields": _fields(stages),
-        **_reading(job),
+        **reading(job),
+        **_parts(job),
+        **_bringing(job),
         **_splitting(job),
         **_converting(stages),
-        **_contents(stages),
+        **contents(stages),
         **_selecting(stages),
         **_requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
@@ -72,8 +74,13 @@ def _names(job: Job) -> dict[str, Any]:
 
 def _dataset_names(stages: list[StageJob]) -> Raw:
     """What the script takes from datasets."""
-    turns = any(stage.format.turns for stage in stages)
-    return Raw(", ".join(["Dataset", "Features", *["List"] * turns, "Value", "concatenate_datasets", "load_dataset"]))
+    used = {
+        "Json": mixes_fields(stages),
+        "List": any(stage.format.turns for stage in stages),
+        "load_dataset": any(source.hub for source in sources_of(stages[0].job)),
+    }
+    names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
+    return Raw(", ".join(sorted(names)))
 
 
 def _fields(stages: list[StageJob]) -> list[Raw]:
@@ -89,10 +96,9 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     return [Raw(field) for field in fields]
 
 
-def _reading(job: Job) -> dict[str, Any]:
-    """Where rows come from."""
-    data, sources = job.loaded.recipe.data, _sources(job)
-    hub = any(source.hub for source in sources)
+def _parts(job: Job) -> dict[str, Any]:
+    """Which parts of the rows come from files of their own."""
+    data = job.loaded.recipe.data
     return {
         "reads_eval": data.eval is not None,
         "reads_test": data.test is not None,
@@ -100,14 +106,8 @@ def _reading(job: Job) -> dict[str, Any]:
         "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
         **_comparing(job),
         "split_name": Raw("name" if data.eval or data.test else '"train"'),
-        "reads_hub": hub,
-        "keeps_rows": not hub,  # what the hub holds may have changed
-        "reads_text_files": _may_read(sources, ".txt"),
-        "reads_csv_files": _may_read(sources, ".csv"),
-        "text_converters": _text_converters(job),
+        "asks_source": split_column(job) is not None and bool(data.eval or data.test),
         "weighs": _weighs(job),
-        "columns": sorted(_columns(job)),
-        "ignored": ignored(job.loaded, job.facts.data),
     }
 
 
@@ -123,15 +123,9 @@ def _comparing(job: Job) -> dict[str, bool]:
     return {"all_compare": brought and all(both), "compares_parts": brought and any(both)}
 
 
-def _may_read(sources: list[Any], ending: str) -> bool:
-    """Whether a source names files of that ending, or is a glob that does not say which it names."""
-    paths = [source.path for source in sources if source.path]
-    return any(Path(path).suffix in (ending, "") or "*" in Path(path).suffix for path in paths)
-
-
 def _splitting(job: Job) -> dict[str, Any]:
     """How evaluation and test rows are set aside."""
-    split, column = job.loaded.recipe.data.split, _split_column(job)
+    split, column = job.loaded.recipe.data.split, split_column(job)
     shared = any(stage.kind.shares_prompts for stage in job.stages)
     return {
         "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
@@ -186,20 +180,18 @@ def _needed_rows(stages: list[StageJob]) -> Raw | None:
     return None if needed == "1" else Raw(needed)
 
 
+def _bringing(job: Job) -> dict[str, Any]:
+    """What a converted row has beside the columns of its kind."""
+    split, stages = job.loaded.recipe.data.split, job.stages
+    more = bool(split_column(job)) or "tools" in carries(stages) or "system" in carries(stages)
+    return {
+        "split_type": "float64" if split and split.time else "binary",
+        "brings_more": more or bool(job.loaded.recipe.data.system),
+    }
+
+
 def _weighs(job: Job) -> bool:
-    return any(source.weight not in (None, 1) for source in _sources(job))
-
-
-def _text_converters(job: Job) -> Raw:
-    """Read every column of a CSV file as text, except the one that the rows are sorted by."""
-    split = job.loaded.recipe.data.split
-    texts = _columns(job) - {split.time if split else None}
-    return Raw("{" + ", ".join(f"{json.dumps(name)}: str" for name in sorted(texts)) + "}")
-
-
-def _split_column(job: Job) -> str | None:
-    split = job.loaded.recipe.data.split
-    return (split and (split.time or split.group or split.stratify)) or None
+    return any(source.weight not in (None, 1) for source in sources_of(job))
 
 
 def _converting(stages: list[StageJob]) -> dict[str, Any]:
@@ -218,11 +210,20 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     """answers_of_KIND: one row for each answer."""
-    column = _split_column(stages[0].job)
-    columns = ["prompt", "completion", "conversation", *["split_by"] * bool(column)]
-    names = {"split_column": column, "unrolled_columns": columns, "several_stages": len(stages) > 1}
+    along = ["split_by"] * bool(split_column(stages[0].job)) + ["tools"] * ("tools" in carries(stages))
+    names = {
+        "along": along,
+        "unrolled_columns": ["prompt", "completion", "conversation", *along],
+        "several_stages": len(stages) > 1,
+        "carries_weight": "weight" in carries(stages),
+        "learns_last": _learns_last(stages[0].job),
+    }
     text = snippet(f"data/unrolled/{kind.name}.py.j2", names, stages[0].job.ids("loss_on", "stage"))
     return SimpleNamespace(column=kind.taught[0], function=Raw(f"answers_of_{kind.name}"), text=text)
+
+
+def _learns_last(job: Job) -> bool:
+    return bool(job.loaded.recipe.data.loss_on == LAST_ANSWER)
 
 
 def _features_by_format(of_format: Mapping[str, StageJob]) -> Raw:
@@ -235,12 +236,13 @@ def _features(stage: StageJob) -> str:
     kind = KINDS[stage.format.kind]
     types = {kind.flag: 'Value("bool")'} if kind.flag else {}
     text = "TURNS" if stage.format.turns else 'Value("string")'
-    return "Features({" + ", ".join(f'"{name}": {types.get(name, text)}' for name in kind.columns) + "})"
+    tools = ['"tools": Value("string")'] * ("tools" in carries(stage.job.stages))
+    return "Features({" + ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools]) + "})"
 
 
 def _marks(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
-    beside = ["split_by"] * bool(_split_column(stages[0].job)) + ["conversation"] * any(map(_of_conversations, stages))
+    beside = ["split_by"] * bool(split_column(stages[0].job)) + ["conversation"] * any(map(_of_conversations, stages))
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
     marks = ["teaches", "itself", "question", *["equal"] * compares, *beside]
     return {"beside": tuple(beside), "marks": [*marks, *["weight"] * _weighs(stages[0].job)]}
@@ -254,6 +256,11 @@ def _converter(stage: StageJob) -> Raw:
         **columns,
         "wraps": row.wraps and shape.content == "strings",
         "implicit": shape.implicit_prompt,
+        "carries_weight": "weight" in shape.carries,
+        "learns_last": _learns_last(stage.job),
+        "weights": CARRIED["weight"].fields,
+        "from_value": shape.content == "from-value",
+        "answerers": ASSISTANT,
         "no_shared_beginning": _no_shared_beginning(stage),
     }
     return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
@@ -262,22 +269,6 @@ def _converter(stage: StageJob) -> Raw:
 def _no_shared_beginning(stage: StageJob) -> str:
     answers = " and ".join(f"`{stage.shape.columns[role.name]}`" for role in stage.format.required)
     return f"{answers} are not the same prompt with one more message each"
-
-
-def _contents(stages: list[StageJob]) -> dict[str, bool]:
-    """What the columns of the rows hold, which decides how they are checked."""
-    held = {stage.shape.content for stage in stages}
-    return {
-        "reads_strings": "strings" in held,
-        "reads_messages": "messages" in held,
-        "reads_from_value": "from-value" in held,
-        "reads_answers": any(_repeats(stage) for stage in stages),
-    }
-
-
-def _repeats(stage: StageJob) -> bool:
-    """Whether an answer may repeat the prompt beside it: both are lists of messages."""
-    return stage.format.wraps and stage.shape.content != "strings" and not stage.shape.implicit_prompt
 
 
 def _rows(stages: list[StageJob]) -> dict[str, Any]:
@@ -330,17 +321,6 @@ def _overflow(stages: list[StageJob], used: bool) -> Traced:
 def _splits(stage: StageJob) -> bool:
     """Whether long texts are cut into pieces here; packing cuts them itself."""
     return stage.value("overflow") == "split" and not stage.value("packing")
-
-
-def _sources(job: Job) -> list[Any]:
-    data = job.loaded.recipe.data
-    parts = (*(getattr(data, section) for section in job.facts.data), data.eval, data.test)
-    return [source for part in parts for source in part or []]
-
-
-def _columns(job: Job) -> set[str]:
-    columns = {column for stage in job.stages for column in stage.shape.columns.values()}
-    return columns | {column for column in (_split_column(job),) if column}
 
 
 def _stage(stage: StageJob) -> Call:

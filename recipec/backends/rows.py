@@ -7,6 +7,10 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import MARKED_TEMPLATE, bundle_root
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
+from recipec.render.traced import Raw
+
+_WIDTH = 120 - len("COLUMNS = ")
+COLUMNS = "COLUMNS"  # of rows.py: the types of the prepared columns, where files do not show them
 
 
 def rows_artifact(stage: StageJob) -> Artifact:
@@ -19,6 +23,8 @@ def rows_artifact(stage: StageJob) -> Artifact:
         "turns": stage.because(stage.format.turns, "data_format"),
         "from_trl": from_trl,
         "marks_turns": marks_turns,
+        "tools": stage.carries_tools,
+        "thinks_not": stage.thinks_not,
     }
     templates = (f"rows/{stage.kind.template}.py.j2", BACKENDS[stage.name].taught)
     return Artifact(
@@ -33,6 +39,23 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "bundle_root": bundle_root(stage),
             "marked_template": MARKED_TEMPLATE,
             "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
+            "tools": stage.because(stage.carries_tools, "data_format"),
+            "thinks_not": stage.because(stage.thinks_not, "reasoning"),
+            "features": stage.because(_features(stage), "data_format", "reasoning"),
             "functions": [snippet(template, names, ids) for template in templates],
         },
     )
+
+
+def _features(stage: StageJob) -> Raw:
+    """The types of the prepared columns; empty where the files show them."""
+    if not stage.mixes_fields:
+        return Raw("")
+    tools = ["tools"] * any(other.carries_tools for other in stage.job.stages)
+    types = {stage.kind.flag: 'Value("bool")', "tools": 'Value("string")', "length": 'Value("int64")'}
+    columns = (*stage.kind.columns, *tools, "length")
+    found = [f'"{name}": {types.get(name, "List(Json())")}' for name in columns]
+    inline = f"Features({{{', '.join(found)}}})"
+    if len(inline) <= _WIDTH:
+        return Raw(inline)
+    return Raw("Features(\n    {\n" + "".join(f"        {one},\n" for one in found) + "    }\n)")

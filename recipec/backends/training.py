@@ -28,6 +28,7 @@ from recipec.backends.models import (
     weights_dtype,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
+from recipec.backends.rows import COLUMNS
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.recipe.trainer_arguments import arguments_of
@@ -109,6 +110,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
+        "thinks_not": stage.because(stage.thinks_not, "reasoning"),
+        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),
         "functions": brought.functions,
@@ -159,6 +162,8 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
+    if stage.mixes_fields:
+        yield Import("rows", COLUMNS, stage.ids("data_format", "reasoning"))
 
 
 def _trainer_part(stage: StageJob) -> Part:

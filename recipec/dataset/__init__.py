@@ -1,6 +1,6 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
-from recipec.dataset.contents import ASSISTANT, NOTHING, fields_of
+from recipec.dataset.contents import ASSISTANT, NOTHING, carried, fields_of, thoughts, turns_of
 from recipec.dataset.files import ENDINGS, endings_in, files_of
 from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
@@ -15,10 +15,13 @@ __all__ = [
     "Sample",
     "UnknownFormat",
     "Unreadable",
+    "carried",
     "endings_in",
     "fields_of",
     "files_of",
     "flag_columns",
     "read_sample",
     "recognise",
+    "thoughts",
+    "turns_of",
 ]

@@ -1,21 +1,23 @@
-"""What the columns of a row hold: strings, or conversations of messages."""
+"""What the columns of a row hold: strings, or conversations of messages, and what messages carry beside their text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from recipec.axes import RowFormat
+from recipec.axes import CARRIED, RowFormat
 from recipec.axes.row_formats import FLAGS
 
 Row = Mapping[str, Any]
 
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
-_MESSAGES = ("role", "content", ("system", "user", "assistant"))
-_FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant"))
-ASSISTANT = ("assistant", "gpt")  # who gives the answers
-_TOOL_KEYS, _TOOL_SPEAKERS = ("tool_calls", "function_call"), ("tool", "function")
-
+_MESSAGES = ("role", "content", ("system", "user", "assistant", "tool"))
+_FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant", "function_call", "observation", "tool"))
+ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
+CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
+_OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
+THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
 NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field that say nothing
 
@@ -50,13 +52,51 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
 
 def fields_of(value: Any) -> list[str]:
     """The fields that hold something in the messages of a column, beside who speaks and what is said."""
-    turns = [turn for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
     return [
         name
-        for turn in turns
+        for turn in turns_of(value)
         for name, held in turn.items()
-        if held not in NOTHING and name not in (_FROM_VALUE if {"from", "value"} <= turn.keys() else _MESSAGES)[:2]
+        if held not in NOTHING and name not in _own_fields(turn)
     ]
+
+
+def _own_fields(turn: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who speaks, what is said, and of the result of a call, of which."""
+    speaker, text, _ = _FROM_VALUE if {"from", "value"} <= turn.keys() else _MESSAGES
+    return (speaker, text, *(_OF_RESULTS if turn.get(speaker) in RESULTS else ()))
+
+
+def turns_of(value: Any) -> list[dict[str, Any]]:
+    """The messages of a column; none where it holds something else."""
+    return [turn for turn in value if isinstance(turn, dict)] if isinstance(value, list) else []
+
+
+def carried(rows: Iterable[Row], format: RowFormat, columns: Sequence[str]) -> list[str]:
+    """Names of CARRIED that the format takes and a row has, in the order of the table."""
+    found = {name for row in rows for name in _carried(row, columns)}
+    return [name for name in CARRIED if name in found and name in format.carries]
+
+
+def _carried(row: Row, columns: Sequence[str]) -> Iterator[str]:
+    turns = [turn for column in columns for turn in turns_of(row.get(column))]
+    said = {name for turn in turns for name, value in turn.items() if value not in NOTHING}
+    for carried in CARRIED.values():
+        held = (name for name in carried.columns if name not in columns and row.get(name) not in NOTHING)
+        if any(held) or any(name in said for name in carried.fields):
+            yield carried.name
+    if any(turn.get("role", turn.get("from")) in (CALLS, *RESULTS) for turn in turns):
+        yield "tools"
+    if any(isinstance(turn.get("content"), list) for turn in turns):
+        yield "parts"
+
+
+def thoughts(turn: Mapping[str, Any]) -> str:
+    """What the assistant thinks before the answer, in a field of its own or between tags; "" where nothing is said."""
+    own = next((turn[name] for name in CARRIED["reasoning"].fields if turn.get(name) not in NOTHING), "")
+    text = turn.get("content", turn.get("value"))
+    if own or not isinstance(text, str) or not text.lstrip().startswith(THOUGHT[0]):
+        return str(own)
+    return text.partition(THOUGHT[0])[2].partition(THOUGHT[1])[0].strip()
 
 
 def is_flag(value: Any) -> bool:
@@ -81,20 +121,54 @@ def _kind(value: Any, name: str) -> str:
 
 def _checked(kind: str, turns: list[dict[str, Any]], name: str, speaker: str, text: str, known: tuple[str, ...]) -> str:
     for turn in turns:
-        if any(turn.get(key) for key in _TOOL_KEYS) or turn.get(speaker) in _TOOL_SPEAKERS:
-            advice = f"write calls and results as text of `{text}`, or remove the row"
-            raise BadContent(f"`{name}` has a tool call or its result, which this version does not teach: {advice}")
-        if not {speaker, text} <= turn.keys():
+        if speaker not in turn or not (text in turn or turn.get("tool_calls")):
             raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`")
         if turn[speaker] not in known:
             listed = ", ".join(known)
             raise BadContent(f"`{name}` has a message with the {speaker} {turn[speaker]!r:.40}, not one of {listed}")
-        if turn[text] is None:
-            advice = "write what is said, or remove the row"
-            raise BadContent(f"`{name}` has a message of the {turn[speaker]} whose `{text}` is null: {advice}")
-        if not isinstance(turn[text], str):
-            raise BadContent(f"`{name}` has a message whose `{text}` is not text")
+        _check_calls(turn, name, text if turn[speaker] == CALLS else "tool_calls")
+        _check_text(turn.get(text), turn, name, speaker, text)
     return kind
+
+
+def _check_text(said: Any, turn: Mapping[str, Any], name: str, speaker: str, text: str) -> None:
+    """What is said is text or a list of texts; nothing need be said where a tool is called."""
+    if said is None and not turn.get("tool_calls"):
+        advice = "write what is said, or remove the row"
+        raise BadContent(f"`{name}` has a message of the {turn[speaker]} whose `{text}` is null: {advice}")
+    if not isinstance(said, str | list | None):
+        raise BadContent(f"`{name}` has a message whose `{text}` is not text")
+    for part in said if isinstance(said, list) else ():
+        if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            shown = part.get("type") if isinstance(part, dict) else part
+            raise BadContent(f"`{name}` has a message with a part that is no text: {shown!r:.40}")
+
+
+def _check_calls(turn: Mapping[str, Any], name: str, field: str) -> None:
+    """Calls of tools have a name, and arguments by name."""
+    calls = turn.get(field)
+    if field != "tool_calls":
+        calls = _read(calls)
+        calls = calls if isinstance(calls, list) else [calls]
+    if not isinstance(calls, list | None):
+        raise BadContent(f"`{name}` has a message whose `{field}` is no list of calls")
+    for call in calls or ():
+        function = call.get("function", call) if isinstance(call, dict) else {}
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise BadContent(f"`{name}` has a call without the name of a tool: {json.dumps(call):.60}")
+        arguments = function.get("arguments", function.get("parameters", {}))
+        if not isinstance(_read(arguments or {}), dict):
+            raise BadContent(f"`{name}` has a call whose arguments are no object: {json.dumps(arguments):.60}")
+
+
+def _read(value: Any) -> Any:
+    """What a text says as JSON; None where it is none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
 
 
 def _check_shared_beginning(row: Row, columns: list[str], implicit: str, kind: str) -> None:

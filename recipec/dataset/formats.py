@@ -36,6 +36,7 @@ class DataShape(Struct, frozen=True):
     columns: Mapping[str, str]  # role -> column
     content: str  # strings | messages | from-value: what the columns hold, apart from flags
     evidence: str
+    carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
 
     @classmethod
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:

@@ -8,8 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method, formats_of, readers
-from recipec.dataset import NOTHING, BadFlags, DataShape, Sample, UnknownFormat, fields_of, flag_columns, recognise
+from recipec.dataset import (
+    NOTHING,
+    BadFlags,
+    DataShape,
+    Sample,
+    UnknownFormat,
+    fields_of,
+    flag_columns,
+    recognise,
+)
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.conversations import carries, conversation_facts, read_names
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.sizes import answered, sizes
@@ -38,8 +48,10 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     shape = None if samples is None else _shape(loaded, section, samples, report)
     if samples is None or shape is None:
         return None
+    shape = replace(shape, carries=carries(loaded, shape, samples))
     facts = [*sizes(loaded, section, samples, shape), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, shape, samples, report)
+    facts += conversation_facts(loaded, section, shape, samples, report)
     columns, rows = _columns(samples), [row for sample in samples for row in sample.rows]
     flags = tuple(flag_columns(rows, columns))
     strange, seen = unread(loaded, shape, samples), len(samples) == len(getattr(loaded.recipe.data, section))
@@ -51,10 +63,10 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
 def unread(loaded: LoadedRecipe, shape: DataShape, samples: Iterable[Sample]) -> tuple[str, ...]:
     """The columns and the fields of messages that hold something in the samples, and that nothing reads."""
     rows = [row for sample in samples for row in sample.rows]
-    read = {*shape.columns.values(), *(loaded.value("data", "split") or {}).values()}
+    read = {*shape.columns.values(), *(loaded.value("data", "split") or {}).values(), *read_names(shape)}
     columns = (name for row in rows for name, value in row.items() if name not in read and value not in NOTHING)
-    fields = (name for row in rows for column in shape.columns.values() for name in fields_of(row.get(column)))
-    return tuple(dict.fromkeys((*columns, *fields)))
+    held = (name for row in rows for column in shape.columns.values() for name in fields_of(row.get(column)))
+    return tuple(dict.fromkeys((*columns, *(name for name in held if name not in read))))
 
 
 def marks_answers(loaded: LoadedRecipe, decisions: Mapping[str, Decision]) -> bool:
@@ -66,10 +78,11 @@ def marks_answers(loaded: LoadedRecipe, decisions: Mapping[str, Decision]) -> bo
 def read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
     """The rows as the method's trainer reads them: where it reads single answers, every answer is a row.
 
-    So it is with conversations whose template is not `marked` (`marks_answers`).
+    So it is with conversations whose template is not `marked` (`marks_answers`), and with those that ask for it.
     """
     row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
-    if row.kind in method.kinds and (marked or not KINDS[row.kind].masked):
+    together = marked and not facts.decisions["answers_apart"].value
+    if row.kind in method.kinds and (together or not KINDS[row.kind].masked):
         return facts
     if not row.answers:
         return replace(facts, decisions={**facts.decisions, **answered(facts.decisions)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -11,6 +12,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
 from recipec.facts.consistency import against_data, against_model
+from recipec.facts.conversations import against_conversations
 from recipec.facts.data import DataFacts, data_facts
 from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
@@ -117,7 +119,9 @@ def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
-        for finding in (*against_data(loaded, data), *against_unread(loaded, data)):
+        shapes = {section: facts.shape for section, facts in data.items()}
+        findings = (against_data(loaded, data), against_unread(loaded, data), against_conversations(loaded, shapes))
+        for finding in chain(*findings):
             report.add(finding)
     return data
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from recipec.axes import ROW_FORMATS
+from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.dataset import ASSISTANT, DataShape, Sample
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import states_rows
@@ -19,6 +19,10 @@ from recipec.units import counted
 # Vocabularies merge bytes: English, a byte a letter, has 3.94 letters a token with a vocabulary of 128k (Llama 3, arXiv
 # 2407.21783, section 3.2), and a letter of Chinese, Japanese or Korean has three bytes. prepare_data.py counts exactly.
 BYTES_PER_TOKEN = 4.0
+# Qwen's templates write 560 bytes around the tools of a conversation (TRL 1.16, chat_templates/qwen3.jinja).
+TOKENS_AROUND_TOOLS = 140
+LAST_ANSWER = "last-answer"  # of data.loss_on
+_WEIGHTS = CARRIED["weight"].fields
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 
 
@@ -26,7 +30,7 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
     data = loaded.recipe.data
     drawn, unread = _drawn(samples, getattr(data, section))
-    lengths = [(_tokens([row.get(name) for name in shape.columns.values()]), weight) for row, weight in _rows(drawn)]
+    lengths = [(_length(row, shape), weight) for row, weight in _rows(drawn)]
     read, assumed = sum(_count(sample) for sample, _ in drawn), ASSUMED_ROWS * len(unread)
     rows = rounded(sum(weight * _count(sample) for sample, weight in drawn) + ASSUMED_ROWS * sum(unread))
     tokens = rounded(_mean(lengths)) if lengths else ASSUMED_TOKENS
@@ -43,7 +47,7 @@ def sizes(loaded: LoadedRecipe, section: str, samples: list[Sample], shape: Data
         known("source_rows", own, f"before weights; {how}", "examples", origin=origin),
         stated(loaded, "tokens_per_example", mean, "data", "tokens_per_example", absent=how, origin=origin),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=origin),
-        *_answers(drawn, shape),
+        *_answers(drawn, shape, data.loss_on == LAST_ANSWER),
     ]
 
 
@@ -95,13 +99,21 @@ def _quantile(values: Weighted, share: float) -> float:
     return max(values)[0]
 
 
-def _answers(drawn: Drawn, shape: DataShape) -> Iterator[Decision]:
-    """How many answers a conversation has, and how much shorter than the whole is what ends with one of them."""
+def _length(row: Mapping[str, Any], shape: DataShape) -> float:
+    """The tokens of a row, with what it carries beside the columns of its format."""
+    carried = [name for carry in shape.carries for name in CARRIED[carry].columns]
+    frame = TOKENS_AROUND_TOOLS * any(row.get(name) for name in CARRIED["tools"].columns if name in carried)
+    return frame + _tokens([row.get(name) for name in (*shape.columns.values(), *carried)])
+
+
+def _answers(drawn: Drawn, shape: DataShape, last: bool) -> Iterator[Decision]:
+    """How many learned answers a conversation has, and how much shorter than the whole is what ends with one."""
     if ROW_FORMATS[shape.format].answers:
         return
     (column,) = (shape.columns[role.name] for role in ROW_FORMATS[shape.format].required)
     conversations = [(row[column], weight) for row, weight in _rows(drawn)]
-    parts = [(list(_up_to_answers(turns)), _tokens(turns), weight) for turns, weight in conversations]
+    ends = ((list(_up_to_answers(turns)), turns, weight) for turns, weight in conversations)
+    parts = [(lengths[-1:] if last else lengths, _tokens(turns), weight) for lengths, turns, weight in ends]
     each = sum(weight * len(lengths) for lengths, _, weight in parts)
     if not each:
         yield known("answers_per_row", 1.0, "assumed", origin="default")
@@ -116,9 +128,9 @@ def _answers(drawn: Drawn, shape: DataShape) -> Iterator[Decision]:
 
 
 def _up_to_answers(turns: list[dict[str, Any]]) -> Iterator[float]:
-    """The tokens of a conversation up to each answer."""
+    """The tokens of a conversation up to each answer that is learned."""
     for turn, length in zip(turns, accumulate(map(_tokens, turns)), strict=True):
-        if turn.get("role", turn.get("from")) in ASSISTANT:
+        if turn.get("role", turn.get("from")) in ASSISTANT and all(turn.get(name) != 0 for name in _WEIGHTS):
             yield length
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, create_model, model_validator
 
 from recipec.axes import (
+    CARRIED,
     METHODS,
     NAMED_MODELS,
     ROW_FORMATS,
@@ -25,6 +26,7 @@ from recipec.recipe.fields import (
     Line,
     OneOrMany,
     OpenFraction,
+    Prose,
     Section,
     TemplateName,
     key,
@@ -40,6 +42,17 @@ Overflow = one_of(
         "split": "cut raw text into several examples",
     }
 )
+Carry = one_of({row.name: row.means for row in CARRIED.values()})
+Reasoning = one_of(
+    {
+        "keep": "each answer is learned with its thought, in a row of its own",
+        "template": "conversations are one row, with the thoughts that the chat template shows",
+        "strip": "thoughts are taken out",
+        "off": "thoughts are taken out, and answers are learned in the chat template's mode without thinking: the "
+        "empty thought before them is given, not learned",
+    }
+)
+LossOn = one_of({"answers": "everything that the assistant says", "last-answer": "the last answer of a conversation"})
 DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
@@ -164,6 +177,27 @@ class Data(_Learned):
         "Columns of the rows, and fields of their messages, that are not meant to be read.",
         ["id", "source"],
         absent="columns that nothing reads are warned about, and refused where they say how rows are to be learned",
+    )
+    carry: Annotated[list[Carry], Field(min_length=1)] | None = key(
+        "Carried",
+        "What rows hold beside the columns of their format, where the first rows do not show it.",
+        ["tools"],
+        absent="what the first rows hold; what later rows hold beside it is refused by prepare_data.py",
+    )
+    reasoning: Reasoning | None = key(
+        "Reasoning",
+        "What becomes of thoughts: `reasoning_content`, or the text between <think> and </think>.",
+        "keep",
+        absent="`keep`; refused where a conversation has several answers and the rows hold thoughts",
+    )
+    loss_on: LossOn | None = key(
+        "Loss on", "The answers of a conversation that are learned.", "last-answer", default="answers"
+    )
+    system: Prose | None = key(
+        "System prompt",
+        "The system prompt of rows that have none.",
+        "You are a helpful assistant.",
+        absent="rows without one have none, beside what the chat template adds",
     )
     template: TemplateName | None = key(
         "Chat template",

@@ -148,7 +148,7 @@ def dropped_rows_limit() -> Choice:
     source="docs/rule-books/001.md, Step 2; Tokenization with label masking; Instruction format; "
     "docs/rule-books/003.md, Stack defaults (dataset format)",
 )
-def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool) -> Choice:
+def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool, answers_apart: bool) -> Choice:
     """Which tokens count in the loss: the answers, or every token of raw text.
 
     | format of the rows | trained tokens |
@@ -165,11 +165,14 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
 
     Some chat templates cannot mark the assistant's tokens. TRL 1.16 has training versions of the templates of most
     families, but not of Llama 3.1 and 3.2. With such a template each answer becomes a row of its own, with the
-    conversation before it as the prompt.
+    conversation before it as the prompt. The same holds where rows say of each answer how it is learned: by a weight,
+    by a thought that earlier turns do not show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
     """
     if not method_of(stage).writes:
         return Choice("score", "the loss compares one score for each answer, and no token counts by itself")
     part = ROW_FORMATS[data_format].loss_on
+    if answers_apart:
+        return Choice("completion", "what is learned is said of each answer, so each becomes a row")
     if part == "assistant" and template == "model" and not template_has_mask:
         return Choice(
             "completion", "the chat template does not mark the assistant's tokens, so each answer becomes a row"

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from recipec.verify.bundle import Bundle
 from recipec.verify.rows import NoSample, Row, StageData, bundle_data, sample_rows
 
+_AROUND_TOOLS = 200  # characters' worth of what a chat template writes around tools; the vocabulary has its words
 _FEWEST_OWN_ROWS = 40  # fewer short rows than this leave nothing to hold out
 
 
@@ -55,8 +56,12 @@ def _own_rows(root: Path | None, source: dict, stage: StageData, count: int) -> 
         return None
     files = sorted(root.glob(source["path"]))
     most = 3 * stage.max_length  # characters: the small vocabulary spends a token on few of them
-    short = [row for row in read_rows(files, 20 * count) if len(json.dumps(row, default=str)) <= most]
+    short = [row for row in read_rows(files, 20 * count) if _characters(row) <= most]
     return short[:count] if len(short) >= _FEWEST_OWN_ROWS else None
+
+
+def _characters(row: Row) -> int:
+    return len(json.dumps(row, default=str)) + _AROUND_TOOLS * bool(row.get("tools"))
 
 
 def _place(source: dict, rows: list[Row], root: Path, hub_root: Path, placed: PlacedData) -> None:
@@ -97,12 +102,16 @@ def _literal(part: str) -> str:
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
     """Write rows as the file's ending says: .jsonl, .json, .csv, .parquet, or .txt with one document a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    writers = {".jsonl": _write_jsonl, ".json": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}
+    writers = {".jsonl": _write_jsonl, ".json": _write_json, ".csv": _write_csv, ".parquet": _write_parquet}
     writers.get(path.suffix, _write_text)(path, rows)
 
 
 def _write_jsonl(path: Path, rows: Sequence[Row]) -> None:
     path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+
+
+def _write_json(path: Path, rows: Sequence[Row]) -> None:
+    path.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
 
 
 def _write_csv(path: Path, rows: Sequence[Row]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ class StageData(Struct, frozen=True):
     content: str  # of turns: strings | messages | from-value
     sources: tuple[Mapping[str, Any], ...]  # as prepare_data.py writes them, of all splits
     max_length: int
+    calls: bool = False  # messages may call tools
 
 
 class BundleData(Struct, frozen=True):
@@ -62,7 +64,14 @@ def _stage(script: Path, given: Mapping[str, Any]) -> StageData:
     columns = columns_of(ROW_FORMATS[name], flows(converter), converter.name)
     content = _content(ROW_FORMATS[name], script, converter)
     sources = [source for part in ("train", "eval", "test") for source in given.get(part) or ()]
-    return StageData(given["name"], name, columns, content, tuple(sources), given["max_length"])
+    calls = _may_call(script) and "messages" in columns
+    return StageData(given["name"], name, columns, content, tuple(sources), given["max_length"], calls)
+
+
+def _may_call(script: Path) -> bool:
+    """Whether messages may call tools: their fields are listed."""
+    fields = assigned(script, "FIELDS")
+    return fields is not None and any(_constant(node) == "tool_calls" for node in ast.walk(fields))
 
 
 def _converter(script: Path, format: str) -> ast.FunctionDef | None:
@@ -213,6 +222,12 @@ _SUBJECTS = ["apple", "boat", "candle", "door", "engine", "forest", "garden", "i
 _VERBS = ["opens", "closes", "carries", "follows", "finds", "leaves", "lifts", "moves", "paints", "washes"]
 _OBJECTS = ["bridge", "castle", "drum", "elephant", "feather", "glass", "hammer", "ink", "ladder", "mirror"]
 _GOOD, _BAD = ["certainly", "gladly", "warmly", "clearly", "kindly"], ["never", "badly", "coldly", "vaguely", "rudely"]
+_TOOL = {
+    "name": "look_up",
+    "description": "What is known of a word",
+    "parameters": {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
+}
+_LEAST_FOR_TOOLS = 512  # tokens: chat templates write a page around tools, and the small vocabulary needs many for it
 _TOKENS_PER_SENTENCE = 16  # with the stand-in's small vocabulary, chat markers not counted
 
 
@@ -231,7 +246,8 @@ def _row(data: StageData, example: Example) -> Row:
     for role in data.columns:
         if not hasattr(example, role):
             raise NoSample(f"nothing is known to write as the {role} of {data.format} rows")
-    return {column: getattr(example, role)() for role, column in data.columns.items()}
+    row = {column: getattr(example, role)() for role, column in data.columns.items()}
+    return row | {"tools": [_TOOL]} if example.calls else row
 
 
 class Example:
@@ -241,6 +257,7 @@ class Example:
         self._data, self._rng = data, rng
         self._question = f"{_sentence(rng)} number {index}"
         self._right = "label" not in data.columns or index % 2 == 0  # whether its one answer is the right one
+        self.calls = data.calls and data.max_length >= _LEAST_FOR_TOOLS and index % 2 == 0
 
     def text(self) -> str:
         sentences = max(1, min(6, self._data.max_length // (2 * _TOKENS_PER_SENTENCE)))
@@ -257,10 +274,27 @@ class Example:
 
     def messages(self) -> list[Row]:
         turns = [("user", self._question), ("assistant", self._answer(_GOOD))]
+        if self.calls:
+            return self._calling(*(text for _, text in turns))
         if self._data.content == "from-value":
             people = {"user": "human", "assistant": "gpt"}
             return [{"from": people[role], "value": text} for role, text in turns]
         return [{"role": role, "content": text} for role, text in turns]
+
+    def _calling(self, question: str, answer: str) -> list[Row]:
+        """The question, a call of the tool, its result and the answer."""
+        arguments = {"word": question.split()[1]}
+        if self._data.content == "from-value":
+            call = json.dumps({"name": _TOOL["name"], "arguments": arguments})
+            turns = [("human", question), ("function_call", call), ("observation", "known"), ("gpt", answer)]
+            return [{"from": speaker, "value": text} for speaker, text in turns]
+        call = {"type": "function", "function": {"name": _TOOL["name"], "arguments": arguments}}
+        return [
+            {"role": "user", "content": question},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": "known"},
+            {"role": "assistant", "content": answer},
+        ]
 
     def prompt(self) -> Any:
         return self._said("user", self._question)

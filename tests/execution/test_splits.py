@@ -131,7 +131,7 @@ def test_a_row_without_a_time_is_refused(
     write(tmp_path / "chat.jsonl", [row | {"at": value if value is True else "2026-01-31"} for row in chats(50)])
     script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split.time", "at"), monkeypatch)
     write(tmp_path / "chat.jsonl", [row | {"at": value} for row in chats(50)])
-    with pytest.raises(SystemExit, match=rf"chat\.jsonl, row 1: .*{says}"):
+    with pytest.raises(SystemExit, match=rf"chat\.jsonl, line 1: .*{says}"):
         script.main()
 
 
@@ -223,5 +223,5 @@ def test_a_row_that_one_of_several_processes_cannot_read_is_named(
     rows[50]["messages"][0]["role"] = "narrator"
     write(tmp_path / "chat.jsonl", rows)
     monkeypatch.setattr(script, "processes", lambda _: 2)
-    with pytest.raises(SystemExit, match=r"chat\.jsonl, row 51: this message is not of the system"):
+    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 51: this message is not from system"):
         script.main()

@@ -43,7 +43,7 @@ def test_two_sources_may_be_one_file(tmp_path: Path) -> None:
     assert decided(tmp_path, {"a.jsonl": [chat(1)] * 150}, sources)["examples"] == 460
 
 
-@pytest.mark.parametrize(("weight", "rows", "share"), [(20, 2_000, 0.1), (0.05, 60_000, 0.017)])
+@pytest.mark.parametrize(("weight", "rows", "share"), [(20, 2_000, 0.1), (0.05, 60_000, 0.0083)])
 def test_rows_are_held_out_of_those_that_there_are(tmp_path: Path, weight: float, rows: int, share: float) -> None:
     """However often they are learned."""
     found = decided(tmp_path, {"a.jsonl": [chat(1)] * rows}, [{"path": "a.jsonl", "weight": weight}])

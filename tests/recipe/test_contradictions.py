@@ -68,7 +68,8 @@ def test_of_siblings_the_narrower_limit_holds(tmp_path: Path, order: list[str]) 
     loaded = load(tmp_path, recipe=recipe, **files)
     assert loaded.recipe.policy.max_gpus == 4
     assert loaded.where("policy", "max_gpus").startswith("team.toml")
-    assert codes(tmp_path, recipe=f"{recipe}[policy]\nmax_gpus = 5\n", **files) == ["E0404"]
+    wider = f"{recipe}[policy]\nmax_gpus = 5\n"  # and in the recipe itself it limits nobody
+    assert codes(tmp_path, recipe=wider, **files) == ["E0404", "E0404"]
 
 
 SECRETS = ["HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "hf_token"]

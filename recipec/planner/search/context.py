@@ -126,7 +126,8 @@ def _data(ledger: Ledger) -> None:
     ledger.decide(data.packing_strategy, stage, packing)
     ledger.decide(data.dropped_rows_limit)
     template = ledger.decide(data.template, given["data_format"], given["model_kind"], given["has_template"])
-    ledger.decide(data.loss_on, stage, given["data_format"], template, given["template_has_mask"])
+    marked, apart = given["template_has_mask"], given["answers_apart"]
+    ledger.decide(data.loss_on, stage, given["data_format"], template, marked, apart)
     ledger.decide(data.eos_token, stage, template, given["template_end"], given["stop_tokens"])
     ledger.decide(data.deduplication)
     ledger.decide(data.leak_check)

@@ -6,7 +6,11 @@ from transformers import PreTrainedTokenizerBase
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """Token ids and which of them are learned: those of the assistant."""
-    encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+    encoded = tokenizer.apply_chat_template(
+        row["messages"],
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
     return encoded["input_ids"], encoded["assistant_masks"]
 
 

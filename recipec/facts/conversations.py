@@ -1,0 +1,150 @@
+"""What rows carry beside their text, and whether every answer of a conversation becomes a row of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
+from recipec.dataset import ASSISTANT, DataShape, Sample, carried, thoughts, turns_of
+from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.fact import known, stated
+from recipec.facts.sizes import LAST_ANSWER
+from recipec.facts.sources import places_of
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
+
+KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
+WITHOUT = (STRIP, OFF)  # those that take thoughts out
+# Families whose chat template writes an empty thought before every answer that has none; `enable_thinking=False` puts
+# it into the prompt. TRL 1.16 chat_templates/*.jinja, rendered 2026-11-23 (tests/facts/test_thinking_templates.py).
+EMPTY_THOUGHTS = (
+    *("glm4moe", "nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra", "qwen3"),
+    *("qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8", "qwen3_base"),
+)
+_SHOWN = 60  # characters of a thought
+
+
+def carries(loaded: LoadedRecipe, shape: DataShape, samples: list[Sample]) -> tuple[str, ...]:
+    """What the rows carry beside the columns of their format, seen in the samples or named by data.carry.
+
+    What the recipe says to ignore is not carried.
+    """
+    row, data = ROW_FORMATS[shape.format], loaded.recipe.data
+    rows = (_without(sampled, set(data.ignore or ())) for sample in samples for sampled in sample.rows)
+    found = {*carried(rows, row, list(shape.columns.values())), *(data.carry or ())}
+    if data.reasoning is not None:
+        found.add("reasoning")
+    return tuple(name for name in row.carries if name in found)
+
+
+def _without(value: Any, ignored: set[str]) -> Any:
+    """A row without the columns and the fields of messages of these names."""
+    if not ignored:
+        return value
+    if isinstance(value, dict):
+        return {name: _without(part, ignored) for name, part in value.items() if name not in ignored}
+    return [_without(part, ignored) for part in value] if isinstance(value, list) else value
+
+
+def read_names(shape: DataShape) -> set[str]:
+    """The columns, and the fields of messages, that are read beside those of the format."""
+    return {name for carry in shape.carries for name in (*CARRIED[carry].columns, *CARRIED[carry].fields)}
+
+
+def conversation_facts(
+    loaded: LoadedRecipe, section: str, shape: DataShape, samples: list[Sample], report: Report
+) -> Iterator[Decision]:
+    """Yield what becomes of thoughts, and whether every answer becomes a row. Reports E0309."""
+    kept = _reasoning(loaded, section, shape, samples, report)
+    yield kept
+    yield _apart(loaded, shape, kept)
+
+
+def against_conversations(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Iterator[Diagnostic]:
+    """Yield the keys of [data] that say something of conversations, where the rows have none of it (E0401)."""
+    rows = {section: ROW_FORMATS[shape.format] for section, shape in shapes.items()}
+    carry = {name for row in rows.values() for name in row.carries}
+    useless = {
+        "reasoning": "reasoning" not in carry,
+        "loss_on": not any(KINDS[row.kind].masked for row in rows.values()),
+        "system": not any(row.turns for row in rows.values()),
+    }
+    for key in (key for key, holds in useless.items() if holds and loaded.is_set("data", key)):
+        yield _useless(loaded, rows, f"`data.{key}`", f"remove `{key}`", key)
+    for index, name in enumerate(loaded.recipe.data.carry or ()):
+        if name not in carry:
+            yield _useless(loaded, rows, f'"{name}" of `data.carry`', "remove it", "carry", index)
+
+
+def _useless(
+    loaded: LoadedRecipe, rows: Mapping[str, RowFormat], what: str, help: str, *place: str | int
+) -> Diagnostic:
+    names = " and ".join(dict.fromkeys(row.name for row in rows.values()))
+    label = Label(loaded.place("data", *place), f"the recipe has {names} rows")
+    return Diagnostic("E0401", f"{what} has no effect on {names} rows", (label,), (help,))
+
+
+def _reasoning(loaded: LoadedRecipe, section: str, shape: DataShape, samples: list[Sample], report: Report) -> Decision:
+    said = loaded.recipe.data.reasoning
+    if said is not None:
+        return stated(loaded, "reasoning", said, "data", "reasoning")
+    thinking = _thinking(shape, samples) if not _ignores_thoughts(loaded) else {}
+    if not thinking:
+        seen = "no sampled answer holds a thought" if samples else "no row is read when the recipe is compiled"
+        return known("reasoning", "", seen, origin="data")
+    several = {place: turns for place, turns in thinking.items() if len(turns) > 1}
+    if several and KINDS[ROW_FORMATS[shape.format].kind].masked:
+        report.add(_ambiguous(loaded, section, several))
+    because = f"the answers of {len(thinking)} sampled rows begin with thoughts, each the only answer of its row"
+    return known("reasoning", KEEP, because, origin="data")
+
+
+def _ignores_thoughts(loaded: LoadedRecipe) -> bool:
+    return bool({*(loaded.recipe.data.ignore or ())} & {*CARRIED["reasoning"].fields})
+
+
+def _thinking(shape: DataShape, samples: list[Sample]) -> dict[str, list[Mapping[str, Any]]]:
+    """Place of a row -> its answers, for rows in which one of them holds a thought."""
+    rows = [row for sample in samples for row in sample.rows]
+    found = {}
+    for place, row in zip(places_of(samples), rows, strict=True):
+        columns = (row.get(column) for column in shape.columns.values())
+        answers = [turn for value in columns for turn in turns_of(value) if _speaker(turn) in ASSISTANT]
+        if any(map(thoughts, answers)):
+            found[place] = answers
+    return found
+
+
+def _speaker(turn: Mapping[str, Any]) -> Any:
+    return turn.get("role", turn.get("from"))
+
+
+def _ambiguous(loaded: LoadedRecipe, section: str, several: Mapping[str, list[Mapping[str, Any]]]) -> Diagnostic:
+    """Conversations of several answers with thoughts: what a later answer sees of an earlier thought (E0309)."""
+    place, answers = next(iter(several.items()))
+    index, thought = next((index, text) for index, turn in enumerate(answers, 1) if (text := thoughts(turn)))
+    shown = f"{thought[:_SHOWN]}…" if len(thought) > _SHOWN else thought
+    which = f"answer {index} of {len(answers)} in {place} thinks {shown!r}"
+    help = (
+        'reasoning = "keep" under [data]: every answer is learned with its thought, in a row of its own; the answers '
+        "before it are shown as the chat template shows them when the model is used, most often without thoughts",
+        'reasoning = "template": a conversation is one row, with the thoughts that the chat template of the training '
+        "shows",
+        'reasoning = "strip": thoughts are taken out ("off": and answers are learned in the mode without thinking)',
+    )
+    title = f"answers in data.{section} hold thoughts, and it is not said how they are learned"
+    return Diagnostic("E0309", title, (Label(loaded.place("data", section), which),), help)
+
+
+def _apart(loaded: LoadedRecipe, shape: DataShape, kept: Decision) -> Decision:
+    """Whether each answer becomes a row with the conversation before it as the prompt, as the rows ask."""
+    reasons = {
+        "messages have a weight: those of 0 are shown and not learned": "weight" in shape.carries,
+        "every answer is learned with its thought": kept.value == KEEP,
+        "every answer is learned after an empty thought": kept.value == OFF,
+        "only the last answer is learned": loaded.recipe.data.loss_on == LAST_ANSWER,
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    apart = bool(found) and KINDS[ROW_FORMATS[shape.format].kind].masked
+    return known("answers_apart", apart, "; ".join(found) if apart else "rows are learned whole", origin="data")

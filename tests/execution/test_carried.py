@@ -1,0 +1,297 @@
+"""What rows carry beside their text: planted rows, prepared and rendered, against what a person would mark as learned.
+
+The tokenizer is trained on the spot and has the chat template of Qwen3 as TRL ships it, so that templates are real.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, good, texts, with_key
+from emitted_modules import load
+from test_prepare_data import emitted, prepared, write
+from transformers import PreTrainedTokenizerBase
+
+from recipec.verify.stand_in import PlannedModel, known_model, stand_in_tokenizer, template_text
+
+pytestmark = pytest.mark.executes
+
+TOOL = {"name": "weather", "description": "The weather of a city", "parameters": {"type": "object", "properties": {}}}
+CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
+END = "<|im_end|>\n"
+
+
+def recipe(base: str = "lora-single", **data: Any) -> Tables:
+    made = with_key(with_key(BASES[base], "model.name", "Qwen/Qwen3-0.6B"), "data.max_length", 1024)
+    for key, value in data.items():
+        made = with_key(made, f"data.{key}", value)
+    return made
+
+
+def tokenizer_of(rows: list[dict[str, Any]]) -> PreTrainedTokenizerBase:
+    model = known_model(PlannedModel("policy", "Qwen/Qwen3-0.6B", None, None, scores=False))
+    return stand_in_tokenizer(model, map(json.dumps, rows), template_text("qwen3", "chat"))
+
+
+def learned(
+    folder: Path, made: Tables, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, file: str = "chat.jsonl"
+) -> list[list[str]]:
+    """Of every prepared row, in the order of its question, the stretches that are learned."""
+    write(folder / file, rows)
+    script = emitted(folder, made, monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    if hasattr(script, "get_training_chat_template"):
+        tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    (folder / "rows.py").write_text(texts(good(folder, made))["rows.py"])
+    encode = load(folder / "rows.py", monkeypatch).encode
+    found = [row for part in ("train", "eval", "test") for row in prepared(folder, f"sft/{part}")]
+    return sorted(_stretches(*encode(row, tokenizer), tokenizer) for row in found)
+
+
+def _stretches(tokens: list[int], mask: list[int], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    found, before = [], 0
+    for token, taught in zip(tokens, mask, strict=True):
+        if taught and not before:
+            found.append([])
+        if taught:
+            found[-1].append(token)
+        before = taught
+    return [tokenizer.decode(stretch) for stretch in found]
+
+
+def asked(text: str, *answers: dict[str, Any], **columns: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}, *answers], **columns}
+
+
+def said(text: str | None, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, **fields}
+
+
+def without_thought(text: str) -> str:
+    """What Qwen3's template makes of an answer without a thought."""
+    return f"<think>\n\n</think>\n\n{text}{END}"
+
+
+@pytest.mark.parametrize("arguments", [{"city": "Bern"}, '{"city": "Bern"}'], ids=["object", "text"])
+@pytest.mark.parametrize("tools", [[TOOL], json.dumps([{"type": "function", "function": TOOL}])], ids=["list", "text"])
+def test_calls_are_learned_and_their_results_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: object, tools: object
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": arguments}}
+    result = {"role": "tool", "tool_call_id": "c1", "name": "weather", "content": '{"degrees": 20}'}
+    rows = [
+        asked(f"Is it warm, {n}?", said(None, tool_calls=[call]), result, said(f"Yes, {n}."), tools=tools)
+        for n in range(20)
+    ]
+    rows += [asked(f"Hello {n}", said("Hello.")) for n in range(20)]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    called = without_thought(called_with({"city": "Bern"}))
+    assert found == sorted(
+        [[called, without_thought(f"Yes, {n}.")] for n in range(20)] + [[without_thought("Hello.")]] * 20
+    )
+
+
+def called_with(arguments: dict[str, Any]) -> str:
+    """What Qwen3's template makes of a call, without the end of the turn."""
+    return f'<tool_call>\n{{"name": "weather", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+
+
+def test_arguments_stay_as_they_are_in_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of one type would give every call the arguments of all others, as nulls."""
+    calls = [{"name": "weather", "arguments": {f"a{n}": n, "none": None, "deep": [{"b": n}]}} for n in range(20)]
+    rows = [asked(f"Go {n}", said("", tool_calls=[call]), tools=[TOOL]) for n, call in enumerate(calls)]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    assert found == sorted([without_thought(called_with(call["arguments"]))] for call in calls)
+
+
+def test_calls_of_sharegpt_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = json.dumps({"name": "weather", "arguments": {"city": "Bern"}})
+    turns = [("human", "Is it warm, {}?"), ("function_call", call), ("observation", "20"), ("gpt", "Yes, {}.")]
+    rows = [
+        {
+            "conversations": [{"from": who, "value": text.replace("{}", str(n))} for who, text in turns],
+            "tools": json.dumps([TOOL]),
+            "system": f"You are number {n}.",
+        }
+        for n in range(20)
+    ]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    called = without_thought(called_with({"city": "Bern"}))
+    assert found == sorted([called, without_thought(f"Yes, {n}.")] for n in range(20))
+    assert {row["messages"][0]["content"] for row in prepared(tmp_path, "sft/test")} <= {
+        f"You are number {n}." for n in range(20)
+    }
+
+
+def thinking(count: int = 20, field: str = "reasoning_content") -> list[dict[str, Any]]:
+    def answer(text: str, thought: str) -> dict[str, Any]:
+        return said(text, **{field: thought}) if field else said(f"<think>\n{thought}\n</think>\n\n{text}")
+
+    again = {"role": "user", "content": "And then?"}
+    return [
+        asked(f"Question {n}", answer(f"A {n}", f"First {n}."), again, answer(f"B {n}", f"Then {n}."))
+        for n in range(count)
+    ]
+
+
+def with_thought(text: str, thought: str) -> str:
+    return f"<think>\n{thought}\n</think>\n\n{text}{END}"
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "thinking", ""], ids=["usual", "another", "in the text"])
+def test_thoughts_are_kept_each_with_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    found = learned(tmp_path, recipe(reasoning="keep"), thinking(field=field), monkeypatch)
+    assert found == sorted(
+        [with_thought(f"{letter} {n}", f"{when} {n}.")]
+        for n in range(20)
+        for letter, when in (("A", "First"), ("B", "Then"))
+    )
+    rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    tokenizer = tokenizer_of(rows)
+    later = next(row for row in rows if len(row["prompt"]) == 3)
+    shown = tokenizer.apply_chat_template(later["prompt"], tokenize=False)
+    assert "First" not in shown, "the template shows a later answer no earlier thought"
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", ""], ids=["field", "in the text"])
+def test_thoughts_are_taken_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
+    found = learned(tmp_path, recipe(reasoning="strip"), thinking(field=field), monkeypatch)
+    assert found == sorted([without_thought(f"A {n}"), without_thought(f"B {n}")] for n in range(20))
+
+
+def test_answers_are_learned_in_the_mode_without_thinking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The empty thought stands in the prompt."""
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(20)]
+    found = learned(tmp_path, recipe(reasoning="off"), rows, monkeypatch)
+    assert found == sorted([f"A {n}{END}"] for n in range(20))
+
+
+def test_a_template_without_that_mode_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", thinking())
+    script = emitted(tmp_path, recipe(reasoning="off"), monkeypatch)
+    tokenizer = tokenizer_of(thinking())
+    tokenizer.chat_template = template_text("qwen2_5", "chat")
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match="no mode without thinking"):
+        script.main()
+
+
+def test_thoughts_as_the_template_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = learned(tmp_path, recipe(reasoning="template"), thinking(), monkeypatch)
+    assert found == sorted(
+        [with_thought(f"A {n}", f"First {n}."), with_thought(f"B {n}", f"Then {n}.")] for n in range(20)
+    )
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", ""], ids=["field", "in the text"])
+def test_what_later_answers_see_of_thoughts_is_asked(tmp_path: Path, field: str) -> None:
+    write(tmp_path / "chat.jsonl", thinking(field=field))
+    (found,) = compiled(tmp_path, recipe()).diagnostics
+    assert found.code == "E0309"
+    assert "answer 1 of 2 in chat.jsonl:1 thinks 'First 0.'" in str(found.labels)
+
+
+def test_the_only_answer_of_a_row_keeps_its_thought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [asked(f"Question {n}", said(f"A {n}", reasoning_content=f"Hm {n}.")) for n in range(20)]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    assert found == sorted([with_thought(f"A {n}", f"Hm {n}.")] for n in range(20))
+
+
+@pytest.mark.parametrize("values", [(0, 1), (False, True)], ids=["numbers", "truths"])
+@pytest.mark.parametrize("field", ["weight", "train"])
+def test_answers_without_weight_are_shown_and_not_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: tuple[int, int], field: str
+) -> None:
+    again = {"role": "user", "content": "Are you sure?"}
+    rows = [
+        asked(f"Question {n}", said("wrong", **{field: values[0]}), again, said(f"right {n}", **{field: values[1]}))
+        for n in range(20)
+    ]
+    found = learned(tmp_path, recipe(), rows, monkeypatch)
+    assert found == sorted([without_thought(f"right {n}")] for n in range(20))
+    shown = prepared(tmp_path, "sft/train")[0]["prompt"]
+    assert shown[1] == {"role": "assistant", "content": "wrong"}
+
+
+def test_the_last_answer_alone_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = {"role": "user", "content": "And?"}
+    rows = [asked(f"Question {n}", said("one"), again, said(f"two {n}")) for n in range(20)]
+    found = learned(tmp_path, recipe(loss_on="last-answer"), rows, monkeypatch)
+    assert found == sorted([without_thought(f"two {n}")] for n in range(20))
+
+
+def test_rows_without_a_system_prompt_have_that_of_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [asked(f"Question {n}", said(f"A {n}"), system="Be brief." if n % 2 else None) for n in range(20)]
+    rows.append({"messages": [{"role": "system", "content": "Rhyme."}, *rows[0]["messages"]]})
+    learned(tmp_path, recipe(system="Be kind."), rows, monkeypatch)
+    found = [row["messages"][0] for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    assert all(message["role"] == "system" for message in found)
+    assert {message["content"] for message in found} == {"Be kind.", "Be brief.", "Rhyme."}
+
+
+def test_texts_in_parts_are_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [{"type": "text", "text": "One. "}, {"type": "text", "text": "Two."}]
+    rows = [{"messages": [{"role": "user", "content": f"Question {n}"}, said(parts)]} for n in range(20)]
+    assert learned(tmp_path, recipe(), rows, monkeypatch) == [[without_thought("One. Two.")]] * 20
+
+
+def test_what_only_later_rows_carry_is_named_or_carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [asked(f"Question {n}", said(f"A {n}")) for n in range(20)]
+    calling = asked("Is it warm?", said("", tool_calls=[CALL]), tools=[TOOL])
+    write(tmp_path / "chat.jsonl", plain)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    write(tmp_path / "chat.jsonl", [*plain, calling])
+    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 21: nothing reads tools.*data\.carry"):
+        script.main()
+    write(tmp_path / "chat.jsonl", plain)
+    carrying = emitted(tmp_path, recipe(carry=["tools"]), monkeypatch)
+    write(tmp_path / "chat.jsonl", [*plain, calling])
+    tokenizer = tokenizer_of([calling])
+    tokenizer.chat_template = carrying.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(carrying, "load_tokenizer", lambda *_: tokenizer)
+    carrying.main()
+    found = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    assert [row["messages"][-1]["tool_calls"] for row in found if row["tools"]] == [[CALL]]
+
+
+def test_a_template_that_leaves_tools_out_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [asked(f"Is it warm, {n}?", said("", tool_calls=[CALL]), tools=[TOOL]) for n in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    with pytest.raises(SystemExit, match="the chat template leaves out 'weather'"):
+        script.main()
+
+
+@pytest.mark.parametrize(
+    ("file", "write_rows"),
+    [
+        ("chat.json", lambda path, rows: path.write_text(json.dumps(rows))),
+        ("chat.parquet", lambda path, rows: _write_parquet(path, rows)),
+    ],
+)
+def test_calls_of_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, write_rows: Any) -> None:
+    calls = [{"name": "weather", "arguments": {"city": "Bern"} if n % 2 else {"day": n}} for n in range(20)]
+    rows = [asked(f"Go {n}", said("", tool_calls=[call]), tools=json.dumps([TOOL])) for n, call in enumerate(calls)]
+    write_rows(tmp_path / file, rows)
+    script = emitted(tmp_path, recipe(train=file), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    found = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
+    made = sorted(json.dumps(row["messages"][-1]["tool_calls"][0]["function"]) for row in found)
+    assert made == sorted(map(json.dumps, calls))
+
+
+def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    from datasets import Dataset
+
+    Dataset.from_list(rows).to_parquet(path)
