@@ -231,7 +231,8 @@ def from_text(row: dict) -> dict:
 CONVERTERS = {"text": from_text}
 FEATURES = {"text": Features({"text": Value("string")})}
 MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
-COLUMNS = ["text"]  # that rows may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["text"]
 
 
 def marks(row: dict) -> dict:

@@ -285,7 +285,8 @@ CONVERTERS = {"unpaired-preference": from_unpaired_preference}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"unpaired-preference": Features({"prompt": TURNS, "completion": TURNS, "label": Value("bool")})}
 MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
-COLUMNS = ["completion", "label", "prompt"]  # that rows may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["completion", "label", "prompt"]
 
 
 def marks(row: dict) -> dict:

@@ -270,8 +270,9 @@ CONVERTERS = {"chat": from_chat}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"chat": Features({"messages": TURNS})}
 MARKS = ["teaches", "itself", "question", "conversation"]  # columns that the rows have on the way
-COLUMNS = ["messages"]  # that rows may have
-FIELDS = ["role", "content"]  # that messages may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["messages"]
+FIELDS = ["role", "content"]
 
 
 def marks(row: dict) -> dict:

@@ -241,7 +241,8 @@ CONVERTERS = {"instruction": from_instruction}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"instruction": Features({"prompt": TURNS, "completion": TURNS})}
 MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
-COLUMNS = ["input", "instruction", "output"]  # that rows may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["input", "instruction", "output"]
 
 
 def marks(row: dict) -> dict:

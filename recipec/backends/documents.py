@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import SECTIONS
+from recipec.axes import CARRIED, SECTIONS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
@@ -183,6 +183,8 @@ def _stage(stage: StageJob) -> Any:
         merges=stage.because(stage.merges, "adaptation", "stage"),
         summary=summary(stage),
         learns=stage.method.learns,
+        data=stage.because(_data(stage), "examples", "data_format", "loss_on"),
+        held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction"),
         memory=stage.because(_memory(plan, gpu), "prediction"),
         terms=stage.because(_terms(plan), "prediction"),
         speed=stage.because(_speed(stage), "prediction", "world_size"),
@@ -192,6 +194,43 @@ def _stage(stage: StageJob) -> Any:
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
         rejected=stage.because(plan.rejected, "alternatives"),
     )
+
+
+def _data(stage: StageJob) -> str:
+    """What the rows are, and what becomes of them."""
+    data, shape = stage.job.loaded.recipe.data, stage.shape
+    sources = ", ".join(_source(source) for source in getattr(data, stage.section))
+    carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
+    answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
+    how = stage.plan.decisions["examples"].because
+    return f"{stage.format.name} rows of {sources}; {counted(stage.value('examples'), 'row')} ({how}){carried}{answers}"
+
+
+def _source(source: Any) -> str:
+    name = source.path or f"{source.hub} of the hub ({source.split or 'train'})"
+    return name if source.weight in (None, 1) else f"{name} (drawn {source.weight:g} times)"
+
+
+def _held_out(stage: StageJob) -> str:
+    """Which rows evaluation and test read, and what keeps them apart from those of the training."""
+    data, parts = stage.job.loaded.recipe.data, []
+    for part, use in (("eval", "evaluation"), ("test", "the test")):
+        share = stage.value(f"{part}_fraction")
+        if stage.value(f"has_{part}_file"):
+            parts.append(f"{', '.join(map(_source, getattr(data, part)))} for {use}")
+        elif share:
+            parts.append(f"{100 * share:.2g}% of the rows for {use}")
+    return f"{' and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
+
+
+def _drawn(stage: StageJob) -> str:
+    split = stage.job.loaded.recipe.data.split
+    if split is None:
+        whole = ", each prompt and each conversation with all its answers" * stage.kind.shares_prompts
+        return f", drawn at random{whole}; no row to train on has the question of one that is held out"
+    by = {"time": "the newest by", "group": "whole groups by", "stratify": "in equal shares of"}
+    key = next(name for name in by if getattr(split, name))
+    return f", {by[key]} `{getattr(split, key)}`; no row to train on has the question of one that is held out"
 
 
 def _memory(plan: StagePlan, gpu: Gpu) -> str:

@@ -10,7 +10,7 @@ from recipec.axes import CARRIED, KINDS, Kind
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.reading import carries, contents, mixes_fields, reading, sources_of, split_column
-from recipec.dataset import ASSISTANT
+from recipec.dataset import ASSISTANT, EITHER
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.render.artifact import Artifact
@@ -256,6 +256,7 @@ def _converter(stage: StageJob) -> Raw:
         **columns,
         "wraps": row.wraps and shape.content == "strings",
         "implicit": shape.implicit_prompt,
+        "either": shape.content == EITHER,
         "carries_weight": "weight" in shape.carries,
         "learns_last": _learns_last(stage.job),
         "weights": CARRIED["weight"].fields,

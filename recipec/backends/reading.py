@@ -10,6 +10,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS
 from recipec.backends.job import Job, StageJob
+from recipec.dataset import EITHER
 from recipec.facts.conversations import KEEP, WITHOUT
 from recipec.facts.unread import ignored
 from recipec.render.environment import snippet
@@ -23,6 +24,7 @@ _READERS = {
     ".parquet": "parquet_rows",
     ".txt": "text_file",
 }
+_WIDTH = 120
 # Who speaks in messages of `from` and `value`, in the words of their template.
 _SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
@@ -40,9 +42,21 @@ def reading(job: Job) -> dict[str, Any]:
         "reads_parquet": ".parquet" in endings,
         "readers": [_reader(ending) for ending in endings],
         "readers_by_ending": Raw("{" + ", ".join(f'"{ending}": {_READERS[ending]}' for ending in endings) + "}"),
-        "columns": sorted({*columns_of(job), *_carried_columns(job)}),
-        "ignored": ignored(job.loaded, job.facts.data),
+        "columns": _listed("COLUMNS", [*sorted({*columns_of(job), *_carried_columns(job)}), *_ignored(job)]),
     }
+
+
+def _ignored(job: Job) -> list[str]:
+    return ignored(job.loaded, job.facts.data)
+
+
+def _listed(constant: str, names: Sequence[str]) -> Raw:
+    """A list of names as a constant of the script, on one line where that is long enough."""
+    found = [json.dumps(name, ensure_ascii=False) for name in dict.fromkeys(names)]
+    inline = f"[{', '.join(found)}]"
+    if len(f"{constant} = {inline}") <= _WIDTH:
+        return Raw(inline)
+    return Raw("[\n" + "".join(f"    {name},\n" for name in found) + "]")
 
 
 def sources_of(job: Job) -> list[Any]:
@@ -94,11 +108,12 @@ def contents(stages: Sequence[StageJob]) -> dict[str, Any]:
     held = {stage.shape.content for stage in stages}
     return {
         "reads_strings": "strings" in held,
-        "reads_messages": "messages" in held,
+        "reads_messages": not held.isdisjoint({"messages", EITHER}),
+        "reads_either": EITHER in held,
         "reads_from_value": "from-value" in held,
         "reads_answers": any(_repeats(stage) for stage in stages),
         **_carrying(stages),
-        "message_fields": _message_fields(stages, held),
+        "message_fields": _listed("FIELDS", [*_message_fields(stages, held), *_ignored(stages[0].job)]),
     }
 
 
@@ -108,8 +123,8 @@ def _repeats(stage: StageJob) -> bool:
 
 
 def _message_fields(stages: Sequence[StageJob], held: set[str]) -> list[str]:
-    own = {"messages": ["role", "content"], "from-value": ["from", "value"]}
-    names = [name for content, fields in own.items() if content in held for name in fields]
+    own = {"messages": ["role", "content"], EITHER: ["role", "content"], "from-value": ["from", "value"]}
+    names = [*dict.fromkeys(name for content, fields in own.items() if content in held for name in fields)]
     return names + [name for carry in carries(stages) for name in CARRIED[carry].fields]
 
 

@@ -1,6 +1,6 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
-from recipec.dataset.contents import ASSISTANT, NOTHING, carried, fields_of, thoughts, turns_of
+from recipec.dataset.contents import ASSISTANT, EITHER, NOTHING, carried, fields_of, thoughts, turns_of
 from recipec.dataset.files import ENDINGS, endings_in, files_of
 from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
 from recipec.dataset.rows import Unreadable
@@ -8,6 +8,7 @@ from recipec.dataset.sample import Sample, read_sample
 
 __all__ = [
     "ASSISTANT",
+    "EITHER",
     "ENDINGS",
     "NOTHING",
     "BadFlags",

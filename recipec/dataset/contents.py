@@ -14,8 +14,10 @@ Row = Mapping[str, Any]
 # The two ways to write a message: the key of the speaker, the key of the text, the speakers that are understood.
 _MESSAGES = ("role", "content", ("system", "user", "assistant", "tool"))
 _FROM_VALUE = ("from", "value", ("system", "human", "user", "gpt", "assistant", "function_call", "observation", "tool"))
+EITHER = "strings or messages"  # some columns hold texts, others lists of messages
 ASSISTANT = ("assistant", "gpt", "function_call")  # who gives the answers
 CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of messages that call tools, or answer for them
+_OF_CALLS = {"id", "type", "index", "function", "name", "arguments", "parameters"}
 _OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
 THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
@@ -27,7 +29,7 @@ class BadContent(Exception):
 
 
 def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
-    """Return what the text of a row is: "strings", "messages" or "from-value". Raises BadContent.
+    """Return what the text of a row is: "strings", "messages", EITHER of them, or "from-value". Raises BadContent.
 
     `columns` are those of the format, by role; what a row may leave out may also be null. Flags are no text.
     """
@@ -42,6 +44,8 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
             raise BadContent(f"`{name}` holds {kind}, but {format.name} rows hold {' or '.join(held)} there")
         kinds[name] = kind
     first, kind = next(iter(kinds.items()))
+    if format.wraps and {*kinds.values()} == {"strings", "messages"}:
+        return EITHER
     for name, other in kinds.items():
         if other != kind:
             raise BadContent(f"`{first}` holds {kind}, but `{name}` holds {other}")
@@ -142,6 +146,7 @@ def _check_text(said: Any, turn: Mapping[str, Any], name: str, speaker: str, tex
         if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
             shown = part.get("type") if isinstance(part, dict) else part
             raise BadContent(f"`{name}` has a message with a part that is no text: {shown!r:.40}")
+        _check_fields(part, {"type", "text"}, name, "part")
 
 
 def _check_calls(turn: Mapping[str, Any], name: str, field: str) -> None:
@@ -157,8 +162,15 @@ def _check_calls(turn: Mapping[str, Any], name: str, field: str) -> None:
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             raise BadContent(f"`{name}` has a call without the name of a tool: {json.dumps(call):.60}")
         arguments = function.get("arguments", function.get("parameters", {}))
+        _check_fields({**call, **function}, _OF_CALLS, name, "call")
         if not isinstance(_read(arguments or {}), dict):
             raise BadContent(f"`{name}` has a call whose arguments are no object: {json.dumps(arguments):.60}")
+
+
+def _check_fields(value: Mapping[str, Any], known: set[str], name: str, what: str) -> None:
+    """Nothing that is said in a part or a call is lost."""
+    if lost := [field for field, held in value.items() if field not in known and held not in NOTHING]:
+        raise BadContent(f"`{name}` has a {what} with `{lost[0]}`, which nothing reads")
 
 
 def _read(value: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
-from recipec.dataset.contents import FLAGS, BadContent, Row, content_of, is_flag
+from recipec.dataset.contents import EITHER, FLAGS, BadContent, Row, content_of, is_flag
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -34,7 +34,7 @@ class DataShape(Struct, frozen=True):
 
     format: str
     columns: Mapping[str, str]  # role -> column
-    content: str  # strings | messages | from-value: what the columns hold, apart from flags
+    content: str  # strings | messages | EITHER of them | from-value: what the columns hold, apart from flags
     evidence: str
     carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
 
@@ -43,7 +43,7 @@ class DataShape(Struct, frozen=True):
         """The shape that a recipe states without the rows being seen; every role has its first usual name."""
         row = ROW_FORMATS[format]
         columns = {role.name: renamed.get(role.name, role.aliases[0]) for role in _roles(row)}
-        return cls(format, columns, row.required[0].holds[0], evidence)
+        return cls(format, columns, EITHER if row.wraps else row.required[0].holds[0], evidence)
 
     @property
     def implicit_prompt(self) -> bool:
@@ -53,14 +53,22 @@ class DataShape(Struct, frozen=True):
 
 
 def recognise(
-    rows: tuple[Row, ...], formats: Iterable[str] | None, renamed: Mapping[str, str], where: list[str]
+    rows: tuple[Row, ...],
+    formats: Iterable[str] | None,
+    renamed: Mapping[str, str],
+    where: list[str],
+    ignored: Iterable[str] = (),
 ) -> DataShape:
     """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    `renamed` is the recipe's data.columns; `where` names each row for messages. Raises UnknownFormat.
+    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names
+    each row for messages. Raises UnknownFormat.
     """
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
     format = _common_format(rows, tried, renamed, where)
+    left_out = {*ignored} & {name for role in format.roles if not role.required for name in _names_of(role, renamed)}
+    if left_out:
+        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
     columns = _common_columns(rows, format, renamed, where)
     _check_flags(rows, format, columns, where)
     content = _common_content(rows, format, columns, where)
@@ -75,11 +83,20 @@ def _common_format(
     for row, place, format in zip(rows, where, found, strict=True):
         if format is None:
             seen = f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}"
-            raise UnknownFormat(seen, tuple(_close(rows, formats, renamed)))
+            raise UnknownFormat(seen, (*_tokenized(row), *_close(rows, formats, renamed)))
         if format != found[0]:
             names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
             raise UnknownFormat(f"{names}: one source must have one format")
     return found[0]
+
+
+def _tokenized(row: Row) -> Iterator[str]:
+    """Rows that are tokens already: what cannot be told of them."""
+    if "input_ids" in row:
+        yield (
+            "rows that are tokens already cannot be checked or split by their prompts: use the text that they were "
+            "made from, which prepare_data.py renders and counts"
+        )
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
@@ -130,8 +147,11 @@ def _roles(format: RowFormat) -> list[Role]:
 
 
 def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
-    names = (renamed[role.name],) if role.name in renamed else role.aliases
-    return next((name for name in names if name in row), None)
+    return next((name for name in _names_of(role, renamed) if name in row), None)
+
+
+def _names_of(role: Role, renamed: Mapping[str, str]) -> tuple[str, ...]:
+    return (renamed[role.name],) if role.name in renamed else role.aliases
 
 
 def _common_columns(
@@ -152,6 +172,8 @@ def _common_columns(
 
 def _common_content(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> str:
     contents = [_content(row, format, columns, place) for row, place in zip(rows, where, strict=True)]
+    if format.wraps and len({*contents}) > 1 and {*contents} <= {"strings", "messages", EITHER}:
+        return EITHER
     for place, content in zip(where, contents, strict=True):
         if content != contents[0]:
             raise UnknownFormat(f"{where[0]} has {contents[0]}, but {place} has {content}")

@@ -131,7 +131,7 @@ def _shape(loaded: LoadedRecipe, section: str, samples: list[Sample], report: Re
     others = ROW_FORMATS if section == COMMON_SECTION else ()  # what no stage takes is told by its name
     formats = (asked,) if asked else tuple(dict.fromkeys((*taken, *others)))
     try:
-        shape = recognise(rows, formats, data.columns or {}, places_of(samples))
+        shape = recognise(rows, formats, data.columns or {}, places_of(samples), data.ignore or ())
         return replace(shape, evidence=_named(loaded, "format")) if asked and states_rows(loaded) else shape
     except UnknownFormat as error:
         report.add(_unlike_any_format(loaded, section, samples, error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -63,18 +63,19 @@ def _fitting(
         return []
     if not samples:
         return list(data)[:1]
-    reasons = {name: _difference(samples, name, facts.shape) for name, facts in data.items()}
+    ignored = loaded.recipe.data.ignore or ()
+    reasons = {name: _difference(samples, name, facts.shape, ignored) for name, facts in data.items()}
     sections = [name for name, reason in reasons.items() if not reason]
     if not sections:
         report.add(_unlike(loaded, part, reasons))
     return sections
 
 
-def _difference(samples: list[Sample], section: str, shape: DataShape) -> str:
+def _difference(samples: list[Sample], section: str, shape: DataShape, ignored: Iterable[str]) -> str:
     """Why the rows cannot be read as those of the section; "" when they can."""
     rows, where = tuple(row for sample in samples for row in sample.rows), places_of(samples)
     try:
-        found = recognise(rows, (shape.format,), shape.columns, where)
+        found = recognise(rows, (shape.format,), shape.columns, where, ignored)
     except UnknownFormat as error:
         return str(error)
     if found.content != shape.content:

@@ -10,6 +10,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
+_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
 _NOTE = "recipec plans with `data.format`, `data.examples` and `data.tokens_per_example`, and reads no row"
 _HELP = "correct the path, or run `recipec check` where the data are"
@@ -59,6 +60,10 @@ def _look(loaded: LoadedRecipe, part: str, index: int, report: Report) -> Sample
 
 def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
     endings = endings_in(path, loaded.folder)
+    if scheme := _REMOTE.match(path):
+        label = Label(place, f"{scheme[0]} is not read, here or by prepare_data.py")
+        help = ('copy the files to a folder, or put them on the Hugging Face Hub: { hub = "owner/name" }',)
+        return Diagnostic("E0303", f"data file `{path}` is not on this machine", (label,), help)
     if endings is None:
         label = Label(place, f"no such file in {loaded.folder}")
         if states_rows(loaded):

@@ -94,6 +94,7 @@ _TEACHERS: dict[str, Callable[[str], Tables]] = {
 FIELDS: dict[str, Put] = {
     "recipe.name": _at("recipe.name"),
     "recipe.description": _at("recipe.description"),
+    "data.system": _at("data.system"),
     "recipe.extends[]": _in_list("recipe.extends"),
     "recipe.allow[]": _in_list("recipe.allow"),
     "model.name": _at("model.name", model__like="Qwen/Qwen2.5-7B"),

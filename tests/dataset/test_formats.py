@@ -76,16 +76,23 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"messages": "a"}], "f:1: `messages`"),
     ([{"messages": []}], "f:1: `messages`"),
     ([{"messages": [ASK, {"role": "assistant", "content": None}]}], "a message of the assistant whose `content`"),
-    ([{"messages": [ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]}], "has a tool call"),
-    ([{"messages": [ASK, {"role": "assistant", "content": "So.", "tool_calls": [{"id": "a"}]}]}], "has a tool call"),
-    ([{"messages": [ASK, {"role": "assistant", "tool_calls": [{"id": "a"}]}]}], "write calls and results as text"),
-    ([{"messages": [ASK, {"role": "tool", "content": "5"}]}], "has a tool call or its result"),
+    (
+        [{"messages": [ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}]}],
+        "a call without the name",
+    ),
+    ([{"messages": [ASK, {"role": "assistant", "content": "So.", "tool_calls": "a"}]}], "is no list of calls"),
+    (
+        [{"messages": [ASK, {"role": "assistant", "tool_calls": [{"name": "f", "arguments": "1"}]}]}],
+        "arguments are no object",
+    ),
+    ([{"messages": [ASK, {"role": "tool", "content": None}]}], "a message of the tool whose `content` is null"),
+    ([{"messages": [ASK, {"role": "assistant", "content": [{"type": "image"}]}]}], "a part that is no text: 'image'"),
     ([{"messages": [{"speaker": "a"}]}], "f:1: `messages`"),
     ([{"messages": [ASK, ANSWER]}, {"messages": TURNS}], "f:1 has messages, but f:2 has from-value"),
     ([{"instruction": "a", "output": ["b"]}], "f:1: `output`"),
     # Half of a row is in another shape than the other half: the emitted converter could not read it.
     ([{"prompt": "a", "chosen": "b", "rejected": []}], "rejected"),
-    ([{"prompt": "a", "chosen": [ANSWER], "rejected": [ANSWER]}], "prompt"),
+    ([{"prompt": "a", "chosen": TURNS, "rejected": TURNS}], "`chosen`"),
     ([{"prompt": 5, "completion": "b"}], "prompt"),
     ([{"instruction": 5, "output": "b"}], "instruction"),
     ([{"chosen": "b", "rejected": "c"}], "prompt"),
@@ -94,7 +101,7 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"prompt": "a", "chosen": "b", "rejected": "c"}, {"chosen": "b", "rejected": "c"}], "f:2 has no such column"),
     ([{"chosen": [ASK, ANSWER], "rejected": [ANSWER, ASK]}], "same prompt"),
     ([{"chosen": [ANSWER], "rejected": [ANSWER]}], "same prompt"),
-    ([{"conversations": [{"from": "tool", "value": "a"}]}], "f:1: `conversations` has a tool call"),
+    ([{"conversations": [{"from": "function_call", "value": "a"}]}], "f:1: `conversations` has a call without"),
     ([{"messages": [ASK, {"role": ["user"], "content": "So."}]}], "role"),
     ([{f"c{n}": 1 for n in range(99)}], "`c11`, …"),
     ([{"messages": [ASK, {"role": "robot", "content": "So."}]}], "role"),
@@ -168,3 +175,14 @@ def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed
     with pytest.raises(UnknownFormat) as error:
         recognise((row, row), ("preference", "unpaired-preference"), renamed, ["f:1", "f:2"])
     assert error.value.help == ('name the column that is true or false: `columns = { label = "thumbs" }`',)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"prompt": "a", "chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]}],
+        [{"prompt": "a", "chosen": "b", "rejected": "c"}, {"prompt": [ASK], "chosen": [ANSWER], "rejected": [ANSWER]}],
+    ],
+)
+def test_texts_and_messages_may_stand_side_by_side(rows: list[dict]) -> None:
+    assert recognise(tuple(rows), None, {}, ["f:1", "f:2"][: len(rows)]).content == "strings or messages"

@@ -295,3 +295,74 @@ def _write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
     from datasets import Dataset
 
     Dataset.from_list(rows).to_parquet(path)
+
+
+PLANTED = {
+    "a column": lambda row, key: row.__setitem__(key, "x"),
+    "a question": lambda row, key: row["messages"][0].__setitem__(key, "x"),
+    "an answer": lambda row, key: row["messages"][1].__setitem__(key, "x"),
+    "a result": lambda row, key: row["messages"][2].__setitem__(key, "x"),
+    "a call": lambda row, key: row["messages"][1]["tool_calls"][0].__setitem__(key, "x"),
+    "a function": lambda row, key: row["messages"][1]["tool_calls"][0]["function"].__setitem__(key, "x"),
+    "a part": lambda row, key: row["messages"][0]["content"][0].__setitem__(key, "x"),
+}
+NAMES = ("zeal", "weights", "cache_control", "image_url", "system2", "tool", "Content", "loss_mask", "recipient", "ts")
+
+
+def calling(number: int) -> dict[str, Any]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
+    question = {"role": "user", "content": [{"type": "text", "text": f"Is it warm, {number}?"}]}
+    result = {"role": "tool", "tool_call_id": f"c{number}", "name": "weather", "content": "20"}
+    return {"messages": [question, said("", tool_calls=[call]), result, said(f"Yes, {number}.")], "tools": [TOOL]}
+
+
+@pytest.mark.parametrize("place", PLANTED)
+def test_no_unknown_key_is_lost_unsaid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """At build where the sample has it, in preparation where a later row has it."""
+    rows = [calling(number) for number in range(20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    for key in NAMES:
+        planted = calling(20)
+        PLANTED[place](planted, key)
+        write(tmp_path / "chat.jsonl", [*rows, planted])
+        told = [str(finding) for finding in compiled(tmp_path, recipe()).diagnostics if finding.code != "W0522"]
+        assert any(f"`{key}`" in text or "no text" in text for text in told), (key, told)
+        with pytest.raises(SystemExit, match=f"line 21: .*({key}|parts that are no texts)"):
+            script.main()
+
+
+def either(number: int) -> dict[str, Any]:
+    """A question as text, and answers as conversations that begin with it."""
+    asked = {"role": "user", "content": f"Question {number}"}
+    answers = {side: [asked, said(f"{side} {number}")] for side in ("chosen", "rejected")}
+    return {"prompt": f"Question {number}", **answers, "score": 8.5}
+
+
+@pytest.mark.parametrize("source", ["file", "hub"])
+@pytest.mark.parametrize("prompt", [True, False], ids=["with its question", "without"])
+def test_pairs_of_a_text_and_conversations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, prompt: bool
+) -> None:
+    rows = [either(n) if prompt else {k: v for k, v in either(n).items() if k != "prompt"} for n in range(40)]
+    write(tmp_path / "own.jsonl", rows)
+    made = with_key(with_key(BASES["dpo-full"], "data.ignore", ["score"]), "data.preferences", "own.jsonl")
+    if source == "hub":
+        hub = with_key(made, "data.preferences", {"hub": "org/rows"})
+        made = with_key(hub, "data.format", "preference")
+    script = emitted(tmp_path, made, monkeypatch)
+    if source == "hub":
+        monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    script.main()
+    found = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"dpo/{part}")]
+    assert len(found) == 40
+    for row in found:
+        number = row["prompt"][0]["content"].split()[1]
+        assert [turn["content"] for turn in row["prompt"]] == [f"Question {number}"]
+        assert [row[side] for side in ("chosen", "rejected")] == [
+            [said(f"chosen {number}")],
+            [said(f"rejected {number}")],
+        ]

@@ -243,7 +243,8 @@ CONVERTERS = {"prompt-completion": from_prompt_completion}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"prompt-completion": Features({"prompt": TURNS, "completion": TURNS})}
 MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
-COLUMNS = ["completion", "prompt"]  # that rows may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["completion", "prompt"]
 
 
 def marks(row: dict) -> dict:

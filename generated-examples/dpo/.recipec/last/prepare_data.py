@@ -267,8 +267,9 @@ CONVERTERS = {"preference": from_preference}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS})}
 MARKS = ["teaches", "itself", "question", "equal"]  # columns that the rows have on the way
-COLUMNS = ["chosen", "prompt", "rejected"]  # that rows may have
-FIELDS = ["role", "content"]  # that messages may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["chosen", "prompt", "rejected"]
+FIELDS = ["role", "content"]
 
 
 def marks(row: dict) -> dict:

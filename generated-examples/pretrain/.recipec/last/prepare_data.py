@@ -10,7 +10,6 @@ import argparse
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,6 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
 
 from datasets import Dataset, Features, Value, concatenate_datasets, load_dataset
-from datasets.exceptions import DatasetGenerationError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 BUNDLE = Path(__file__).resolve().parent
@@ -151,17 +149,8 @@ def processes(rows: Dataset) -> int:
 
 
 def read(source: dict, root: Path) -> Dataset:
-    """The rows of one source as JSON texts, each with its place."""
-    if "hub" in source:
-        return read_hub(source)
-    files = named_files(source["path"], root)
-    if not files:
-        raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
-    times = [(str(file), file.stat().st_mtime_ns) for file in files]  # a file that changed is read anew
-    try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
-    except DatasetGenerationError as error:
-        raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
+    """The rows of a data set of the hub, as JSON texts."""
+    return read_hub(source)
 
 
 def read_hub(source: dict) -> Dataset:
@@ -174,13 +163,6 @@ def read_hub(source: dict) -> Dataset:
         features=RAW,
         num_proc=processes(rows),
     )
-
-
-def rows_of(files: list[tuple[str, int]]) -> Iterator[dict]:
-    """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, _ in files:
-        file = Path(name)
-        yield from READERS[file.suffix](file)
 
 
 def written(row: dict) -> bytes:
@@ -204,14 +186,6 @@ def once(pairs: list[tuple[str, object]]) -> dict:
     return dict(pairs)
 
 
-def named_files(pattern: str, root: Path) -> list[Path]:
-    """The file of that very name, else those that match the glob; both are looked for below the data root."""
-    if (root / pattern).is_file():
-        return [root / pattern]
-    anchor = Path(pattern).anchor
-    return sorted(path for path in Path(anchor or root).glob(str(Path(pattern).relative_to(anchor))) if path.is_file())
-
-
 def text_of(row: dict, column: str) -> str:
     if not isinstance(row.get(column), str):
         raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no text")
@@ -226,7 +200,8 @@ def from_text(row: dict) -> dict:
 CONVERTERS = {"text": from_text}
 FEATURES = {"text": Features({"text": Value("string")})}
 MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
-COLUMNS = ["text"]  # that rows may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["text"]
 
 
 def marks(row: dict) -> dict:

@@ -306,8 +306,9 @@ FEATURES = {
     "preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS}),
 }
 MARKS = ["teaches", "itself", "question", "equal", "conversation"]  # columns that the rows have on the way
-COLUMNS = ["chosen", "messages", "prompt", "rejected"]  # that rows may have
-FIELDS = ["role", "content"]  # that messages may have
+# What rows and messages may hold: anything else would be lost, and is refused.
+COLUMNS = ["chosen", "messages", "prompt", "rejected"]
+FIELDS = ["role", "content"]
 
 
 def marks(row: dict) -> dict:
