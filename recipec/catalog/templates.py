@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct, convert
 
 NO_MARKS, BY_TRL, BY_TURNS = "none", "trl", "turns"  # who marks the assistant's tokens: nobody, TRL, the bundle
-MARKED = (BY_TRL,)
+MARKED = (BY_TRL, BY_TURNS)
 _FILE = Path(__file__).with_suffix(".toml")
 
 

@@ -163,10 +163,14 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
     Rule book 001 says that it masks the user's tokens with -100. Its code copies all tokens into the labels and masks
     nothing, not even padding. recipec does what the text says.
 
-    Some chat templates cannot mark the assistant's tokens. TRL 1.16 has training versions of the templates of most
-    families, but not of Llama 3.1 and 3.2. With such a template each answer becomes a row of its own, with the
-    conversation before it as the prompt. The same holds where rows say of each answer how it is learned: by a weight,
-    by a thought that earlier turns do not show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
+    A chat template must tell the assistant's tokens apart. TRL 1.16 has training versions of the templates of many
+    families that mark them. For others (Llama 2, 3.1, 3.2 and 3.3, Mistral, Phi-4, OLMo 2, SmolLM2, Granite 3, Qwen 2
+    and the base models of Qwen 2.5) the bundle marks them in the model's own text: what an answer adds to the text of
+    the turns before it is the answer with its end of turn. Where a template writes a turn otherwise once others follow,
+    the text cannot be marked, and a row for which that shows is refused. With a template that is known to do so, or
+    that recipec does not know, each answer becomes a row of its own, with the conversation before it as the prompt.
+    The same holds where rows say of each answer how it is learned: by a weight, by a thought that earlier turns do not
+    show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
     """
     if not method_of(stage).writes:
         return Choice("score", "the loss compares one score for each answer, and no token counts by itself")

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -50,8 +51,8 @@ STAGES = [
         format="chat",  # 10 of 10 sampled rows have `messages`
         train=[{"path": "data/support_chat.jsonl"}],
         max_length=2048,
-        eval_fraction=0.031,
-        test_fraction=0.031,
+        eval_fraction=0.062,
+        test_fraction=0.062,
     ),
     Stage(
         name="dpo",
@@ -104,7 +105,10 @@ def rows_digests() -> dict[str, str]:
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    return AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B")
+    tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B")
+    own_template = tokenizer.get_chat_template().removesuffix("\n")
+    tokenizer.chat_template = (BUNDLE / "marked_template.jinja").read_text().replace("OWN_TEMPLATE", own_template)
+    return tokenizer
 
 
 def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, held_out: set[bytes]) -> None:
@@ -122,6 +126,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, held_o
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         require(rows, 1, stage, name, report)
+        if "messages" in rows.column_names:
+            prove_mask(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
@@ -146,8 +152,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Data
         if teaches:
             first.setdefault(itself, index)
     kept, teaching = list(first.values()), sum(rows["teaches"])
-    counted = {"read": sum(map(len, raw)), "answers": len(rows)}
-    counted |= {"empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
     equal = rows["equal"][:]
     apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
@@ -163,8 +168,6 @@ def converted(raw: Dataset, stage: Stage) -> Dataset:
         features=FEATURES[stage.format],
         num_proc=processes(raw),
     )
-    if "messages" in rows.column_names:
-        rows = answers_of_chat(rows)
     return rows.map(marks, num_proc=processes(rows))
 
 
@@ -281,31 +284,13 @@ def from_preference(row: dict) -> dict:
     }
 
 
-def answers_of_chat(rows: Dataset) -> Dataset:
-    """One row per learned answer of the assistant, with the conversation before it as the prompt."""
-    columns = {"prompt": TURNS, "completion": TURNS, "conversation": Value("binary")}
-    return rows.map(every_answer, batched=True, remove_columns=rows.column_names, features=Features(columns))
-
-
-def every_answer(batch: dict[str, list]) -> dict[str, list]:
-    answered: dict[str, list] = {name: [] for name in ["prompt", "completion", "conversation"]}
-    for messages in batch["messages"]:
-        asked = digest([message["content"] for message in messages if message["role"] == "user"])
-        answers = [turn for turn, message in enumerate(messages) if message["role"] == "assistant"]
-        for turn in answers:
-            answered["prompt"].append(messages[:turn])
-            answered["completion"].append(messages[turn : turn + 1])
-            answered["conversation"].append(asked)
-    return answered
-
-
 CONVERTERS = {"chat": from_chat, "preference": from_preference}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {
     "chat": Features({"messages": TURNS}),
     "preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS}),
 }
-MARKS = ["teaches", "itself", "question", "equal", "conversation"]  # columns that the rows have on the way
+MARKS = ["teaches", "itself", "question", "equal"]  # columns that the rows have on the way
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["chosen", "messages", "prompt", "rejected"]
 FIELDS = ["role", "content"]
@@ -314,23 +299,24 @@ FIELDS = ["role", "content"]
 def marks(row: dict) -> dict:
     """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
     told = taught(row)
-    content = {name: value for name, value in row.items() if name not in ("conversation",)}
     return {
         "teaches": all(text.strip() for text in told) and is_asked(row),
-        "itself": digest(content),
-        "question": row["conversation"] if "conversation" in row else question(row),
+        "itself": digest(dict(row)),
+        "question": question(row),
         "equal": len(set(told)) < len(told),
     }
 
 
 def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
-    parts = [row[column] for column in ["chosen", "completion", "rejected"] if column in row]
+    parts = [row[column] for column in ["chosen", "messages", "rejected"] if column in row]
     return [part if isinstance(part, str) else answers(part) for part in parts]
 
 
 def is_asked(row: dict) -> bool:
     """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
+    if "messages" in row:
+        return any(message["role"] != "assistant" for message in row["messages"])
     return bool(row["prompt"])
 
 
@@ -350,7 +336,7 @@ def file_digest(path: Path) -> str:
 
 def question(row: dict) -> bytes:
     """What makes two rows the same question, whatever their answers."""
-    turns = row["prompt"]
+    turns = row["messages"] if "messages" in row else row["prompt"]
     return digest([turn["content"] for turn in turns if turn["role"] == "user"])
 
 
@@ -402,7 +388,9 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
 
 def count_tokens(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens of the longest sequence that the trainer builds from each row."""
-    answers = [column for column in ["chosen", "completion", "rejected"] if column in batch]
+    if "messages" in batch:
+        return rendered_lengths(batch["messages"], tokenizer)
+    answers = [column for column in ["chosen", "rejected"] if column in batch]
     sides = [rendered_lengths(whole(batch, column), tokenizer) for column in answers]
     return [max(lengths) for lengths in zip(*sides, strict=True)]
 
@@ -422,6 +410,24 @@ def rendered(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> str:
         return tokenizer.apply_chat_template(messages, tokenize=False)
     except Exception as error:  # a template raises what it likes
         raise UnreadableRow(f"the chat template refuses {messages!s:.500}: {error}") from error
+
+
+def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
+    for row in rows.select(range(min(200, len(rows)))):
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
+        learned = composed(tokenizer.decode([token for token, mask in tokens if mask]))
+        given = composed(tokenizer.decode([token for token, mask in tokens if not mask]))
+        for message in row["messages"]:
+            said = composed(message["content"].rpartition("</think>")[2].strip())  # thoughts are the template's matter
+            if said not in (learned if message["role"] == "assistant" else given):
+                raise SystemExit(f"the chat template's loss mask is wrong for {message}; set data.template")
+
+
+def composed(text: str) -> str:
+    """Letters and their accents as one, as most tokenizers write them."""
+    return normalize("NFC", text)
 
 
 if __name__ == "__main__":

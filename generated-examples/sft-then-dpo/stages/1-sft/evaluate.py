@@ -68,7 +68,7 @@ def main() -> None:
 
 def digest(*more: Path) -> str:
     """What is asked, how, and of which model: two results can be compared only if all are the same."""
-    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), *more)
+    files = (ROWS, Path(__file__), Path(__file__).with_name("rows.py"), BUNDLE / "marked_template.jinja", *more)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
