@@ -23,7 +23,16 @@ from transformers import AutoTokenizer, EarlyStoppingCallback
 from trl import SFTConfig
 
 from distillation import SupervisedDistillationTrainer
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 from rows import check_tokenizers
 from similar_lengths import SimilarLengths
 
@@ -123,6 +132,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

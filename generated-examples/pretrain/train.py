@@ -21,7 +21,16 @@ from datasets import load_dataset
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, set_seed
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
@@ -124,6 +133,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

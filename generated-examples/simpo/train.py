@@ -22,7 +22,16 @@ from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl import DPOConfig
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 from simpo import SimPOTrainer
 
 BUNDLE = Path(__file__).resolve().parent
@@ -116,6 +125,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards

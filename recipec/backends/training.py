@@ -39,7 +39,10 @@ from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "lock_folder", "this_run")
+_PREFLIGHT = (
+    *("RunGuard", "check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume"),
+    *("is_finished", "lock_folder", "this_run"),
+)
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
@@ -283,6 +286,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "drops": _drops(stage),
+        "template_sha256": _planned_template(stage),
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
@@ -295,6 +299,12 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def _planned_template(stage: StageJob) -> Traced:
+    """The digest of the chat template that the model's folder had; "" for others, and where another one is used."""
+    own = stage.value("template") == "model" and stage.plan.stage.starts_from is None
+    return stage.because(stage.value("template_sha256") if own else "", "template", "model")
 
 
 def _mismatches(stage: StageJob) -> bool:

@@ -19,6 +19,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from rows import trained_text, trained_tokens
 
 PLANNED = {"distributed": "none", "world_size": 1, "global_batch_size": 128, "shards_parameters": False}
+TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 149.6  # predicted: the checkpoints that are kept, one being written, the result
 
 
@@ -138,6 +139,18 @@ def check_rows(trainer: Trainer) -> None:
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
     if not trained_tokens(first(rows)):
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
+
+
+def check_tokenizer(trainer: Trainer) -> None:
+    """Refuse rows with tokens that the model has no embedding for."""
+    tokenizer, embedded = trainer.processing_class, trainer.model.get_input_embeddings().num_embeddings
+    for row in trainer.train_dataset if len(tokenizer) > embedded else ():
+        tokens = (token for name in row if name in TOKENS for token in row[name])
+        if unknown := next((token for token in tokens if token >= embedded), None):
+            raise SystemExit(
+                f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}, and the model "
+                f"embeds {embedded:,} of the tokenizer's {len(tokenizer):,}: use the tokenizer that the model came with."
+            )
 
 
 def first(rows: Dataset) -> Dataset:
