@@ -156,8 +156,8 @@ def check_tokenizer(trainer: Trainer) -> None:
         tokens = (token for name in row if name in TOKENS for token in row[name])
         if unknown := next((token for token in tokens if token >= embedded), None):
             raise SystemExit(
-                f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}, and the model "
-                f"embeds {embedded:,} of the tokenizer's {len(tokenizer):,}: use the tokenizer that the model came with."
+                f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}; the model "
+                f"embeds {embedded:,} of the tokenizer's {len(tokenizer):,}: use the model's own tokenizer."
             )
 
 
