@@ -45,7 +45,7 @@ BASES: dict[str, Tables] = {
     "lora-ddp": _recipe(
         "instruct",
         "Qwen/Qwen2.5-7B",
-        {"train": "instructions.jsonl"} | _KNOWN,
+        {"train": "instructions.jsonl", "template": "plain"} | _KNOWN,
         {"gpu": "h100", "gpus_per_node": 2},
     ),
     "full-fsdp": _recipe(

@@ -21,12 +21,21 @@ from peft import LoraConfig
 from trl import DPOConfig
 
 from contrastive import ContrastiveTrainer
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "3e4b478c1423d3d0-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "8fc7affb1b7cbd9f-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 51.6
 
@@ -118,6 +127,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

@@ -189,21 +189,24 @@ def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Datas
     answered = []
     for start in range(0, len(questions), ANSWERS_AT_ONCE):
         asked = questions[start : start + ANSWERS_AT_ONCE]
-        answered += zip(asked, answers(model, asked), strict=True)
+        answered += zip(asked, answers(model, tokenizer, asked), strict=True)
     return [{"question": tokenizer.decode(asked), "answer": tokenizer.decode(answer)} for asked, answer in answered]
 
 
-def answers(model: PreTrainedModel, questions: list[list[int]]) -> list[list[int]]:
+def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, questions: list[list[int]]) -> list[list[int]]:
     """What the model says to each question, up to the token that ends it."""
     ids = padded(questions, side="left").to(model.device)
     present = padded([[1] * len(question) for question in questions], side="left").to(model.device)
     end = model.generation_config.eos_token_id
     stops = [] if end is None else torch.tensor(end).flatten().tolist()
+    if tokenizer.eos_token_id not in (None, *stops):
+        stops.append(tokenizer.eos_token_id)  # the settings are the base model's, where an adapter was trained
     output = model.generate(
         ids,
         attention_mask=present,
         max_new_tokens=NEW_TOKENS,
         do_sample=False,
+        eos_token_id=stops or None,
         pad_token_id=stops[0] if stops else 0,  # behind the end of an answer
     )
     said = output[:, ids.shape[1] :].tolist()

@@ -23,7 +23,16 @@ from transformers import AutoTokenizer, EarlyStoppingCallback
 from trl import SFTConfig
 
 from distillation import SupervisedDistillationTrainer
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 from rows import check_tokenizers
 from similar_lengths import SimilarLengths
 
@@ -31,7 +40,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "a6ab770ec275e494-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6b8ca7590d801db2-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -123,6 +132,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights

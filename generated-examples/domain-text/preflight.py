@@ -24,6 +24,7 @@ PLANNED = {
     "global_batch_size": 128,
     "shards_parameters": False,
 }
+TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 143.9  # predicted: the checkpoints that are kept, one being written, the result
 
 
@@ -148,6 +149,18 @@ def check_rows(trainer: Trainer) -> dict[str, float]:
     if not counted["trained_tokens"]:
         raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
     return counted
+
+
+def check_tokenizer(trainer: Trainer) -> None:
+    """Refuse rows with tokens that the model has no embedding for."""
+    tokenizer, embedded = trainer.processing_class, trainer.model.get_input_embeddings().num_embeddings
+    for row in trainer.train_dataset if len(tokenizer) > embedded else ():
+        tokens = (token for name in row if name in TOKENS for token in row[name])
+        if unknown := next((token for token in tokens if token >= embedded), None):
+            raise SystemExit(
+                f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}; the model "
+                f"embeds {embedded:,} of the tokenizer's {len(tokenizer):,}: use the model's own tokenizer."
+            )
 
 
 def first(rows: Dataset) -> Dataset:

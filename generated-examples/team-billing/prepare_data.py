@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import normalize
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # rows are shared among processes instead
@@ -94,7 +95,10 @@ def rows_digests() -> dict[str, str]:
 
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
-    return AutoTokenizer.from_pretrained("mistralai/Mistral-7B-Instruct-v0.3")
+    tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-Instruct-v0.3")
+    own_template = tokenizer.get_chat_template().removesuffix("\n")
+    tokenizer.chat_template = (BUNDLE / "marked_template.jinja").read_text().replace("OWN_TEMPLATE", own_template)
+    return tokenizer
 
 
 def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -112,7 +116,7 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, tokenizer, report.setdefault(name, {}))
         require(rows, 1, stage, name, report)
-        prove_answers(rows, tokenizer)
+        prove_mask(rows, tokenizer)
         rows.to_json(folder / f"{name}.jsonl", force_ascii=False)
         report[name]["sha256"] = file_digest(folder / f"{name}.jsonl")  # train.py resumes only on the same rows
     (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
@@ -137,8 +141,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, report: dict) -> Data
         if teaches:
             first.setdefault(itself, index)
     kept, teaching = list(first.values()), sum(rows["teaches"])
-    counted = {"read": sum(map(len, raw)), "answers": len(rows)}
-    counted |= {"empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
     return rows.select(kept)
 
@@ -151,7 +154,6 @@ def converted(raw: Dataset, stage: Stage) -> Dataset:
         features=FEATURES[stage.format],
         num_proc=processes(raw),
     )
-    rows = answers_of_chat(rows)
     found = rows.map(marks, remove_columns=rows.column_names, num_proc=processes(rows))
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
@@ -250,31 +252,10 @@ def from_chat(row: dict) -> dict:
     return {"messages": messages_of(row, "messages")}
 
 
-def answers_of_chat(rows: Dataset) -> Dataset:
-    """One row per learned answer of the assistant, with the conversation before it as the prompt."""
-    columns = {"prompt": TURNS, "completion": TURNS, "conversation": Value("binary")}
-    found = rows.map(every_answer, batched=True, remove_columns=rows.column_names, features=Features(columns))
-    if not len(found):
-        raise SystemExit("no answer of the assistant is learned")
-    return found
-
-
-def every_answer(batch: dict[str, list]) -> dict[str, list]:
-    answered: dict[str, list] = {name: [] for name in ["prompt", "completion", "conversation"]}
-    for messages in batch["messages"]:
-        asked = digest([message for message in messages if message["role"] != "assistant"])
-        answers = [turn for turn, message in enumerate(messages) if message["role"] == "assistant"]
-        for turn in answers:
-            answered["prompt"].append(messages[:turn])
-            answered["completion"].append(messages[turn : turn + 1])
-            answered["conversation"].append(asked)
-    return answered
-
-
 CONVERTERS = {"chat": from_chat}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"chat": Features({"messages": TURNS})}
-MARKS = ["teaches", "itself", "question", "conversation"]  # columns that the rows have on the way
+MARKS = ["teaches", "itself", "question"]  # columns that the rows have on the way
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["messages"]
 FIELDS = ["role", "content"]
@@ -283,22 +264,21 @@ FIELDS = ["role", "content"]
 def marks(row: dict) -> dict:
     """What later steps ask of a row: whether it teaches something, and which other rows it equals."""
     told = taught(row)
-    content = {name: value for name, value in row.items() if name not in ("conversation",)}
     return {
         "teaches": all(text.strip() for text in told) and is_asked(row),
-        "itself": digest(content),
-        "question": row["conversation"],  # of all its answers: many conversations begin alike
+        "itself": digest(dict(row)),
+        "question": question(row),
     }
 
 
 def taught(row: dict) -> list[str]:
     """What the row teaches, as texts."""
-    return [answers(row["completion"])]
+    return [answers(row["messages"])]
 
 
 def is_asked(row: dict) -> bool:
     """Whether anything but an answer is said: nothing can be generated from an empty conversation."""
-    return bool(row["prompt"])
+    return any(message["role"] != "assistant" for message in row["messages"])
 
 
 def answers(messages: list[dict]) -> str:
@@ -315,6 +295,11 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def question(row: dict) -> bytes:
+    """What makes two rows the same question, whatever their answers."""
+    return digest([message for message in row["messages"] if message["role"] != "assistant"])
+
+
 def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
     """The rows whose question is not also held out."""
     kept = [index for index, asked in enumerate(rows["question"]) if asked not in held_out]
@@ -323,7 +308,7 @@ def drop_leaks(rows: Dataset, held_out: set[bytes], report: dict) -> Dataset:
 
 
 def split(rows: Dataset, fraction: float) -> tuple[Dataset, Dataset]:
-    """A share of the rows is held out, in whole conversations drawn at random."""
+    """A share of the rows is held out: prompts drawn at random, each with all its answers."""
     units = rows["question"]
     members: dict[bytes, list[int]] = {}
     for index, unit in enumerate(units):
@@ -365,12 +350,7 @@ def fit(rows: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase, report:
 
 def count_tokens(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """The tokens of the longest sequence that the trainer builds from each row."""
-    return rendered_lengths(whole(batch, "completion"), tokenizer)
-
-
-def whole(batch: dict[str, list], column: str) -> list[list[dict]]:
-    """The conversations that an answer ends."""
-    return [prompt + answer for prompt, answer in zip(batch["prompt"], batch[column], strict=True)]
+    return rendered_lengths(batch["messages"], tokenizer)
 
 
 def rendered_lengths(conversations: list[list[dict]], tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -385,20 +365,22 @@ def rendered(messages: list[dict], tokenizer: PreTrainedTokenizerBase) -> str:
         raise UnreadableRow(f"the chat template refuses {messages!s:.500}: {error}") from error
 
 
-def prove_answers(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Check on 200 rows that what stands behind a prompt is the answer: all of it, and nothing of the prompt."""
+def prove_mask(rows: Dataset, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Check on 200 rows that the loss covers the assistant's answers and nothing that others say."""
     for row in rows.select(range(min(200, len(rows)))):
-        told = {"tokenize": False}
-        opening = tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **told)
-        asked = row["prompt"][-1]["content"].strip()
-        for answer in [row["completion"]]:
-            whole = tokenizer.apply_chat_template(row["prompt"] + answer, **told)
-            pairs = enumerate(zip(opening, whole, strict=False))
-            behind = whole[next((place for place, (one, other) in pairs if one != other), len(opening)) :]
-            said = [turn["content"].rpartition("</think>")[2].strip() for turn in answer]
-            repeats = len(asked) > 20 and asked in behind and asked not in json.dumps(answer, ensure_ascii=False)
-            if repeats or not all(part in behind for part in said):
-                raise SystemExit(f"the chat template does not write {answer} behind its prompt; set data.template")
+        encoded = tokenizer.apply_chat_template(row["messages"], return_dict=True, return_assistant_tokens_mask=True)
+        tokens = list(zip(encoded["input_ids"], encoded["assistant_masks"], strict=True))
+        learned = composed(tokenizer.decode([token for token, mask in tokens if mask]))
+        given = composed(tokenizer.decode([token for token, mask in tokens if not mask]))
+        for message in row["messages"]:
+            said = composed(message["content"].rpartition("</think>")[2].strip())  # thoughts are the template's matter
+            if said not in (learned if message["role"] == "assistant" else given):
+                raise SystemExit(f"the chat template's loss mask is wrong for {message}; set data.template")
+
+
+def composed(text: str) -> str:
+    """Letters and their accents as one, as most tokenizers write them."""
+    return normalize("NFC", text)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from recipec.backends.launchers import Start, launch_artifacts, launchers_for, s
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
+from recipec.backends.templates import template_artifacts
 from recipec.backends.training import training_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
@@ -45,7 +46,7 @@ def lower(job: Job) -> list[Artifact]:
     files = document_artifacts(job)
     for stage in job.stages:
         files += [*training_artifacts(stage), rows_artifact(stage), evaluation_artifact(stage)]
-    files += preparation_artifacts(job)
+    files += [*preparation_artifacts(job), *template_artifacts(job)]
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 

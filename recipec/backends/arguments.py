@@ -11,6 +11,7 @@ from typing import Any
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import weights_dtype
+from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
@@ -121,6 +122,8 @@ def _recomputed(stage: StageJob) -> str:
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("max_length", "max_length", note=True)
+    if stage.eos_token and "eos_token" in arguments_of(stage.method.config):
+        yield Arg("eos_token", stage.eos_token, stage.ids("eos_token"), "ends the turns of the chat template")
     yield from BACKENDS[stage.name].arguments(stage)
     if stage.plan.layout.precomputes:
         yield _precomputed(stage)

@@ -59,6 +59,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "overflow",
     "packing",
     "template",
+    "eos_token",  # where it is not the model's
     "loss_on",
     "eval_every",
     "save_every",
@@ -297,7 +298,8 @@ def _waits(plan: StagePlan) -> str:
 
 def _shown_decisions(stage: StageJob) -> list[str]:
     own = (own.name for own in stage.method.own)
-    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions]
+    without = set() if stage.eos_token else {"eos_token"}
+    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and id not in without]
 
 
 def _row(stage: StageJob, id: str) -> Any:

@@ -12,8 +12,10 @@ from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
+    MARKED_TEMPLATE,
     bundle_root,
     code,
+    ending,
     folder_checks,
     from_hub,
     has_template_file,
@@ -115,7 +117,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
-        "tokenizer": from_hub(stage, "AutoTokenizer", Raw("source")),
+        "tokenizer": ending(from_hub(stage, "AutoTokenizer", Raw("source")), stage),
         "routes": stage.because(stage.job.facts.model.architecture.moe is not None, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
@@ -191,6 +193,7 @@ def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
+    files += [f'BUNDLE / "{MARKED_TEMPLATE}"'] * stage.marks_turns
     return code(stage, f"({', '.join(files)}, *more)", "stage", "template")
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from recipec.axes import KINDS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
 from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
+from recipec.catalog.templates import BY_TURNS
 from recipec.dataset import DataShape
 from recipec.facts import Facts
 from recipec.facts.conversations import OFF, WITHOUT
@@ -114,6 +115,19 @@ class StageJob(Struct, frozen=True):
     def kind(self) -> Kind:
         """What preparation makes of its rows."""
         return KINDS[self.format.unrolled if self.unrolls else self.format.kind]
+
+    @property
+    def marks_turns(self) -> bool:
+        """Whether the bundle marks what the assistant says in the model's own chat template."""
+        own = self.value("template") == "model" and self.value("template_marks") == BY_TURNS
+        return self.kind.masked and own
+
+    @property
+    def eos_token(self) -> str:
+        """The end token to train with; "" where the model that the stage begins with has it."""
+        decided = self.value("eos_token")
+        given = any(before.eos_token for before in self.job.stages[: self.index])
+        return "" if decided == "none" or given else str(decided)
 
     @property
     def carries_tools(self) -> bool:

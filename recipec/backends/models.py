@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import Job, StageJob
 from recipec.backends.parts import Import, Part, lines
@@ -18,6 +20,7 @@ _KEEP_NAMES = """\
 # checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
+MARKED_TEMPLATE = "marked_template.jinja"  # the file of the bundle that marks turns in the model's own template
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
 
@@ -118,6 +121,13 @@ def placed(stage: StageJob) -> list[Arg]:
     if stage.plan.needs.evaluation.trained.whole:
         return [Arg("device_map", Raw('{"": PartialState().device}'), ids)]
     return [Arg("", Raw("**spread()"), ids)]
+
+
+def ending(call: Call, stage: StageJob) -> Call:
+    """The call that loads a tokenizer, with the end token to train with."""
+    if not stage.eos_token:
+        return call
+    return replace(call, args=[*call.args, Arg("eos_token", stage.eos_token, stage.ids("eos_token"))])
 
 
 def head_options(stage: StageJob) -> list[Arg]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS, Kind
 from recipec.backends.job import Job, StageJob
-from recipec.backends.models import base_folder, base_model, from_hub, has_template_file, no_model
+from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.reading import carries, contents, mixes_fields, reading, sources_of, split_column
 from recipec.dataset import ASSISTANT, EITHER
 from recipec.facts.conversations import WITHOUT
@@ -56,6 +56,8 @@ def _names(job: Job) -> dict[str, Any]:
         "no_model": Raw(no_model("folder", model)),
         "tokenizer": from_hub(first, "AutoTokenizer", tokenizer),
         "chat_template_file": first.because(uses_template_file(job), "template"),
+        "marks_turns": first.because(any(stage.marks_turns for stage in stages), "template", "loss_on"),
+        "marked_template": MARKED_TEMPLATE,
         "stage_fields": _fields(stages),
         **reading(job),
         **_parts(job),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
+from recipec.backends.models import MARKED_TEMPLATE, bundle_root
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
@@ -15,8 +16,13 @@ PREPARED = "prepared"  # of rows.py: reads a file of prepared rows, where the fi
 def rows_artifact(stage: StageJob) -> Artifact:
     """What evaluate.py and preflight.py ask of the stage's rows."""
     ids = stage.ids("data_format", "loss_on", "stage")
+    trl = stage.kind.masked and stage.value("template") == "model" and not stage.marks_turns
+    from_trl = stage.because(trl, "stage", "loss_on", "template")
+    marks_turns = stage.because(stage.marks_turns, "stage", "loss_on", "template")
     names = {
         "turns": stage.because(stage.format.turns, "data_format"),
+        "from_trl": from_trl,
+        "marks_turns": marks_turns,
         "tools": stage.carries_tools,
         "thinks_not": stage.thinks_not,
     }
@@ -28,7 +34,10 @@ def rows_artifact(stage: StageJob) -> Artifact:
         {
             "stage": stage.traced("stage"),
             "writes": stage.because(stage.method.writes, "stage"),
-            "encodes_masked": stage.because(stage.kind.masked, "stage", "loss_on"),
+            "from_trl": from_trl,
+            "marks_turns": marks_turns,
+            "bundle_root": bundle_root(stage),
+            "marked_template": MARKED_TEMPLATE,
             "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
             "tools": stage.because(stage.carries_tools, "data_format"),
             "thinks_not": stage.because(stage.thinks_not, "reasoning"),

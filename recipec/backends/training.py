@@ -19,6 +19,7 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
     code,
+    ending,
     from_hub,
     has_template_file,
     head_options,
@@ -32,15 +33,21 @@ from recipec.backends.parts import Import, Part, import_blocks, import_lines, jo
 from recipec.backends.rows import PREPARED
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
+from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call
+from recipec.render.call import Arg, Call, render_call
 from recipec.render.traced import Raw, Traced, mark
 from recipec.rules.evaluation import training_rows
 from recipec.units import GIB
 
 _ALSO_DECIDE = ("quantization", "template", "model")  # what else that statement imports, or does not
-_PREFLIGHT = ("RunGuard", "check_disk", "check_rows", "checkpoint_to_resume", "is_finished", "lock_folder", "this_run")
+_PREFLIGHT = (
+    *("RunGuard", "check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume"),
+    *("is_finished", "lock_folder", "this_run"),
+)
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+_MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
+_OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -186,6 +193,14 @@ def _tokenizer_part(stage: StageJob) -> Part:
     if not _loads_tokenizer(stage):
         return Part()
     ids = stage.ids("template", "model")
+    if stage.marks_turns:
+        return Part(
+            imports=(Import("transformers", "AutoTokenizer", ids),),
+            own_imports=(Import("rows", "marked", ids),),
+            before_trainer=lines(ids, f"tokenizer = {render_call(_tokenizer(stage), indent=4)}", *_MARKING),
+            arguments=(Arg("processing_class", Raw("tokenizer"), ids),),
+            after_trainer=lines(ids, _OWN_AGAIN),
+        )
     return Part(
         imports=(Import("transformers", "AutoTokenizer", ids),),
         arguments=(Arg("processing_class", _tokenizer(stage), ids),),
@@ -193,6 +208,8 @@ def _tokenizer_part(stage: StageJob) -> Part:
 
 
 def _loads_tokenizer(stage: StageJob) -> bool:
+    if stage.marks_turns or _ends_itself(stage):
+        return True
     if stage.plan.stage.starts_from is not None:
         return False
     model = stage.job.loaded.recipe.model
@@ -202,10 +219,16 @@ def _loads_tokenizer(stage: StageJob) -> bool:
 
 def _tokenizer(stage: StageJob) -> Call:
     call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
+    call = ending(call, stage) if _ends_itself(stage) else call
     if not _carries_template(stage):
         return call
     template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
     return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+
+
+def _ends_itself(stage: StageJob) -> bool:
+    """Whether the tokenizer is given the end token, because the trainer's configuration takes none."""
+    return bool(stage.eos_token) and "eos_token" not in arguments_of(stage.method.config)
 
 
 def _carries_template(stage: StageJob) -> bool:
@@ -289,6 +312,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "drops": _drops(stage),
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),
+        "template_sha256": _planned_template(stage),
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
@@ -301,6 +325,12 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def _planned_template(stage: StageJob) -> Traced:
+    """The digest of the chat template that the model's folder had; "" for others, and where another one is used."""
+    own = stage.value("template") == "model" and stage.plan.stage.starts_from is None
+    return stage.because(stage.value("template_sha256") if own else "", "template", "model")
 
 
 def _mismatches(stage: StageJob) -> bool:
@@ -327,6 +357,7 @@ def _merge_artifact(stage: StageJob) -> Artifact:
         "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
         "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
         "writes": stage.because(stage.method.writes, "stage"),
+        "ends_elsewhere": stage.because(bool(stage.eos_token), "eos_token"),
         "bundle_root": bundle_root(stage),
     }
     return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)

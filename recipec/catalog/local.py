@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config
 from recipec.catalog.models import Model
+from recipec.catalog.templates import template_with
 from recipec.files import read_regular
 
 _MOST_BYTES = 16 * 2**20  # tokenizer_config.json names every added token
@@ -17,12 +19,14 @@ def local_model(folder: Path) -> Model:
     """The model saved in `folder`; raises UnsupportedConfig with the reason. The caller names it (`name` is empty)."""
     architecture = architecture_from_config(read_config(folder / "config.json"))
     tokenizer = _optional(folder / "tokenizer_config.json")
-    chat = (folder / "chat_template.jinja").is_file() or bool(tokenizer.get("chat_template"))
+    template = _template(folder, tokenizer)
     return Model(
         name="",
-        kind="chat" if chat else "base",
+        kind="base" if template is None else "chat",
         architecture=architecture,
         family=architecture.model_type,
+        template_family=template_with(template) if template else None,
+        template_sha256=sha256(template.encode()).hexdigest() if template else "",
         stop_tokens=_stop_tokens(folder, tokenizer),
         params_billion=architecture.params / 1e9,
         source="config.json",
@@ -59,6 +63,18 @@ def read_config(path: Path) -> dict[str, Any]:
 def _optional(path: Path) -> dict[str, Any]:
     """Like `read_config` for a file that need not be there."""
     return read_config(path) if path.is_file() else {}
+
+
+def _template(folder: Path, tokenizer: dict[str, Any]) -> str | None:
+    """The text of the chat template, "" for several of them; None where there is none."""
+    file, listed = folder / "chat_template.jinja", tokenizer.get("chat_template")
+    if file.is_file():
+        try:
+            text = read_regular(file, _MOST_BYTES).decode("utf-8")
+            return text.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads text
+        except (OSError, ValueError) as error:
+            raise UnsupportedConfig(f"{file.name} cannot be read: {error}") from error
+    return (listed if isinstance(listed, str) else "") if listed else None
 
 
 def _stop_tokens(folder: Path, tokenizer: dict[str, Any]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.lookup import entries_with, names_in
+from recipec.catalog.templates import BY_TRL, MARKED, Template, templates
 
 _FOLDER = Path(__file__).parent / "models"
 _GENERATION = re.compile(r"([a-z]+)-?(\d+(?:\.\d+)?)(?:-[a-z]+)?")  # qwen2.5, llama-3.1, qwen3-moe
@@ -27,7 +28,8 @@ class Model(Struct, frozen=True):
     architecture: Architecture
     family: str = ""
     aliases: tuple[str, ...] = ()
-    template_family: str | None = None  # TRL's chat template of this name
+    template_family: str | None = None  # its chat template: a name in templates.toml
+    template_sha256: str = ""  # of its text, where a local folder holds it
     stop_tokens: tuple[str, ...] = ()
     gated: bool | None = None  # the hub asks for an accepted licence
     licence: str | None = None
@@ -42,6 +44,21 @@ class Model(Struct, frozen=True):
         """The family without its generation: "qwen" for qwen2.5 and qwen3-moe; the family where it has none."""
         found = _GENERATION.fullmatch(self.family)
         return found[1] if found else self.family
+
+    @property
+    def template(self) -> Template | None:
+        """What is known of its chat template; None where nothing is."""
+        return templates()[self.template_family] if self.template_family else None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the assistant's tokens can be marked in its chat template."""
+        return self.template is not None and self.template.marks in MARKED
+
+    @property
+    def marked_by_trl(self) -> bool:
+        """Whether TRL has a training version of its chat template."""
+        return self.template is not None and self.template.marks == BY_TRL
 
     @property
     def generation(self) -> float:

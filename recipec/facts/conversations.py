@@ -20,7 +20,7 @@ WITHOUT = (STRIP, OFF)  # those that take thoughts out
 # it into the prompt. TRL 1.16 chat_templates/*.jinja, rendered 2026-11-23 (tests/facts/test_thinking_templates.py).
 EMPTY_THOUGHTS = (
     *("glm4moe", "nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra", "qwen3"),
-    *("qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8"),
+    *("qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8", "qwen3_base"),
 )
 _SHOWN = 60  # characters of a thought
 

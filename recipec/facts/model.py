@@ -13,6 +13,7 @@ from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.models import Model, model, model_names, others_meant
+from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
 from recipec.recipe import LoadedRecipe
@@ -21,12 +22,6 @@ from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
 
 WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False
-# Families whose chat template TRL 1.16 has in a training version, with the assistant's tokens marked.
-MASKED = (
-    *("cohere", "cohere2", "deepseek_r1_distill", "deepseekv3", "gemma", "gemma3", "glm4moe", "gptoss"),
-    *("lfm2", "llama3", "phi3", "phi3_5", "qwen2_5", "qwen3", "qwen3_instruct_2507"),
-)
-MASK_SOURCE = "TRL 1.16 chat_templates/*_training.jinja, checked 2026-11-21"
 
 
 def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
@@ -50,7 +45,7 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
     if found is None and section.like is not None:
         path = (*table, "like")
         like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)
-        found = replace(like, name=section.name) if like else None
+        found = replace(like, name=section.name, template_sha256="") if like else None
         if found is not None and table == ("model",) and _renders_as_base(loaded, found):
             report.add(_taken_for_base(loaded, section))
     if found is None and len(report.diagnostics) == reported:
@@ -123,9 +118,40 @@ def model_facts(loaded: LoadedRecipe, model: Model, others: Iterable[Model] = ()
             "like", loaded.recipe.model.like, "the architecture that the recipe names, if any", "model", origin="recipe"
         ),
         _has_sdpa(model, *others),
-        known("template_has_mask", model.template_family in MASKED, _template(model), "model", source=MASK_SOURCE),
         known("has_template", has_template(model), _template(model), "model", source=source),
+        *_template_facts(model),
     ]
+
+
+def _template_facts(model: Model) -> Iterator[Decision]:
+    """What is known of the model's chat template: who marks the assistant's tokens, and what ends a turn."""
+    found = model.template
+    source = f"{found.source} (checked {found.checked})" if found else source_of(model)
+    marks, end = (found.marks, found.end) if found else (NO_MARKS, "")
+    yield known("template_has_mask", model.marked, _marked_by(model), "model", source=source)
+    yield known("template_marks", marks, _marked_by(model), "model", source=source)
+    yield known("template_end", end, _turn_end(end), "model", source=source)
+    stops = " or ".join(model.stop_tokens) or "at no token that is known"
+    yield known("stop_tokens", model.stop_tokens, f"{model.name} stops: {stops}", "model", source=source_of(model))
+    yield known("template_sha256", model.template_sha256, _template(model), "model", source=source_of(model))
+
+
+def _marked_by(model: Model) -> str:
+    """Who tells the assistant's tokens apart in the model's chat template."""
+    if model.template is None:
+        return f"{_template(model)}, whose text recipec does not know" if has_template(model) else _template(model)
+    return f"{_template(model)}: {_MARKS[model.template.marks]}"
+
+
+_MARKS = {
+    BY_TRL: "TRL has a training version of it that marks the assistant's tokens",
+    BY_TURNS: "its turns can be marked in its own text",
+    NO_MARKS: "the assistant's tokens cannot be marked in its text",
+}
+
+
+def _turn_end(end: str) -> str:
+    return f"its turns end with {end}" if end else "what ends its turns is not known"
 
 
 def source_of(model: Model) -> str:

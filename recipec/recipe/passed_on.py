@@ -79,6 +79,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "disable_dropout": "train.lora",
     **{row.precomputes: f"alignment.{PRECOMPUTE}" for row in METHODS.values() if row.precomputes},
     "chat_template_path": "data.template",
+    "eos_token": "",
     "router_aux_loss_coef": "",
     "torch_compile": "train.compile",
     "model_init_kwargs": "",

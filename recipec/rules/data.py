@@ -168,10 +168,14 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
     Rule book 001 says that it masks the user's tokens with -100. Its code copies all tokens into the labels and masks
     nothing, not even padding. recipec does what the text says.
 
-    Some chat templates cannot mark the assistant's tokens. TRL 1.16 has training versions of the templates of most
-    families, but not of Llama 3.1 and 3.2. With such a template each answer becomes a row of its own, with the
-    conversation before it as the prompt. The same holds where rows say of each answer how it is learned: by a weight,
-    by a thought that earlier turns do not show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
+    A chat template must tell the assistant's tokens apart. TRL 1.16 has training versions of the templates of many
+    families that mark them. For others (Llama 2, 3.1, 3.2 and 3.3, Mistral, Phi-4, OLMo 2, SmolLM2, Granite 3, Qwen 2
+    and the base models of Qwen 2.5) the bundle marks them in the model's own text: what an answer adds to the text of
+    the turns before it is the answer with its end of turn. Where a template writes a turn otherwise once others follow,
+    the text cannot be marked, and a row for which that shows is refused. With a template that is known to do so, or
+    that recipec does not know, each answer becomes a row of its own, with the conversation before it as the prompt.
+    The same holds where rows say of each answer how it is learned: by a weight, by a thought that earlier turns do not
+    show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
     """
     if not method_of(stage).writes:
         return Choice("score", "the loss compares one score for each answer, and no token counts by itself")
@@ -211,6 +215,34 @@ def template(data_format: str, model_kind: str, has_template: bool) -> Choice:
     if has_template:
         return Choice("model", f"the {model_kind} model has its own chat template, and training must use the same one")
     return Choice("plain", f"no chat template is known for this {model_kind} model, and this one adds no tokens")
+
+
+@rule(
+    "DATA-010",
+    decides="eos_token",
+    watch="trained_tokens: the printed samples have this token inside [[ and ]], at the end of every answer",
+    source="docs/rule-books/001.md, Rules (template must match exactly); TRL 1.16 trainer/sft_config.py (eos_token); "
+    "QwenLM/Qwen3 #927",
+)
+def eos_token(stage: str, template: str, template_end: str, stop_tokens: tuple[str, ...]) -> Choice:
+    """End-of-sequence token: the token that ends a turn of the chat template, where the model stops at another one.
+
+    Rule book 001 wants the template to match the training format. Base models of Qwen bring a chat template whose turns
+    end with `<|im_end|>`, but stop at `<|endoftext|>`: trained on the template, they end a turn and write on. TRL's
+    documentation sets `eos_token="<|im_end|>"` for them. The tokenizer and the generation settings that are saved with
+    the result have the same token, and evaluate.py stops there.
+    """
+    method = method_of(stage)
+    if template not in (_OWN_TEMPLATE, _CHATML) or method.of_text or not method.writes:
+        return Choice("none", "the end of a turn is the end token that the model has")
+    end = template_end if template == _OWN_TEMPLATE or template_end == _CHATML_END else ""
+    if not end or end in stop_tokens:
+        return Choice("none", "the model already stops where a turn of the chat template ends")
+    stops = f"stops at {' or '.join(stop_tokens)}" if stop_tokens else "has no known end token"
+    return Choice(end, f"a turn of the chat template ends with this token, and the model {stops}")
+
+
+_OWN_TEMPLATE, _CHATML, _CHATML_END = "model", "chatml", "<|im_end|>"
 
 
 @rule(

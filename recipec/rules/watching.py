@@ -111,6 +111,10 @@ def _loss_on(value: str, given: Given) -> str:
     }.get(value, "")
 
 
+def _eos_token(value: str, given: Given) -> str:
+    return "eval_loss: falls; the model stops where it did" if value == "none" else ""
+
+
 def _sampling(value: str, given: Given) -> str:
     return "" if value == "group_by_length" else "loss, eval_loss: both fall; batches differ only by chance"
 
@@ -133,6 +137,7 @@ CASES: dict[str, Callable[[Any, Given], str]] = {
         _packing_strategy,
         _template,
         _loss_on,
+        _eos_token,
         _sampling,
     )
 }

@@ -8,7 +8,6 @@ from math import log
 
 from recipec.catalog.models import Model
 from recipec.facts import Given
-from recipec.facts.model import MASKED
 from recipec.planner.plan import RunnerUp
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import model_base_bits, model_memory_share
@@ -57,7 +56,7 @@ def _why_after(model: Model, chosen: Model) -> str:
         return f"fits, and is smaller: {size:.2f}B parameters against {first:.2f}B"
     if model.gated and not chosen.gated:
         return "fits, of about the size, and is gated"
-    if (chosen.template_family in MASKED) > (model.template_family in MASKED):
+    if chosen.marked_by_trl > model.marked_by_trl:
         return "fits, of about the size; its template does not mark the assistant's tokens in the pinned TRL"
     return f"fits, of about the size, with a context of {model.architecture.max_position:,} tokens"
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from recipec.catalog.models import Model
 from recipec.facts.consistency import against_model
 from recipec.facts.families import is_of
-from recipec.facts.model import MASKED
 from recipec.recipe import LoadedRecipe
 from recipec.rules.model import ModelRow, model_order
 from recipec.selection.terms import Terms
@@ -63,7 +62,7 @@ def ordered(models: list[Model]) -> tuple[Model, ...]:
 def _row(model: Model) -> ModelRow:
     shape = model.architecture
     line = f"{model.line} mixture" if shape.moe else model.line
-    masked = model.template_family in MASKED
+    masked = model.marked_by_trl
     return ModelRow(model.name, line, model.generation, shape.params, masked, bool(model.gated), shape.max_position)
 
 

@@ -21,6 +21,7 @@ from recipec.catalog.configs import UnsupportedConfig, architecture_from_config,
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 from recipec.catalog.models import Model, model
+from recipec.catalog.templates import templates
 from recipec.facts.model import is_path
 from recipec.verify.bundle import Bundle
 
@@ -266,21 +267,27 @@ def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:
     return config
 
 
-UNKNOWN_TEMPLATE = (  # for chat models whose template is not known here: turns in brackets, no assistant mask
+UNKNOWN_TEMPLATE = (  # for templates whose text is not at hand: turns in brackets, no assistant mask
     "{% if tools %}[tools] {{ tools | tojson }}\n{% endif %}"
     "{% for message in messages %}[{{ message['role'] }}] "
     "{% if message.reasoning_content %}<think>{{ message.reasoning_content }}</think>{% endif %}"
     "{{ message['content'] }}{% if message.tool_calls %}{{ message.tool_calls | tojson }}{% endif %}"
-    "{{ eos_token }}\n{% endfor %}"
+    "END\n{% endfor %}"
     "{% if add_generation_prompt %}[assistant] {% endif %}"
 )
 
 
 def template_text(family: str | None, kind: str) -> str | None:
-    """The chat template of a family as the installed TRL knows it; None for a base model without one."""
+    """The chat template of a family as the installed TRL knows it, or one in its place that ends turns as it does.
+
+    None for a base model without one.
+    """
     if family is None:
-        return UNKNOWN_TEMPLATE if kind == "chat" else None
-    return resources.files("trl").joinpath("chat_templates", f"{family}.jinja").read_text(encoding="utf-8")
+        return UNKNOWN_TEMPLATE.replace("END", "{{ eos_token }}") if kind == "chat" else None
+    text = resources.files("trl").joinpath("chat_templates", f"{family}.jinja")
+    if text.is_file():
+        return text.read_text(encoding="utf-8")
+    return UNKNOWN_TEMPLATE.replace("END", templates()[family].end)
 
 
 def stand_in_tokenizer(

@@ -116,16 +116,6 @@ def test_twins_differ_where_their_file_says_so() -> None:
     assert (thinking.kind, base.kind) == ("chat", "base")
 
 
-@pytest.mark.parametrize("name", [name for name in model_names() if model(name).template_family])
-def test_a_template_is_one_of_the_trainers_and_writes_the_stop_token(name: str) -> None:
-    from importlib.util import find_spec
-
-    found = model(name)
-    folder = Path(find_spec("trl").origin).parent / "chat_templates"
-    text = (folder / f"{found.template_family}.jinja").read_text(encoding="utf-8")
-    assert all(token in text for token in found.stop_tokens)
-
-
 def test_all_models_at_once_are_those_that_are_found_one_by_one() -> None:
     assert models() == tuple(model(name) for name in model_names())
 

@@ -324,20 +324,22 @@ def test_batches_are_full_and_lose_nothing(evaluate: ModuleType, monkeypatch: py
     assert found == [[1], [2, 3], [5, 0], [6, 4]]
 
 
+@pytest.mark.parametrize("own", [None, 7])
 @pytest.mark.parametrize("stop", [None, 0, 11, [11, 12]])
 def test_answers_in_a_batch_are_those_of_each_question_alone(
-    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, stop: int | list[int] | None
+    evaluate: ModuleType, monkeypatch: pytest.MonkeyPatch, stop: int | list[int] | None, own: int | None
 ) -> None:
+    """Each ends at a token of the model's settings or of the tokenizer: an adapter's base may have another."""
     model = tiny()
     model.generation_config.eos_token_id = stop
-    spoken = SimpleNamespace(decode=lambda tokens: " ".join(map(str, tokens)))
+    spoken = SimpleNamespace(decode=lambda tokens: " ".join(map(str, tokens)), eos_token_id=own)
     monkeypatch.setattr(evaluate, "opening", lambda row, _: row["question"])
     monkeypatch.setattr(evaluate, "NEW_TOKENS", 12)
     rows = Dataset.from_list([{"question": list(range(1, 2 + 3 * n))} for n in range(5)])
     monkeypatch.setattr(evaluate, "ANSWERS_AT_ONCE", 3)
     together = evaluate.show(model, spoken, rows)
     assert together == [evaluate.show(model, spoken, rows.select([place]))[0] for place in range(5)]
-    stops = {str(token) for token in ([stop] if isinstance(stop, int) else stop or [])}
+    stops = {str(token) for token in (*([stop] if isinstance(stop, int) else stop or []), own)}
     assert all(not stops & set(row["answer"].split()[:-1]) for row in together)
 
 

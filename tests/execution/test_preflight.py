@@ -404,3 +404,42 @@ def test_rows_that_teach_nothing_or_never_stop_are_refused(
 ) -> None:
     with pytest.raises(SystemExit, match=why):
         preflight.check_rows(trainer([labels]), report(tmp_path, 0.0))
+
+
+@pytest.mark.parametrize(("token", "known"), [(511, True), (512, False)])
+def test_a_row_with_a_token_that_the_model_does_not_embed_is_refused(
+    preflight: ModuleType, token: int, known: bool
+) -> None:
+    """The tokenizer may have more tokens than the model, as that of Gemma 3 has, where no row uses them."""
+    rows = Dataset.from_list([{"input_ids": [1, 2]}, {"input_ids": [3, token]}])
+    words = type("Words", (), {"convert_ids_to_tokens": lambda _, token: f"<{token}>", "__len__": lambda _: 513})()
+    model = SimpleNamespace(get_input_embeddings=lambda: SimpleNamespace(num_embeddings=512))
+    found = SimpleNamespace(train_dataset=rows, processing_class=words, model=model)
+    with nullcontext() if known else pytest.raises(SystemExit, match="Rows have the token '<512>', number 512"):
+        preflight.check_tokenizer(found)
+
+
+@pytest.mark.parametrize("where", ["chat_template.jinja", "tokenizer_config.json"])
+def test_another_chat_template_than_the_planned_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    from transformers import AutoConfig
+
+    planned = "{% for message in messages %}{{ message.content }}</s>{% endfor %}"
+    AutoConfig.for_model("qwen2", architectures=["Qwen2ForCausalLM"]).save_pretrained(tmp_path / "own")
+    text = planned.replace("%}", "%}\r\n") if where.endswith("jinja") else json.dumps({"chat_template": planned})
+    (tmp_path / "own" / where).write_bytes(text.encode())
+    bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "model.name", "./own")))
+    for name in ("preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    preflight = load(tmp_path / "preflight.py", monkeypatch)
+    model = SimpleNamespace(get_input_embeddings=lambda: SimpleNamespace(num_embeddings=9))
+
+    def trainer(template: str) -> SimpleNamespace:
+        words = type("Words", (), {"get_chat_template": lambda _: template, "__len__": lambda _: 9})()
+        return SimpleNamespace(processing_class=words, model=model)
+
+    read = planned.replace("%}", "%}\n") if where.endswith("jinja") else planned
+    preflight.check_tokenizer(trainer(read))
+    with pytest.raises(SystemExit, match="The chat template is not the one that this run was planned for"):
+        preflight.check_tokenizer(trainer(f"{read} "))

@@ -205,13 +205,13 @@ def test_the_newest_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_every_answer_of_a_conversation_keeps_what_it_is_split_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Llama 3.1's template does not mark answers, so that each becomes a row."""
+    """Falcon 3's template cannot be marked, so that each answer becomes a row."""
     turns = ("user", "assistant", "user", "assistant")
     said = [
         [{"role": role, "content": f"{role} {place} of {n}"} for place, role in enumerate(turns)] for n in range(60)
     ]
     write(tmp_path / "chat.jsonl", [{"messages": messages, "user": n} for n, messages in enumerate(said)])
-    recipe = with_key(BASES["full-fsdp"], "model.name", "meta-llama/Llama-3.1-8B-Instruct")
+    recipe = with_key(BASES["full-fsdp"], "model.name", "tiiuae/Falcon3-7B-Instruct")
     recipe = with_key(recipe, "data.examples", 60)
     emitted(tmp_path, with_key(recipe, "data.split", {"group": "user"}), monkeypatch).main()
 

@@ -13,7 +13,7 @@ from test_prepare_data import answered, chats, emitted, number, pairs, prepared,
 pytestmark = pytest.mark.executes
 
 PARTS = ("train", "eval", "test")
-UNMARKED = "meta-llama/Llama-3.2-1B-Instruct"  # TRL has no training version of its template
+UNMARKED = "tiiuae/Falcon3-1B-Instruct"  # a chat template that the catalog does not know
 
 
 def conversations(count: int, turns: int) -> list[dict[str, Any]]:

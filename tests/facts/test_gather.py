@@ -53,7 +53,7 @@ FINDINGS: dict[str, tuple[Any, str, Any, dict[str, bytes], str, str, str]] = {
 @pytest.mark.parametrize(
     ("model", "template"),
     [
-        ("mistralai/Mistral-7B-Instruct-v0.3", "a chat template of its own"),
+        ("tiiuae/Falcon3-7B-Instruct", "a chat template of its own"),
         ("Qwen/Qwen3-8B", "the chat template of qwen3"),
     ],
 )

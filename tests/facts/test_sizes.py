@@ -34,8 +34,10 @@ def test_samples_count_by_the_rows_of_their_sources(tmp_path: Path) -> None:
 
 def test_answers_count_by_the_rows_of_their_sources(tmp_path: Path) -> None:
     files = {"one.jsonl": [chat(1)] * 200, "ten.jsonl": [chat(10)] * 20_000}
-    found = decided(tmp_path, files, ["one.jsonl", "ten.jsonl"], model__name="meta-llama/Llama-3.2-1B-Instruct")
+    found = decided(tmp_path, files, ["one.jsonl", "ten.jsonl"], model__name="tiiuae/Falcon3-1B-Instruct")
     assert found["examples"] == 200_000
+    marked = decided(tmp_path, files, ["one.jsonl", "ten.jsonl"], model__name="meta-llama/Llama-3.2-1B-Instruct")
+    assert marked["examples"] == 20_000, "a conversation whose answers are marked stays one row"
 
 
 def test_two_sources_may_be_one_file(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from recipec.catalog.models import models
 from recipec.facts.conversations import EMPTY_THOUGHTS
 
 TEMPLATES = resources.files("trl").joinpath("chat_templates")
-FAMILIES = sorted({row.template_family for row in models() if row.template_family} | {*EMPTY_THOUGHTS})
+KNOWN = {row.template_family for row in models() if row.template_family} | {*EMPTY_THOUGHTS}
+FAMILIES = sorted(family for family in KNOWN if TEMPLATES.joinpath(f"{family}.jinja").is_file())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -319,3 +319,14 @@ def test_of_models_of_one_size_the_one_that_needs_no_permission_comes_first():
 
 def test_without_models_the_reason_says_so():
     assert model.model_order(()).because == "no model is acceptable"
+
+
+def test_a_base_model_ends_where_its_template_ends_a_turn():
+    end, text = "<|im_end|>", ("<|endoftext|>",)
+    assert data.eos_token("sft", "model", end, text).value == end
+    assert data.eos_token("dpo", "chatml", end, text).value == end
+    assert data.eos_token("sft", "model", end, (*text, end)).value == "none", "it stops there"
+    assert data.eos_token("sft", "plain", end, text).value == "none", "its answers end with the model's own token"
+    assert data.eos_token("sft", "chatml", "", text).value == "none", "no token of the vocabulary is known"
+    assert data.eos_token("continue-pretrain", "model", end, text).value == "none"
+    assert data.eos_token("reward", "model", end, text).value == "none", "nothing is written"

@@ -74,7 +74,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "memory": (MEMORY, {"memory-statistics": True}, None, "0"),
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
-    "hub data": (HUB, {"hub-data": {"org/rows": "rows.jsonl"}}, None, "{'text': 'hello'}"),
+    "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}"),
     "fsdp": (FSDP, {"fsdp-state": True}, "MULTI_CPU", "FSDP"),
 }
 

@@ -12,6 +12,7 @@ from recipec.axes import METHODS, Pass
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names
+from recipec.catalog.templates import templates
 from recipec.verify.bundle import Bundle, read_bundle
 from recipec.verify.data import place_data
 from recipec.verify.stand_in import (
@@ -100,7 +101,7 @@ def test_a_tokenizer_renders_its_family_with_whole_markers(family: str) -> None:
     assert tokenizer.chat_template == template_text(family, "chat")
     assert "the castle" in tokenizer.decode(tokens)
     assert tokenizer.eos_token == found.stop_tokens[0]
-    assert tokenizer.eos_token_id in tokens
+    assert tokenizer.convert_tokens_to_ids(templates()[family].end) in tokens, "a turn ends"
 
 
 def test_a_base_model_has_no_template_and_its_family_s_leading_token() -> None:

@@ -19,12 +19,21 @@ import torch
 from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "a978a70c1dfaa25a-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c94247ad5a7f1776-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -102,6 +111,7 @@ def main() -> None:
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     guard.counted = check_rows(trainer)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights

@@ -2,15 +2,12 @@
 
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """Token ids and which of them are learned: those of the assistant."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
     encoded = tokenizer.apply_chat_template(
         row["messages"],
-        chat_template=template,
         return_dict=True,
         return_assistant_tokens_mask=True,
     )

@@ -106,7 +106,8 @@ def rows_digests() -> dict[str, str]:
 def load_tokenizer() -> PreTrainedTokenizerBase:
     """The model's tokenizer, with the chat template that training uses."""
     tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-7B")
-    tokenizer.chat_template = (BUNDLE / "chat_template.jinja").read_text()
+    own_template = tokenizer.get_chat_template().removesuffix("\n")
+    tokenizer.chat_template = (BUNDLE / "marked_template.jinja").read_text().replace("OWN_TEMPLATE", own_template)
     return tokenizer
 
 

@@ -26,6 +26,7 @@ PLANNED = {
     "trainable_parameters": 40_370_176,
 }
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
+TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 16.3  # predicted: the checkpoints that are kept, one being written, the result
 
 
@@ -158,6 +159,18 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
         raise SystemExit(f"{lost:.1%} of the rows are longer than max_length: raise it, or accept with MAX_DROPPED")
     counted["dropped_rows"] = lost
     return counted
+
+
+def check_tokenizer(trainer: Trainer) -> None:
+    """Refuse rows with tokens that the model has no embedding for."""
+    tokenizer, embedded = trainer.processing_class, trainer.model.get_input_embeddings().num_embeddings
+    for row in trainer.train_dataset if len(tokenizer) > embedded else ():
+        tokens = (token for name in row if name in TOKENS for token in row[name])
+        if unknown := next((token for token in tokens if token >= embedded), None):
+            raise SystemExit(
+                f"Rows have the token {tokenizer.convert_ids_to_tokens(unknown)!r}, number {unknown}; the model "
+                f"embeds {embedded:,} of the tokenizer's {len(tokenizer):,}: use the model's own tokenizer."
+            )
 
 
 def first(rows: Dataset) -> Dataset:

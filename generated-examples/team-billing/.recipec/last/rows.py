@@ -1,20 +1,35 @@
 """The rows of stage sft: how they become tokens, and which tokens are learned."""
 
+from pathlib import Path
+
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl.data_utils import common_prefix_length
+
+MARKED_TEMPLATE = Path(__file__).resolve().parent / "marked_template.jinja"
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Token ids and which of them are learned: those after the prompt, as the trainer finds them."""
-    whole = tokenizer.apply_chat_template(row["prompt"] + row["completion"], return_dict=True)["input_ids"]
-    start = common_prefix_length(opening(row, tokenizer), whole)
-    return whole, [0] * start + [1] * (len(whole) - start)
+    """Token ids and which of them are learned: those of the assistant."""
+    encoded = tokenizer.apply_chat_template(
+        row["messages"],
+        chat_template=marked(tokenizer),
+        return_dict=True,
+        return_assistant_tokens_mask=True,
+    )
+    return encoded["input_ids"], encoded["assistant_masks"]
+
+
+def marked(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The model's own chat template with what the assistant says marked."""
+    marks = MARKED_TEMPLATE.read_text()
+    return marks.replace("OWN_TEMPLATE", tokenizer.get_chat_template().removesuffix("\n"))
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """The prompt, ready for an answer."""
-    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+    """The conversation up to the assistant's last answer."""
+    last = max(index for index, message in enumerate(row["messages"]) if message["role"] == "assistant")
+    encoded = tokenizer.apply_chat_template(row["messages"][:last], add_generation_prompt=True, return_dict=True)
+    return encoded["input_ids"]
 
 
 def trained_tokens(rows: Dataset) -> int:

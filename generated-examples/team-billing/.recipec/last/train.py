@@ -20,16 +20,26 @@ os.environ.setdefault("MLFLOW_EXPERIMENT_NAME", "support-team")
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import EarlyStoppingCallback
+from transformers import AutoTokenizer, EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
-from preflight import RunGuard, check_disk, check_rows, checkpoint_to_resume, is_finished, lock_folder, this_run
+from preflight import (
+    RunGuard,
+    check_disk,
+    check_rows,
+    check_tokenizer,
+    checkpoint_to_resume,
+    is_finished,
+    lock_folder,
+    this_run,
+)
+from rows import marked
 from similar_lengths import SimilarLengths
 
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "250c2a5716939913-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3cc6a16e65318d6e-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.0
 
@@ -66,7 +76,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         activation_checkpointing_kwargs={"use_reentrant": False},
         max_length=2048,
         packing=False,
-        completion_only_loss=True,
+        assistant_only_loss=True,
         train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
         eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
@@ -110,20 +120,26 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    own_template = tokenizer.chat_template
+    tokenizer.chat_template = marked(tokenizer)
     trainer = SFTTrainer(
         model=MODEL,
         args=config,
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
+        processing_class=tokenizer,
         peft_config=lora_config(),
         callbacks=[
             EarlyStoppingCallback(early_stopping_patience=3),
         ],
     )
+    tokenizer.chat_template = own_template  # the result keeps the model's
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
+    check_tokenizer(trainer)
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()

@@ -14,6 +14,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import torch
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoTokenizer
+from transformers.trainer_utils import align_special_tokens
 
 OUTPUT = Path(__file__).resolve().parents[2] / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
@@ -32,6 +33,7 @@ def main() -> None:
         dtype=torch.bfloat16,
     )
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
+    align_special_tokens(model, tokenizer)  # the base model ends elsewhere
     model.merge_and_unload().save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last

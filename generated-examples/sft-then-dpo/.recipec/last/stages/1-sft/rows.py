@@ -1,20 +1,28 @@
 """The rows of stage sft: how they become tokens, and which tokens are learned."""
 
+from pathlib import Path
+
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
-from trl.chat_template_utils import get_training_chat_template
+
+MARKED_TEMPLATE = Path(__file__).resolve().parents[2] / "marked_template.jinja"
 
 
 def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
     """Token ids and which of them are learned: those of the assistant."""
-    template = get_training_chat_template(tokenizer) or tokenizer.chat_template
     encoded = tokenizer.apply_chat_template(
         row["messages"],
-        chat_template=template,
+        chat_template=marked(tokenizer),
         return_dict=True,
         return_assistant_tokens_mask=True,
     )
     return encoded["input_ids"], encoded["assistant_masks"]
+
+
+def marked(tokenizer: PreTrainedTokenizerBase) -> str:
+    """The model's own chat template with what the assistant says marked."""
+    marks = MARKED_TEMPLATE.read_text()
+    return marks.replace("OWN_TEMPLATE", tokenizer.get_chat_template().removesuffix("\n"))
 
 
 def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:

@@ -1,0 +1,38 @@
+"""Chat templates by name: how the assistant's tokens are told apart in them, and what ends a turn."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct, convert
+
+NO_MARKS, BY_TRL, BY_TURNS = "none", "trl", "turns"  # who marks the assistant's tokens: nobody, TRL, the bundle
+MARKED = (BY_TRL, BY_TURNS)
+_FILE = Path(__file__).with_suffix(".toml")
+
+
+class Template(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a chat template; its text is the tokenizer's."""
+
+    marks: str  # trl | turns | none: who marks the assistant's tokens in it
+    end: str  # the token that ends a turn
+    source: str
+    checked: date
+    sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte
+
+
+@cache
+def templates() -> Mapping[str, Template]:
+    """All templates of the catalog by name; reads the file once in a process."""
+    return convert(tomllib.loads(_FILE.read_text(encoding="utf-8")), dict[str, Template])
+
+
+def template_with(text: str) -> str | None:
+    """The name of the template that has this very text; None where no source has it."""
+    digest = sha256(text.encode()).hexdigest()
+    return next((name for name, template in templates().items() if digest in template.sha256), None)

@@ -1,0 +1,51 @@
+"""What the catalog says of chat templates: true of the texts that the pinned TRL has, and of their models."""
+
+from __future__ import annotations
+
+from datetime import date
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from recipec.catalog.models import models
+from recipec.catalog.templates import template_with, templates
+
+SPEC = find_spec("trl")
+TEXTS = Path(SPEC.origin).parent / "chat_templates" if SPEC and SPEC.origin else Path()
+IN_TRL = [name for name in templates() if (TEXTS / f"{name}.jinja").is_file()]
+
+
+@pytest.mark.parametrize("name", templates())
+def test_a_template_states_where_it_was_read(name: str) -> None:
+    found = templates()[name]
+    assert found.marks in ("trl", "turns", "none")
+    assert found.source and found.end and date(2026, 11, 1) <= found.checked <= date.today()
+    assert all(len(digest) == 64 for digest in found.sha256)
+
+
+@pytest.mark.parametrize("name", IN_TRL)
+def test_what_trl_has_is_as_the_catalog_says(name: str) -> None:
+    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
+    found = templates()[name]
+    assert sha256(text.encode()).hexdigest() in found.sha256
+    assert (found.marks == "trl") == (TEXTS / f"{name}_training.jinja").is_file()
+    assert found.end in text
+    assert template_with(text) == name
+    assert template_with(f"{text} ") is None
+
+
+def test_what_trl_marks_is_in_trl() -> None:
+    assert {name for name, found in templates().items() if found.marks == "trl"} <= set(IN_TRL)
+
+
+@pytest.mark.parametrize("model", [found for found in models() if found.template], ids=lambda found: found.name)
+def test_a_chat_model_stops_where_its_turns_end_and_a_base_model_does_not(model) -> None:
+    assert (model.template.end in model.stop_tokens) == (model.kind == "chat")
+
+
+def test_every_template_of_a_model_is_known_and_every_known_one_in_trl_or_used() -> None:
+    used = {found.template_family for found in models() if found.template_family}
+    assert used <= set(templates())
+    assert set(templates()) - used <= set(IN_TRL)
