@@ -21,7 +21,7 @@ name = "{model}"
 
 [data]
 {source} = "{file}"
-format = "{format}"
+format = "{format}"{template}
 max_length = {length}
 examples = {examples}
 tokens_per_example = {tokens}
@@ -88,6 +88,7 @@ class Case(Struct, frozen=True):
             source="preferences" if self.objective == "dpo" else "train",
             format=formats[self.objective],
             file=ROWS,
+            template="" if self.objective == "pretrain" else '\ntemplate = "plain"',  # with which rows are counted
             length=self.length,
             examples=self.examples,
             tokens=sum(self.lengths()) // self.examples,

@@ -262,7 +262,7 @@ def _drawn(stage: StageJob) -> str:
         return f", drawn at random{whole}; no row to train on has the question of one that is held out"
     by = {"time": "the newest by", "group": "whole groups by", "stratify": "in equal shares of"}
     key = next(name for name in by if getattr(split, name))
-    return f", {by[key]} `{getattr(split, key)}`; no row to train on has the question of one that is held out"
+    return f", {by[key]} {getattr(split, key)}; no row to train on has the question of one that is held out"
 
 
 def _memory(plan: StagePlan, gpu: Gpu) -> str:

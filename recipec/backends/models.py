@@ -125,9 +125,11 @@ def placed(stage: StageJob) -> list[Arg]:
 
 def ending(call: Call, stage: StageJob) -> Call:
     """The call that loads a tokenizer, with the end token to train with."""
-    if not stage.eos_token:
-        return call
-    return replace(call, args=[*call.args, Arg("eos_token", stage.eos_token, stage.ids("eos_token"))])
+    ids = stage.ids("eos_token")
+    args = [replace(arg, decisions=(*arg.decisions, *ids)) for arg in call.args]
+    if stage.eos_token:
+        args.append(Arg("eos_token", stage.eos_token, ids))
+    return Call(code(stage, call.target, "eos_token"), args)
 
 
 def head_options(stage: StageJob) -> list[Arg]:

@@ -10,7 +10,7 @@ from recipec.dataset import ASSISTANT, DataShape, Sample, carried, thoughts, tur
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
 from recipec.facts.sizes import LAST_ANSWER
-from recipec.facts.sources import places_of
+from recipec.facts.sources import places_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -91,7 +91,8 @@ def _reasoning(loaded: LoadedRecipe, section: str, shape: DataShape, samples: li
         return stated(loaded, "reasoning", said, "data", "reasoning")
     thinking = _thinking(shape, samples) if not _ignores_thoughts(loaded) else {}
     if not thinking:
-        seen = "no sampled answer holds a thought" if samples else "no row is read when the recipe is compiled"
+        looked = bool(samples) and not states_rows(loaded)  # a plan from stated rows says the same where they are
+        seen = "no sampled answer holds a thought" if looked else "the recipe says nothing of thoughts"
         return known("reasoning", "", seen, origin="data")
     several = {place: turns for place, turns in thinking.items() if len(turns) > 1}
     if several and KINDS[ROW_FORMATS[shape.format].kind].masked:

@@ -12,7 +12,7 @@ name = "support"
 task = "instruct"
 
 [model]
-name = "Qwen/Qwen3-0.6B"
+name = "Qwen/Qwen2.5-0.5B-Instruct"
 
 [data]
 train = "rows.jsonl"

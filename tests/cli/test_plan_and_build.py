@@ -42,7 +42,7 @@ def test_human_plan_is_made_from_the_document_alone(run):
 
 def test_a_chosen_model_is_told_with_the_models_that_come_next(run, folder):
     recipe = (folder / "recipe.toml").read_text()
-    (folder / "recipe.toml").write_text(recipe.replace("Qwen/Qwen3-0.6B", "auto"))
+    (folder / "recipe.toml").write_text(recipe.replace("Qwen/Qwen2.5-0.5B-Instruct", "auto"))
 
     text = run("plan", "recipe.toml").stdout
     chosen = json.loads(run("plan", "recipe.toml", "--json").stdout)["model_selection"]
