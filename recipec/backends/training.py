@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
@@ -306,7 +307,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
     return {
-        "planned": planned,
+        "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "drops": _drops(stage),

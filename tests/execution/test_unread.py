@@ -32,7 +32,7 @@ def test_a_field_behind_the_sample_is_refused_with_its_row(
 def test_a_column_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = emitted(tmp_path, BASES["cpu"], monkeypatch)
     write(tmp_path / "chat.jsonl", [*chats(30), chats(31)[-1] | {"tools": ["add"]}])
-    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 31: nothing reads tools, which the recipe can name"):
+    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 31: nothing reads tools, which data\.ignore can name"):
         script.main()
 
 

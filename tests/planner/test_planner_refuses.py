@@ -123,7 +123,7 @@ def test_a_slow_network_is_told_with_what_it_costs(tmp_path: Path, base: Keys, k
 def test_the_page_of_a_risky_combination_shows_one(tmp_path: Path) -> None:
     example = explain("W0504").partition("```toml\n")[2].partition("```")[0]
     recipe = LORA | tomllib.loads(example)
-    assert codes(good(tmp_path, with_key(recipe, "hardware.gpu", "h100"))) == ["W0504"]
+    assert codes(good(tmp_path, with_key(recipe, "hardware.gpu", "h100"))) == ["W0522", "W0504"]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_policy_of_the_team(tmp_path: Path, policy: Keys, code: str) -> None:
     (tmp_path / "team.toml").write_text(
         "[policy]\n" + "".join(f"{key} = {str(value).lower()}\n" for key, value in policy.items())
     )
-    found = compiled(tmp_path, with_key(LORA, "recipe.extends", "team.toml"))
+    found = compiled(tmp_path, with_key(with_key(LORA, "recipe.extends", "team.toml"), "recipe.allow", ["W0522"]))
     assert codes(found) == [code] * bool(code)
 
 

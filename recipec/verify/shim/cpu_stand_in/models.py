@@ -46,9 +46,9 @@ def unpinned_activations(module, value):
 
 def planned_parameters(module, scripts):
     """How many parameters train, of the stand-in's size: {path of a script in the bundle: how many}."""
-    running = Path(sys.argv[0]).resolve().as_posix()
+    folder = Path(sys.argv[0]).resolve().parent.as_posix()
     for path, count in scripts.items():
-        if running.endswith(f"/{path}"):
+        if f"{folder}/".endswith(f"/{path}".removesuffix("train.py")):
             module.PLANNED["trainable_parameters"] = count
 
 
