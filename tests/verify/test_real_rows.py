@@ -26,7 +26,7 @@ name = "talks"
 [goal]
 task = "instruct"
 [model]
-name = "meta-llama/Llama-3.1-8B-Instruct"  # its template does not say which tokens are the assistant's
+name = "tiiuae/Falcon3-1B-Instruct"  # its template does not say which tokens are the assistant's
 [data]
 train = "talks.jsonl"
 [hardware]
