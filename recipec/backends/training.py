@@ -270,7 +270,7 @@ def _cuts(stage: StageJob) -> Traced:
 
 def _lost_rows(stage: StageJob) -> Raw:
     """What is the matter with rows that are lost."""
-    cut, whole = "have no trained token within max_length", "are longer than max_length"
+    cut, whole = "answer only after max_length", "are longer than max_length"
     return mark(",".join(stage.ids("overflow")), cut if _cuts(stage).value else whole)
 
 
