@@ -23,6 +23,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     end: str  # the token that ends a turn
     source: str
     checked: date
+    empty_thought: bool = False  # it writes an empty thought before an answer that has none
+    keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
     sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte
 
 

@@ -25,12 +25,6 @@ from recipec.rules.core import Decision
 
 KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
 WITHOUT = (STRIP, OFF)  # those that take thoughts out
-# Families whose chat template writes an empty thought before every answer that has none; `enable_thinking=False` puts
-# it into the prompt. TRL 1.16 chat_templates/*.jinja, rendered 2026-11-23 (tests/facts/test_thinking_templates.py).
-EMPTY_THOUGHTS = (
-    *("glm4moe", "nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra", "qwen3"),
-    *("qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8", "qwen3_base"),
-)
 _SHOWN = 60  # characters of a thought
 
 
@@ -69,8 +63,10 @@ def conversation_facts(
     loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], shape: DataShape, report: Report
 ) -> Iterator[Decision]:
     """Yield what becomes of thoughts, and whether every answer becomes a row. Reports E0309 and E0304."""
-    kept = _reasoning(loaded, section, sources, shape, report)
+    answers = _sampled_answers(sources, set(loaded.recipe.data.ignore or ()))
+    kept = _reasoning(loaded, section, sources, answers, shape, report)
     yield kept
+    yield _without_thoughts({} if states_rows(loaded) else answers)
     for source in sources:
         _check_rows(loaded, source, kept.value in WITHOUT, report)
     yield _apart(loaded, sources, shape, kept)
@@ -109,13 +105,21 @@ def _useless(loaded: LoadedRecipe, rows: Sequence[RowFormat], what: str, help: s
     return Diagnostic("E0401", f"{what} has no effect on {names} rows", (label,), (help,))
 
 
+_Answers = Mapping[str, Sequence[Mapping[str, Any]]]  # place of a row -> what the assistant says in it
+
+
 def _reasoning(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], shape: DataShape, report: Report
+    loaded: LoadedRecipe,
+    section: str,
+    sources: Sequence[SampledSource],
+    answers: _Answers,
+    shape: DataShape,
+    report: Report,
 ) -> Decision:
     said = loaded.recipe.data.reasoning
     if said is not None:
         return stated(loaded, "reasoning", said, "data", "reasoning")
-    thinking = _thinking(sources, set(loaded.recipe.data.ignore or ()))
+    thinking = {place: turns for place, turns in answers.items() if any(map(thoughts, turns))}
     if not thinking:
         # A plan from stated rows says the same where the rows are.
         looked = bool(rows_of(sources)) and not states_rows(loaded)
@@ -128,14 +132,20 @@ def _reasoning(
     return known("reasoning", KEEP, because, origin="data")
 
 
-def _thinking(sources: Sequence[SampledSource], ignored: set[str]) -> dict[str, list[Mapping[str, Any]]]:
-    """Place of a row -> its answers, for rows in which one of them holds a thought that is not ignored."""
-    found = {
+def _without_thoughts(answers: _Answers) -> Decision:
+    """Share of the sampled answers that hold no thought; None where no answer was read."""
+    said = [turn for turns in answers.values() for turn in turns]
+    silent = sum(not thoughts(turn) for turn in said)
+    because = f"{silent:,} of {len(said):,} sampled answers hold no thought" if said else "no answer was read"
+    return known("without_thoughts", silent / len(said) if said else None, because, origin="data")
+
+
+def _sampled_answers(sources: Sequence[SampledSource], ignored: set[str]) -> _Answers:
+    return {
         place: [*_answers(_without(row, ignored), source.shape)]
         for source in sources
         for place, row in zip(source.places, source.rows, strict=True)
     }
-    return {place: answers for place, answers in found.items() if any(map(thoughts, answers))}
 
 
 def _answers(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
@@ -153,7 +163,7 @@ def _speaker(turn: Mapping[str, Any]) -> Any:
     return turn.get("role", turn.get("from"))
 
 
-def _ambiguous(loaded: LoadedRecipe, section: str, several: Mapping[str, list[Mapping[str, Any]]]) -> Diagnostic:
+def _ambiguous(loaded: LoadedRecipe, section: str, several: _Answers) -> Diagnostic:
     """Conversations of several answers with thoughts: what a later answer sees of an earlier thought (E0309)."""
     place, answers = next(iter(several.items()))
     index, thought = next((index, text) for index, turn in enumerate(answers, 1) if (text := thoughts(turn)))

@@ -143,9 +143,11 @@ def _marked_by(model: Model) -> str:
     """Who tells the assistant's tokens apart in the model's chat template."""
     if model.template is None:
         return f"{_template(model)}, whose text recipec does not know" if has_template(model) else _template(model)
-    return f"{_template(model)}: {_MARKS[model.template.marks]}"
+    more = f", and {_KEEPS_THOUGHTS}" if model.template.keeps_thoughts else ""
+    return f"{_template(model)}: {_MARKS[model.template.marks]}{more}"
 
 
+_KEEPS_THOUGHTS = "writes a thought, empty where a row has none, before earlier answers too, which it itself leaves out"
 _MARKS = {
     BY_TRL: "TRL has a training version of it that marks the assistant's tokens",
     BY_TURNS: "its turns can be marked in its own text",

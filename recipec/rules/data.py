@@ -175,6 +175,8 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
     the turns before it is the answer with its end of turn. Where a template writes a turn otherwise once others follow,
     the text cannot be marked, and a row for which that shows is refused. With a template that is known to do so, or
     that recipec does not know, each answer becomes a row of its own, with the conversation before it as the prompt.
+    TRL's versions for Qwen3 and its successors write a thought, empty where a row has none, before every answer of a
+    conversation, where the model's own text has it before the last one alone: W0522 tells it.
     The same holds where rows say of each answer how it is learned: by a weight, by a thought that earlier turns do not
     show (`data.reasoning`), or by `data.loss_on = "last-answer"`.
     """

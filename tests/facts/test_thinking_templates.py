@@ -1,4 +1,4 @@
-"""Which families' chat templates write an empty thought, and have a mode that puts it into the prompt."""
+"""Which chat templates write an empty thought, have a mode that gives it, and are written otherwise by TRL."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ from importlib import resources
 
 import pytest
 
-from recipec.catalog.models import models
-from recipec.facts.conversations import EMPTY_THOUGHTS
+from recipec.catalog.templates import templates
 
 TEMPLATES = resources.files("trl").joinpath("chat_templates")
-KNOWN = {row.template_family for row in models() if row.template_family} | {*EMPTY_THOUGHTS}
-FAMILIES = sorted(family for family in KNOWN if TEMPLATES.joinpath(f"{family}.jinja").is_file())
+FAMILIES = sorted(family for family in templates() if TEMPLATES.joinpath(f"{family}.jinja").is_file())
+MARKED = [family for family in FAMILIES if TEMPLATES.joinpath(f"{family}_training.jinja").is_file()]
+ASKED = [{"role": "user", "content": "Why?"}]
+TOLD = [*ASKED, {"role": "assistant", "content": "So."}]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_empty_thought_is_what_the_template_writes(family: str) -> None:
+    text = rendered(family, TOLD)
+    prompt = rendered(family, ASKED, add_generation_prompt=True, enable_thinking=False)
+    assert ("</think>" in text and "</think>" in prompt) == templates()[family].empty_thought
+
+
+@pytest.mark.parametrize("family", MARKED)
+def test_what_the_training_version_writes_before_earlier_answers(family: str) -> None:
+    own, training = rendered(family, [*TOLD, *TOLD]), rendered(f"{family}_training", [*TOLD, *TOLD])
+    assert (training.count("</think>") > own.count("</think>")) == templates()[family].keeps_thoughts
+
+
+def rendered(name: str, messages: list[dict[str, str]], **mode: bool) -> str:
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
-    template = _compile_jinja_template(TEMPLATES.joinpath(f"{family}.jinja").read_text(encoding="utf-8"))
-    asked = [{"role": "user", "content": "Why?"}]
-    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
-    text = template.render(messages=[*asked, {"role": "assistant", "content": "So."}], **tokens)
-    prompt = template.render(messages=asked, add_generation_prompt=True, enable_thinking=False, **tokens)
-    assert ("</think>" in text and "</think>" in prompt) == (family in EMPTY_THOUGHTS)
+    template = _compile_jinja_template(TEMPLATES.joinpath(f"{name}.jinja").read_text(encoding="utf-8"))
+    return template.render(messages=messages, bos_token="<s>", eos_token="</s>", **mode)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, log
 
-from recipec.axes import KINDS, METHODS
+from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.conversations import EMPTY_THOUGHTS, STRIP
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
+from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
@@ -20,7 +20,6 @@ from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device
 from recipec.units import GIB, counted, duration
 
-_OF_ANSWERS = ("assistant", "completion")  # values of loss_on
 FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
 LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
 WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network
@@ -35,7 +34,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
     _few_cores(loaded, plan, report)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
-        _empty_thoughts(loaded, model, stage, report)
+        empty_thoughts(loaded, model, stage, report)
         _assumed_sizes(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
@@ -56,23 +55,6 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
-
-
-def _empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report) -> None:
-    """Answers without thoughts, under a template that writes an empty thought before each, which is then learned."""
-    decided, row = stage.decisions, METHODS[stage.stage.name]
-    thinks = decided["template"].value == "model" and model.template_family in EMPTY_THOUGHTS
-    if not thinks or decided["reasoning"].value not in ("", STRIP) or decided["loss_on"].value not in _OF_ANSWERS:
-        return
-    if any(len(KINDS[name].taught) > 1 or KINDS[name].flag for name in row.kinds):
-        return  # what two answers begin with tells neither from the other
-    label = Label(loaded.place("data", section_of(loaded, stage)), decided["reasoning"].because)
-    help = (
-        'reasoning = "off" under [data]: the empty thought is given, not learned, and the model keeps its two modes',
-        "if the model is never to think again, allow this warning",
-    )
-    note = "the chat template writes an empty thought before an answer that has none, and the model learns to write it"
-    report.add(Diagnostic("W0522", f"{model.name} learns not to think", (label,), help, (note,)))
 
 
 def _trained(stage: StagePlan) -> str:
