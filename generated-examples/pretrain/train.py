@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "15edb0c511bec034-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3da30a8334d55280-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -77,10 +77,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing_strategy="wrapped",
         train_sampling_strategy="random",  # packed sequences all have the same length
         eval_strategy="steps",
-        eval_steps=0.05 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=0.01 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.05 if args.max_steps == -1 else 0.5,
+        save_steps=0.01 if args.max_steps == -1 else 0.5,
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",

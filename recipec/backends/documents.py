@@ -225,7 +225,7 @@ def _stage(stage: StageJob) -> Any:
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
         terms=stage.because(_terms(plan), "prediction"),
         speed=stage.because(_speed(stage), "prediction", "world_size"),
-        time=stage.because(f"{counted(plan.steps, 'step')}, about {duration(plan.seconds)}", "prediction"),
+        time=stage.because(_time(plan), "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
@@ -321,6 +321,14 @@ def _speed(stage: StageJob) -> str:
     per = f" per {device(stage.on_cpu)}" if stage.value("world_size") > 1 else ""
     shown = f"{each:,.{0 if each >= 10 else 1}f}"
     return f"about {shown} tokens per second{per}, without padding, evaluations and saves"
+
+
+def _time(plan: StagePlan) -> str:
+    """The whole run, and the training steps in it."""
+    return (
+        f"about {duration(plan.run_seconds)} for the whole run, {duration(plan.seconds)} of them for "
+        f"{counted(plan.steps, 'training step')}"
+    )
 
 
 def _cost(plan: StagePlan) -> str:

@@ -231,15 +231,17 @@ def _band(low: float, high: float, source: str) -> str:
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
-    steps = f"{counted(time['steps'], 'training step')} of {duration(time['seconds_per_step'])}"
     unknown = "measured over predicted: not known, no published run of this kind was scored"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
-    before = f"{duration(time['reference_seconds'])} for the reference, then " if time["reference_seconds"] else ""
+    parts = [(part["part"], duration(part["seconds"]), part["because"]) for part in stage["run"]]
     return [
-        _row("time", f"{duration(time['seconds'])}: {before}{steps}, {rate}"),
-        _row("", _band(*time["band"], time["band_source"]) if time["scored"] else unknown),
+        _row("time", f"{duration(time['run_seconds'])} for the whole run; in training {rate}"),
+        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else unknown}"),
+        *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
-        _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),
+        _row(
+            "", "not counted: installing packages, waiting for the machine, sample answers, and what a failure repeats"
+        ),
         *_assumed(stage),
     ]
 

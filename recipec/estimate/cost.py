@@ -15,7 +15,7 @@ class Cost(Struct, frozen=True):
 def run_cost(seconds: float, gpus: int, usd_per_gpu_hour: float | None, basis: str, device: str = "GPU") -> Cost:
     """Cost of `gpus` for `seconds` in US dollars; `basis` says in a few words where the price, or its lack, is from."""
     hours = seconds / 3600 * gpus
-    used = f"{_amount(hours, device)} of training steps"
+    used = f"{_amount(hours, device)} of the whole run"
     if usd_per_gpu_hour is None:
         return Cost(None, f"{used}; {basis}")
     return Cost(hours * usd_per_gpu_hour, f"{used} at ${usd_per_gpu_hour:g} an hour ({basis})")

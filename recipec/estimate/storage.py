@@ -48,13 +48,17 @@ def run_storage(
     downloaded_params: int | None = None,
 ) -> Storage:
     """Disk that a run needs; the hub cache holds the published bf16 weights, of all models where nothing is said."""
-    export = export_bytes(architecture, layout, work)
-    trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
-    checkpoint = trained + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
+    export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
     return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
+
+
+def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:
+    """What a run resumes from: weights as they train, optimizer states, and small files."""
+    trained = _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
+    return trained + _optimizer_file(architecture, layout, work) + 2 * SMALL_FILES_BYTES
 
 
 def export_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -11,6 +11,7 @@ from recipec.dataset import DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
+from recipec.facts.sizes import rows_read
 from recipec.facts.sources import SampledSource, sources_of
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
@@ -42,11 +43,14 @@ Fitting = Mapping[str, Mapping[str, list[SampledSource]]]  # part -> section -> 
 
 
 def _decisions(loaded: LoadedRecipe, section: str, fitting: Fitting) -> dict[str, Decision]:
-    facts = (
-        known(f"has_{part}_file", section in sections, _because(loaded, part, section in sections), origin="recipe")
-        for part, sections in fitting.items()
-    )
-    return {fact.id: fact for fact in facts}
+    found = {}
+    for part, sections in fitting.items():
+        because = _because(loaded, part, section in sections)
+        rows = rows_read(loaded, sections[section]) if section in sections else None
+        counted = "counted in the files" if rows is not None else "not counted at compile time"
+        found[f"has_{part}_file"] = known(f"has_{part}_file", section in sections, because, origin="recipe")
+        found[f"{part}_rows"] = known(f"{part}_rows", rows, counted, f"has_{part}_file", origin="data")
+    return found
 
 
 def _because(loaded: LoadedRecipe, part: str, fits: bool) -> str:

@@ -53,6 +53,12 @@ def sizes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) 
     ]
 
 
+def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | None:
+    """The rows of all sources; None where one is not read at compile time, or where the recipe states the rows."""
+    seen = all(source.sample for source in sources) and not states_rows(loaded)
+    return rounded(sum(map(_count, sources))) if seen else None
+
+
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
 
 

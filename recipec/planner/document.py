@@ -78,6 +78,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         "memory": _memory(plan),
         "time": {
             "seconds": round(plan.seconds),
+            "run_seconds": round(plan.run_seconds),
             "reference_seconds": round(plan.reference_seconds),
             "steps": plan.steps,
             "seconds_per_step": _short(plan.time.seconds_per_step),
@@ -89,6 +90,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "shorter_waits": list(plan.shorter_waits),
             **_band(plan),
         },
+        "run": [{"part": part.name, "seconds": _short(part.seconds), "because": part.because} for part in plan.parts],
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
         "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},

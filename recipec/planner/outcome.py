@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec.axes import NAMED_MODELS
+from recipec.estimate.whole_run import RunPart
 from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.advice.comparison import Compared
@@ -149,7 +150,7 @@ _SHARED = {  # what each rank has whole, and what it means to share it
 def record_prediction(
     ledger: Ledger,
     chosen: Candidate,
-    seconds: float,
+    parts: Sequence[RunPart],
     cost_usd: float | None,
     needs: Needs,
     rejected: Sequence[Rejected],
@@ -157,7 +158,8 @@ def record_prediction(
     """Record what the estimates say of the plan and of its alternatives; everything that they depend on is an input."""
     memory = chosen.memory
     predicted = {
-        "seconds": round(seconds),
+        "seconds": round(sum(part.seconds for part in parts)),
+        **{f"seconds of {part.name}": round(part.seconds) for part in parts},
         "usd": cost_usd,
         "host_memory_bytes": needs.host.needed_bytes,
         "disk_bytes": needs.storage.total_bytes,

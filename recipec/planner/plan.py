@@ -10,6 +10,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
+from recipec.estimate.whole_run import RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -65,15 +66,21 @@ class StagePlan(Struct, frozen=True):
     capacity_bytes: int
     time: TimeEstimate
     steps: int
-    seconds: float
+    seconds: float  # of the steps and the reference; layouts are compared by it
     reference_seconds: float  # of them, before step 1: the reference scores all rows; 0 where it does in training
-    cost_usd: float | None
+    parts: tuple[RunPart, ...]  # the whole run, in its order
+    cost_usd: float | None  # of the whole run
     cost_because: str
     needs: Needs
     shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None
+
+    @property
+    def run_seconds(self) -> float:
+        """Of all parts: data, loading, training, evaluations, saves and scoring."""
+        return sum(part.seconds for part in self.parts)
 
     def value(self, id: str) -> object:
         return self.decisions[id].value
@@ -106,7 +113,8 @@ class Plan(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        return sum(stage.seconds for stage in self.stages)
+        """Of the whole run of all stages."""
+        return sum(stage.run_seconds for stage in self.stages)
 
     @property
     def gpu_hours(self) -> float:

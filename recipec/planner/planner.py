@@ -9,8 +9,11 @@ from msgspec.structs import replace
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
+from recipec.estimate.storage import checkpoint_bytes
+from recipec.estimate.whole_run import checkpoint_seconds
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
+from recipec.planner.advice.bill import RATES, bill
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
@@ -123,17 +126,19 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
     sequences = training_sequences({id: decision.value for id, decision in ledger.decisions.items()})
     steps = _total_steps(ledger, chosen, sequences)
-    settle_steps(ledger, steps)
     assert chosen.time is not None
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
+    saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, checkpoint_seconds(saved_bytes, RATES))
     others = [
         *rejected(chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]
-    cost = _cost(facts, chosen, seconds)
     needs = needs_of(facts, ledger, chosen)
-    record_prediction(ledger, chosen, seconds, cost.usd, needs, others)
+    parts = bill(facts, ledger, chosen, needs, steps * chosen.time.seconds_per_step)
+    cost = _cost(facts, chosen, sum(part.seconds for part in parts))
+    record_prediction(ledger, chosen, parts, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")
     return StagePlan(
         stage=context.stage,
@@ -147,6 +152,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         steps=steps,
         seconds=seconds,
         reference_seconds=steps * chosen.reference_seconds,
+        parts=parts,
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,

@@ -296,7 +296,10 @@ class Budget(Section):
     """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
 
     max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key(
-        "Hours", "The longest training that is accepted, in predicted hours.", 12, absent="no limit"
+        "Hours",
+        "The longest run that is accepted, in predicted hours: data, training, evaluations and saves.",
+        12,
+        absent="no limit",
     )
     max_gpu_hours: Annotated[float, Field(gt=0, le=10_000_000)] | None = key(
         "GPU hours",

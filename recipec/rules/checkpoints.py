@@ -21,7 +21,8 @@ def save_every(eval_every: float) -> Choice:
     multiple of the evaluation interval (BAD-017).
 
     Rule book 002 writes a checkpoint in every epoch. recipec writes one in every evaluation, so that the best
-    evaluation always has a checkpoint and a stopped run loses little.
+    evaluation always has a checkpoint and a stopped run loses little. How often that is weighs the time that writing
+    takes against what a failure loses (EVAL-004).
 
     You can set a multiple of `train.eval_every`, but the multiple can still miss. transformers rounds both shares up to
     whole steps: of 330 steps, 0.05 is every 17 and 0.1 is every 33, and the best evaluation may then have no

@@ -18,13 +18,13 @@ FULL, LORA = Workload(), Workload(lora=LoraShape(16))
 def test_a_run_costs_its_gpu_hours():
     cost = run_cost(7200, 4, 1.5, "set in recipe.toml:3")
     assert cost.usd == pytest.approx(12)
-    assert cost.because == "8.0 GPU hours of training steps at $1.5 an hour (set in recipe.toml:3)"
+    assert cost.because == "8.0 GPU hours of the whole run at $1.5 an hour (set in recipe.toml:3)"
 
 
 def test_no_price_is_said_and_not_guessed():
     cost = run_cost(3600, 2, None, "no price is known")
     assert cost.usd is None
-    assert cost.because == "2.0 GPU hours of training steps; no price is known"
+    assert cost.because == "2.0 GPU hours of the whole run; no price is known"
 
 
 def test_an_adapter_checkpoint_is_small_and_a_full_one_is_not():

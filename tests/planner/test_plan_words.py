@@ -34,14 +34,14 @@ def test_a_kind_that_was_not_scored_has_no_band(tmp_path: Path, base: str) -> No
 
 def test_time_and_cost_say_what_they_leave_out(tmp_path: Path) -> None:
     text = shown(tmp_path, BASES["qlora"])
-    assert "training steps of" in text and "GPU hours of training steps at $" in text
-    assert "evaluations, saves and loading come on top" in text
+    assert "for the whole run" in text and "GPU hours of the whole run at $" in text
+    assert "not counted: installing packages, waiting for the machine" in text
 
 
 def test_a_short_run_is_not_zero_hours(tmp_path: Path) -> None:
     text = shown(tmp_path, with_key(BASES["lora-single"], "train.max_steps", 2))
     assert "0.0 GPU hours" not in text
-    assert "GPU seconds of training steps" in text or "GPU minutes of training steps" in text
+    assert "GPU seconds of the whole run" in text or "GPU minutes of the whole run" in text
 
 
 def test_an_assumed_network_is_told_in_plan_and_readme(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ VALUES = {  # parameter name -> values that cross every threshold
     "has_eval_file": (False, True),
     "has_test_file": (False, True),
     "total_steps": (1, 99, 100, 249, 250, 10_000, 10**7),
+    "training_seconds": (0.0, 600.0, 1e7),
+    "checkpoint_seconds": (0.01, 100.0),
     "eval_every": (0.01, 0.2),
     "cores_per_gpu": (None, 1, 3, 4, 8, 64),
     "dataloader_workers": (0, 4),

@@ -233,16 +233,36 @@ def test_eval_samples_around_7b():
     assert over(evaluation.eval_samples, 0, (7_000_000_000, 7_000_000_001)) == [1000, 500]
 
 
+QUICK = (3_600, 0.1, 1)  # seconds of training and of a checkpoint, GPUs: nothing is to be weighed
+
+
 def test_evaluation_interval_in_steps():
     steps = (10, 249, 250, 499, 500, 999, 1_000, 2_499, 2_500, 4_999, 5_000, 50_000)
     shares = [0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02, 0.02, 0.01, 0.01]
-    assert over(evaluation.eval_every, 1, steps, "lora") == shares
-    assert over(evaluation.eval_every, 1, (999, 1_000, 50_000), "full") == [0.1, 0.05, 0.05]
+    assert over(evaluation.eval_every, 0, steps, *QUICK) == shares
+
+
+def test_checkpoints_take_a_tenth_of_the_training_time_at_most():
+    """Of 10,000 s they may take 1,000."""
+    written = (1, 10, 10.1, 50, 51, 100, 101, 200, 201, 1_000)
+    shares = [0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
+    assert [evaluation.eval_every(10_000, 1e4, seconds, 8).value for seconds in written] == shares
+    assert "each writes a checkpoint for 90 s, and more would take over 10%" in (
+        evaluation.eval_every(10_000, 1e4, 90, 8).because
+    )
+
+
+def test_long_runs_on_many_gpus_save_more_often():
+    """Four weeks: a checkpoint of 60 s pays every 13 h on 8 GPUs, every 99 minutes on 512 and every 18 on 16,384."""
+    weeks = 28 * 24 * 3600
+    assert [evaluation.eval_every(10**6, weeks, 60, gpus).value for gpus in (8, 64, 512, 16_384)] == [
+        *(0.01, 0.01, 0.005, 0.001)
+    ]
 
 
 def test_evaluations_are_counted_as_the_trainer_makes_them():
     """TrainerCallback evaluates at the last step, too, where the interval does not meet it."""
-    said = {steps: evaluation.eval_every("lora", steps).because for steps in (1, 2, 7, 11, 83, 1_000)}
+    said = {steps: evaluation.eval_every(steps, *QUICK).because for steps in (1, 2, 7, 11, 83, 1_000)}
     assert said == {
         1: "after the only step",
         2: "after each of the 2 steps",
@@ -253,10 +273,10 @@ def test_evaluations_are_counted_as_the_trainer_makes_them():
     }
 
 
-@pytest.mark.parametrize("adaptation", ["lora", "full"])
+@pytest.mark.parametrize("checkpoint_seconds", [0.1, 1_000])
 @pytest.mark.parametrize("total_steps", [*range(1, 300), 1_000, 9_999])
-def test_a_run_of_five_steps_or_more_is_evaluated_five_times(adaptation, total_steps):
-    choice = evaluation.eval_every(adaptation, total_steps)
+def test_a_run_of_five_steps_or_more_is_evaluated_five_times(checkpoint_seconds, total_steps):
+    choice = evaluation.eval_every(total_steps, 3_600, checkpoint_seconds, 8)
     interval = ceil(choice.value * total_steps)
     assert len([step for step in range(1, total_steps + 1) if step % interval == 0 or step == total_steps]) >= min(
         5, total_steps
@@ -265,7 +285,7 @@ def test_a_run_of_five_steps_or_more_is_evaluated_five_times(adaptation, total_s
 
 @pytest.mark.parametrize("total_steps", range(250, 10_001, 50))
 def test_evaluation_is_every_50_to_125_steps(total_steps):
-    assert 50 <= evaluation.eval_every("lora", total_steps).value * total_steps <= 125
+    assert 50 <= evaluation.eval_every(total_steps, *QUICK).value * total_steps <= 125
 
 
 def test_what_no_key_sets_has_no_range():

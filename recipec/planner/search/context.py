@@ -248,19 +248,28 @@ STEP_INPUTS = (
 )
 
 
-def settle_steps(ledger: Ledger, total_steps: int) -> None:
-    """Decide what depends on how many optimizer steps there are."""
+def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float) -> None:
+    """Decide what depends on how many optimizer steps there are, and on what they and a checkpoint take."""
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
     each = "each epoch's training rows, divided by the global batch and rounded up"
     reason = "`train.max_steps` is set" if fixed else each
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
-    every = ledger.decide(evaluation.eval_every, given["adaptation"], steps)
+    taken = ("total_steps", "gpu", "gpus"), "predicted time of all training steps"
+    training = ledger.record(_predicted("training_seconds", step_seconds, *taken))
+    saved = ("trainable_params", "optimizer"), "predicted time to write one checkpoint"
+    saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, *saved))
+    every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
     ledger.decide(evaluation.early_stopping_patience, given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
+
+
+def _predicted(id: str, seconds: float, inputs: tuple[str, ...], because: str) -> Decision:
+    """A prediction in three digits, which are more than it is worth."""
+    return Decision(id, float(f"{seconds:.3g}"), because, inputs=inputs, origin="planner")
 
 
 def settled_method(decisions: Mapping[str, Decision]) -> Method:

@@ -1,0 +1,118 @@
+"""What a stage takes beside its training steps: data, weights, evaluations, saves, and scoring before and after."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.evaluation import Evaluation
+from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S
+from recipec.estimate.step import step_of
+from recipec.estimate.workload import Workload
+from recipec.layout import Layout
+from recipec.units import counted, duration, gib
+
+STEPS = "training steps"
+
+
+class RunPart(Struct, frozen=True):
+    """One line of the bill of a stage."""
+
+    name: str
+    seconds: float
+    because: str
+
+
+class Rates(Struct, frozen=True):
+    """What the machine around the GPUs does; where nobody measured it, what is usual."""
+
+    # Published: 0.1 (text-generation-webui #6143), 0.13 (swift-huggingface PR 4), 0.36 (torchforge PR 164) and 0.7 GB/s
+    # (transformers PR 37902); read 2026-11.
+    hub_bytes_per_second: float = 0.3e9
+    # Checkpoints, published: 0.13 (NeMo Automodel PR 3125), 0.2 (pytorch #104081), 0.24 (torchtitan #1301), 3.5 (NeMo
+    # Automodel PR 635) and 6.4 GB/s (awsome-distributed-ai PR 1225); weights are read at 0.45 (ServerlessLLM #193) to
+    # 5 GB/s (transformers PR 37902); read 2026-11.
+    disk_bytes_per_second: float = 1e9
+    # CPU seconds of prepare_data.py: 1,176 for 1,000,000 rows of 2.1 kB, 96 and 54 for 30,000 rows of 6.3 and 2.0 kB,
+    # of which 12 are its start (`python -m benchmarks.preparation`, 2026-11; a token is 4.2 bytes).
+    seconds_per_row: float = 0.5e-3
+    seconds_per_token: float = 1.4e-6
+    # Imports of torch, transformers and TRL: 7 CPU seconds from a warm local disk (measured 2026-11), and the first
+    # touch of a device. From a network disk torch alone takes 20 (stas00/ml-engineering, storage).
+    start_seconds: float = 15.0
+
+
+class Rows(Struct, frozen=True):
+    """The rows of a stage."""
+
+    count: int
+    tokens_each: float
+    evaluated: int  # that an evaluation during training reads at most
+    tested: int  # that evaluate.py reads at most
+
+
+def preparation(rows: Rows, cores: int, rates: Rates) -> RunPart:
+    """prepare_data.py: all cores read, convert and count tokens."""
+    busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token)
+    because = f"prepare_data.py reads {rows.count:,} rows with {counted(cores, 'core')}"
+    return RunPart("data preparation", rates.start_seconds + busy / cores, because)
+
+
+def download(size_bytes: int, rates: Rates) -> RunPart:
+    """The weights that come from the Hub."""
+    because = f"{gib(size_bytes)} from the Hub at {rates.hub_bytes_per_second / 1e9:g} GB/s, once"
+    return RunPart("download", size_bytes / rates.hub_bytes_per_second, because)
+
+
+def loading(weights_bytes: int, rates: Rates) -> RunPart:
+    """train.py until its first step: imports, and the weights from the disk, which ranks of a node share."""
+    because = f"train.py starts and reads {gib(weights_bytes)} of weights"
+    return RunPart("loading", rates.start_seconds + _disk(weights_bytes, rates), because)
+
+
+def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:
+    """The evaluations during training; one of them is before the first step."""
+    because = f"{times:,} of {rows.evaluated:,} rows, {duration(rows.evaluated * seconds_per_row)} each"
+    return RunPart("evaluations", times * rows.evaluated * seconds_per_row, because)
+
+
+def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
+    """Checkpoints are written while the devices wait."""
+    each = _disk(each_bytes, rates)
+    at = f"{rates.disk_bytes_per_second / 1e9:g} GB/s"
+    return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
+
+
+def checkpoint_seconds(each_bytes: int, rates: Rates) -> float:
+    """How long training waits for one checkpoint."""
+    return _disk(each_bytes, rates)
+
+
+def result(export_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
+    """The best checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
+    merging = rates.start_seconds + _disk(2 * merged_bytes, rates) if merged_bytes else 0.0
+    because = f"{gib(export_bytes)} saved" + (f", and merged into {gib(merged_bytes)}" if merged_bytes else "")
+    return RunPart("the result", _disk(2 * export_bytes, rates) + merging, because)
+
+
+def scoring(
+    times: int, rows: Rows, seconds_per_row: float, held: Evaluation, weights_bytes: int, rates: Rates
+) -> RunPart:
+    """evaluate.py before and after training, and of the merged model where there is one."""
+    each = rates.start_seconds + _disk(weights_bytes, rates) + rows.tested * seconds_per_row
+    if held.trained.offloaded:
+        batches = rows.tested * rows.tokens_each / held.tokens_at_once
+        each += batches * held.trained.bytes / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return RunPart("scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {rows.tested:,} rows")
+
+
+def forward_share(architecture: Architecture, layout: Layout, work: Workload) -> float:
+    """The part of a training step that an evaluation repeats: its forward passes, without backward or recomputation."""
+    scored = step_of(architecture, layout, work).fixed.scored
+    backward = 2.0 if layout.adapts.trains_all else 1.0
+    again = layout.recomputed_share(architecture.num_layers)
+    return (1 + scored) / (1 + scored + backward + again)
+
+
+def _disk(size_bytes: float, rates: Rates) -> float:
+    return size_bytes / rates.disk_bytes_per_second

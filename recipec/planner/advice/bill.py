@@ -1,0 +1,73 @@
+"""The bill of a stage: every part of its run, with the time that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recipec.estimate import whole_run
+from recipec.estimate.whole_run import Rates, Rows, RunPart
+from recipec.facts import Facts
+from recipec.planner.plan import Needs
+from recipec.planner.search.candidates import Candidate
+from recipec.planner.search.context import work_of
+from recipec.rules.core import Ledger
+from recipec.rules.evaluation import looked_at, times_in, training_rows
+from recipec.units import counted, duration
+
+RATES = Rates()
+ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
+
+
+def bill(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_seconds: float) -> tuple[RunPart, ...]:
+    """All parts in the order they run; the ledger is settled, and `step_seconds` are those of all training steps."""
+    return tuple(_parts(facts, ledger, chosen, needs, step_seconds))
+
+
+def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_seconds: float) -> Iterator[RunPart]:
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    steps, rows = value["total_steps"], _rows(value)
+    weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
+    each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
+    yield whole_run.preparation(rows, _cores(facts, value), RATES)
+    if needs.storage.hub_cache_bytes and value["stage"] == value["stages"][0]:
+        yield whole_run.download(needs.storage.hub_cache_bytes, RATES)
+    yield whole_run.loading(weights, RATES)
+    if chosen.reference_seconds:
+        yield RunPart("reference", steps * chosen.reference_seconds, "it scores all rows once, before the first step")
+    each_step = f"{counted(steps, 'step')} of {duration(chosen.time.seconds_per_step)}"
+    yield RunPart(whole_run.STEPS, step_seconds, each_step)
+    yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
+    yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, RATES)
+    yield whole_run.result(needs.storage.export_bytes - merged, merged, RATES)
+    alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
+    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, RATES)
+
+
+def _rows(value: Mapping[str, Any]) -> Rows:
+    evaluated, tested = looked_at(value, "eval"), looked_at(value, "test")
+    return Rows(value["examples"], value["tokens_per_example"], evaluated, tested)
+
+
+def _seconds_per_row(
+    facts: Facts, ledger: Ledger, chosen: Candidate, value: Mapping[str, Any], step_seconds: float
+) -> float:
+    """To score one row on all ranks of the training."""
+    share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    return share * step_seconds / (training_rows(value) * value["passes"])
+
+
+def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> int:
+    """The merged model that the next stage starts from; 0 where nothing is merged."""
+    merges = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
+    return 2 * facts.model.architecture.params if merges else 0
+
+
+def _cores(facts: Facts, value: Mapping[str, Any]) -> int:
+    """Of the node that prepares the rows."""
+    return (value["cores_per_gpu"] or ASSUMED_CORES_PER_GPU) * facts.machines.gpus_per_node
+
+
+def _scoring_gpus(needs: Needs) -> int:
+    """GPUs that score rows at the same time: each that holds the whole model, or one after the other."""
+    return needs.evaluation.gpus if needs.evaluation.trained.whole else 1

@@ -1,0 +1,64 @@
+"""The bill of a run: every part has its time, the budget holds the sum, and the parts follow what they are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.planner.plan import StagePlan
+
+
+def stage(folder: Path, recipe: dict, index: int = 0) -> StagePlan:
+    plan = compiled(folder, recipe).plan
+    assert plan is not None
+    return plan.stages[index]
+
+
+def seconds(plan: StagePlan) -> dict[str, float]:
+    return {part.name: part.seconds for part in plan.parts}
+
+
+def test_a_run_is_more_than_its_training_steps(tmp_path: Path) -> None:
+    plan = stage(tmp_path, BASES["full-fsdp"])
+    assert list(seconds(plan)) == [
+        *("data preparation", "download", "loading", "training steps", "evaluations", "checkpoints"),
+        *("the result", "scoring"),
+    ]
+    assert seconds(plan)["training steps"] == pytest.approx(plan.steps * plan.time.seconds_per_step)
+    assert plan.run_seconds == pytest.approx(sum(seconds(plan).values()))
+    assert all(part.seconds > 0 and part.because for part in plan.parts)
+
+
+def test_the_cost_is_of_the_whole_run(tmp_path: Path) -> None:
+    recipe = with_key(BASES["full-fsdp"], "budget", {"price_per_gpu_hour": 3.6})
+    plan = stage(tmp_path, recipe)
+    assert plan.cost_usd == pytest.approx(plan.run_seconds / 1000 * plan.decisions["gpus"].value)
+
+
+def test_a_budget_that_holds_the_training_steps_alone_is_broken(tmp_path: Path) -> None:
+    plan = stage(tmp_path, BASES["full-fsdp"])
+    hours = (plan.seconds + plan.run_seconds) / 2 / 3600
+    found = compiled(tmp_path, with_key(BASES["full-fsdp"], "budget", {"max_hours": hours}))
+    assert "E0403" in [finding.code for finding in found.diagnostics]
+
+
+def test_what_is_scored_before_training_is_scored_once(tmp_path: Path) -> None:
+    recipe = with_key(BASES["dpo-full"], "alignment.precompute_reference", True)
+    plan = stage(tmp_path, recipe)
+    assert seconds(plan)["reference"] == pytest.approx(plan.reference_seconds)
+    assert plan.seconds == pytest.approx(plan.reference_seconds + seconds(plan)["training steps"])
+
+
+def test_evaluations_take_the_forward_share_of_what_their_rows_take_in_training(tmp_path: Path) -> None:
+    """Of full fine-tuning without recomputation a third: forward, and twice as much backward."""
+    recipe = with_key(BASES["full-fsdp"], "train.activation_checkpointing", False)
+    recipe = with_key(recipe, "hardware.gpu", "h200")
+    plan = stage(tmp_path, recipe)
+    value = {id: decision.value for id, decision in plan.decisions.items()}
+    rows = value["examples"] * (1 - value["eval_fraction"] - value["test_fraction"]) * value["passes"]
+    times = 1 + round(1 / value["eval_every"])
+    looked_at = min(value["eval_samples"], value["examples"] * value["eval_fraction"])
+    expected = times * looked_at / rows * seconds(plan)["training steps"] / 3
+    assert seconds(plan)["evaluations"] == pytest.approx(expected, rel=0.05)
