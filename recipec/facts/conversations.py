@@ -11,6 +11,7 @@ from recipec.dataset import (
     ASSISTANT,
     BadContent,
     DataShape,
+    RowFault,
     carried,
     check_carried,
     thoughts,
@@ -18,6 +19,7 @@ from recipec.dataset import (
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
+from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.sources import SampledSource, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
@@ -72,19 +74,20 @@ def conversation_facts(
     kept = _reasoning(loaded, section, sources, shape, report)
     yield kept
     for source in sources:
-        _check_rows(loaded, source, kept.value in WITHOUT, report)
+        if faults := carried_faults(loaded, source, kept.value in WITHOUT):
+            report.add(unusable(section, source.place, faults, [source]))
     yield _apart(loaded, sources, shape, kept)
 
 
-def _check_rows(loaded: LoadedRecipe, source: SampledSource, takes_out: bool, report: Report) -> None:
-    """Report the first sampled row that preparation would refuse (E0304)."""
-    columns, ignored = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ())
+def carried_faults(loaded: LoadedRecipe, source: SampledSource, takes_out: bool) -> list[RowFault]:
+    """What is wrong with what sampled rows carry: each such row with the first trouble that preparation would meet."""
+    columns, ignored, faults = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ()), []
     for place, row in zip(source.places, source.rows, strict=True):
         try:
             check_carried(_without(row, ignored), columns, source.shape.carries, takes_out)
         except BadContent as error:
-            report.add(Diagnostic("E0304", f"`{place}` cannot be used", (Label(source.place, str(error)),)))
-            return
+            faults.append(RowFault(place, str(error)))
+    return faults
 
 
 def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
