@@ -11,6 +11,7 @@ from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
 from recipec.dataset.contents import BadContent, Row, content_of, is_flag
 from recipec.dataset.faults import BadRows, RowFault, UnknownFormat
+from recipec.dataset.readings import check_one_reading, named_roles, names_of
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -49,17 +50,21 @@ def recognise(
     renamed: Mapping[str, str],
     where: list[str],
     ignored: Iterable[str] = (),
+    rivals: Iterable[str] = (),
 ) -> DataShape:
     """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names
-    each row for messages. Raises UnknownFormat, and BadRows where some rows of the format cannot be read.
+    What is `ignored` is not read where rows have a format without it. `renamed` is the recipe's data.columns; `where`
+    names each row for messages. Raises UnknownFormat: TwoReadings where a row has two names of one column, or fits one
+    of the `rivals` too, and BadRows where some rows of the format cannot be read.
     """
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
+    tried.sort(key=lambda format: -named_roles(format, renamed))
+    rows = _without_ignored(rows, tried, renamed, {*ignored})
     format = _common_format(rows, tried, renamed, where)
-    left_out = {*ignored} & {name for role in format.roles if not role.required for name in _names_of(role, renamed)}
-    if left_out:
-        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
+    for place, row in zip(where, rows, strict=True):
+        others = (ROW_FORMATS[name] for name in rivals if name != format.name)
+        check_one_reading(row, place, format, others, renamed, {*ignored})
     placed = list(zip(where, rows, strict=True))
     whole = [(place, row) for place, row in placed if _fits(row, format, renamed)]
     columns = _common_columns(whole, format, renamed)
@@ -74,6 +79,17 @@ def recognise(
 
 
 Placed = list[tuple[str, Row]]  # rows, each after its place
+
+
+def _without_ignored(
+    rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str], ignored: set[str]
+) -> tuple[Row, ...]:
+    """The rows without what is ignored; what they need in any case is left, and said to be read."""
+    without = tuple({name: value for name, value in row.items() if name not in ignored} for row in rows)
+    if any(_fits(row, format, renamed) for row in without for format in formats):
+        return without
+    needed = {name for format in formats for role in format.required for name in names_of(role, renamed)}
+    return tuple({name: row[name] for name in row if name not in ignored - needed} for row in rows)
 
 
 def _common_format(
@@ -163,11 +179,7 @@ def _roles(format: RowFormat) -> list[Role]:
 
 
 def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
-    return next((name for name in _names_of(role, renamed) if name in row), None)
-
-
-def _names_of(role: Role, renamed: Mapping[str, str]) -> tuple[str, ...]:
-    return (renamed[role.name],) if role.name in renamed else role.aliases
+    return next((name for name in names_of(role, renamed) if name in row), None)
 
 
 def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:

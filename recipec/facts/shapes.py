@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, formats_of, readers
 from recipec.axes.tasks import AUTO
-from recipec.dataset import BadRows, DataShape, RowFault, UnknownFormat, recognise
+from recipec.dataset import BadRows, DataShape, RowFault, TwoReadings, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import WITHOUT, carried_faults, carries
 from recipec.facts.row_faults import unusable
@@ -129,7 +129,8 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     others = ROW_FORMATS if expected.section == COMMON_SECTION else ()  # what no stage takes is told by its name
     formats = (expected.asked,) if expected.asked else tuple(dict.fromkeys((*expected.taken, *others)))
     rows, ignored = tuple(rows_of(sources)), expected.loaded.recipe.data.ignore or ()
-    return recognise(rows, formats, expected.columns, places_of(sources), ignored)
+    rivals = () if expected.asked else expected.taken
+    return recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals)
 
 
 def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error: UnknownFormat) -> Diagnostic:
@@ -139,7 +140,10 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
         faults = [*error.faults, *_carried_faults(expected.loaded, sources, error)]
         return unusable(section, place, faults, sources)
     help = (*error.help, *_own_format(expected, sources[0]))
-    return Diagnostic("E0305", f"the format of data.{section} cannot be told", (Label(place, str(error)),), help)
+    title = f"the format of data.{section} cannot be told"
+    if isinstance(error, TwoReadings):
+        title = f"rows of data.{section} can be read in two ways"
+    return Diagnostic("E0305", title, (Label(place, str(error)),), help)
 
 
 def _carried_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recipec.axes import ROW_FORMATS, Role
-from recipec.dataset import BadRows, RowFault, UnknownFormat, recognise, told
+from recipec.dataset import BadRows, RowFault, TwoReadings, UnknownFormat, recognise, told
 
 ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
@@ -206,3 +206,44 @@ def test_all_kinds_of_faults_are_told_at_once_each_with_its_first_row() -> None:
 def test_many_kinds_of_faults_are_counted() -> None:
     faults = [RowFault(f"f:{n}", text) for n, text in enumerate("abcdefgh")]
     assert told(faults)[-2:] == ["f:4: e", "and 3 more kinds of faults"]
+
+
+TOKENS = {"messages": [ASK, ANSWER], "input_ids": [1, 2], "labels": [-100, 2]}
+ALPACA = {"instruction": "a", "output": "b", "text": "c"}
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"prompt": "a", "question": "b", "completion": "c"}, 'f:1: the prompt is `prompt` "a" or `question` "b"'),
+        ({"prompt": "a", "query": "b", "chosen": "c", "rejected": "d"}, 'the prompt is `prompt` "a" or `query` "b"'),
+        ({"instruction": "a", "output": "b", "response": 0}, 'the output is `output` "b" or `response` 0'),
+        (TOKENS, "f:1 is a row of chat (`messages` ["),
+        (ALPACA, 'a row of instruction (`instruction` "a", `output` "b") or a row of text (`text` "c")'),
+    ],
+)
+def test_a_row_that_can_be_read_in_two_ways_is_shown_as_both(row: dict[str, Any], shown: str) -> None:
+    with pytest.raises(TwoReadings) as error:
+        recognise((row,), ROW_FORMATS, {}, ["f:1"], rivals=ROW_FORMATS)
+    assert shown in str(error.value)
+    assert len(error.value.help) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "renamed", "ignored", "read"),
+    [
+        ({"prompt": "a", "question": "b", "completion": "c"}, {"prompt": "question"}, [], "question"),
+        ({"prompt": "a", "question": "b", "completion": "c"}, {}, ["prompt"], "question"),
+        ({"prompt": "a", "question": None, "completion": "c"}, {}, [], "prompt"),
+        (TOKENS, {}, ["messages"], "input_ids"),
+        (TOKENS, {"input_ids": "input_ids"}, [], "input_ids"),
+        (TOKENS, {}, ["input_ids", "labels"], "messages"),
+        (ALPACA, {"text": "text"}, [], "text"),
+        (ALPACA, {}, ["text"], "instruction"),
+    ],
+)
+def test_the_recipe_says_how_a_row_is_read(
+    row: dict[str, Any], renamed: dict[str, str], ignored: list[str], read: str
+) -> None:
+    shape = recognise((row,), ROW_FORMATS, renamed, ["f:1"], ignored, ROW_FORMATS)
+    assert read in shape.columns.values()
