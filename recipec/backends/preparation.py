@@ -64,6 +64,7 @@ def _names(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "several_stages": first.because(len(stages) > 1, "stage"),
+        "untold": first.because(len({stage.format.turns for stage in stages}) > 1, "data_format"),
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
         "local_model": is_path(model),
@@ -252,7 +253,7 @@ def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     along = ["place", *["split_by"] * split, *["tools"] * tools]
     names = {
         "along": along,
-        "unrolled_columns": ["prompt", "completion", "conversation", *along],
+        "unrolled_columns": ["prompt", "completion", "conversation", "rest", *along],
         "several_stages": len(stages) > 1,
         "marks_learned": marks_learned(stages),
         "mixes_fields": mixes_fields(stages),

@@ -42,14 +42,14 @@ def carries(loaded: LoadedRecipe, source: SampledSource) -> tuple[str, ...]:
     What the recipe says to ignore is not carried.
     """
     row, data = ROW_FORMATS[source.shape.format], loaded.recipe.data
-    rows = (_without(sampled, set(data.ignore or ())) for sampled in source.rows)
+    rows = (without(sampled, set(data.ignore or ())) for sampled in source.rows)
     found = {*carried(rows, row, list(source.shape.columns.values())), *(data.carry or ())}
     if data.reasoning is not None:
         found.add("reasoning")
     return tuple(name for name in row.carries if name in found)
 
 
-def _without(row: Mapping[str, Any], ignored: set[str]) -> Mapping[str, Any]:
+def without(row: Mapping[str, Any], ignored: set[str]) -> Mapping[str, Any]:
     """A row without the columns and the fields of messages of these names."""
     if not ignored:
         return row
@@ -84,7 +84,7 @@ def carried_faults(loaded: LoadedRecipe, source: SampledSource, takes_out: bool)
     columns, ignored, faults = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ()), []
     for place, row in zip(source.places, source.rows, strict=True):
         try:
-            check_carried(_without(row, ignored), columns, source.shape.carries, takes_out)
+            check_carried(without(row, ignored), columns, source.shape.carries, takes_out)
         except BadContent as error:
             faults.append(RowFault(place, str(error)))
     return faults
@@ -134,7 +134,7 @@ def _reasoning(
 def _thinking(sources: Sequence[SampledSource], ignored: set[str]) -> dict[str, list[Mapping[str, Any]]]:
     """Place of a row -> its answers, for rows in which one of them holds a thought that is not ignored."""
     found = {
-        place: [*_answers(_without(row, ignored), source.shape)]
+        place: [*_answers(without(row, ignored), source.shape)]
         for source in sources
         for place, row in zip(source.places, source.rows, strict=True)
     }
@@ -142,14 +142,21 @@ def _thinking(sources: Sequence[SampledSource], ignored: set[str]) -> dict[str, 
 
 
 def _answers(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
-    """What the assistant says in a row, as messages; a text is one where the role is for an answer."""
+    """What the assistant says in a row to be learned, as messages; a text is one where the role is for an answer."""
     format = ROW_FORMATS[shape.format]
-    taught = KINDS[format.kind].taught
+    kind = KINDS[format.kind]
     for role, column in shape.columns.items():
-        value = row.get(column)
-        yield from (turn for turn in turns_of(value) if _speaker(turn) in ASSISTANT)
-        if isinstance(value, str) and format.turns and format.role(role).becomes in taught:
-            yield {"role": ASSISTANT[0], "content": value}
+        value, turns = row.get(column), turns_of(row.get(column))
+        if format.turns and format.role(role).becomes in kind.taught:
+            yield from (turn for turn in turns if _speaker(turn) in ASSISTANT) if kind.masked else answers_of(turns)
+            if isinstance(value, str):
+                yield {"role": ASSISTANT[0], "content": value}
+
+
+def answers_of(turns: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages of the assistant at the end of what a prompt and its answer say: those before are the prompt's."""
+    asked = [place for place, turn in enumerate(turns, 1) if _speaker(turn) not in ASSISTANT]
+    return list(turns[asked[-1] if asked else 0 :])
 
 
 def _speaker(turn: Mapping[str, Any]) -> Any:
