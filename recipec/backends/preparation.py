@@ -154,11 +154,16 @@ def _splitting(job: Job) -> dict[str, Any]:
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
+        "looks_ahead": bool(split and split.stratify) or any(map(_mixes_sources, job.stages)),
         "splits_by_prompt": column is None and shared,
         "all_conversations": all(map(of_conversations, job.stages)),
         "some_conversations": any(map(of_conversations, job.stages)),
         "split_column": column,
     }
+
+
+def _mixes_sources(stage: StageJob) -> bool:
+    return any(len(stage.sources(part)) > 1 for part in ("", "eval", "test"))
 
 
 def _eval_share(job: Job) -> Raw:
@@ -231,6 +236,8 @@ def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     return {
         "asks_source": asks_source,
         "needs_source": "source" in types or weighs(job),
+        "looks_at_source": "source" in types or bool(data.split and data.split.stratify),
+        "looks_at_stage": "stage" in types,
         "given_to_row": Raw(", ".join(types)),
         "asked_of_row": Raw(", ".join(f"{name}: {type}" for name, type in types.items())),
     }

@@ -17,6 +17,7 @@ from recipec.facts.labels import label_facts
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
+from recipec.facts.splitting import against_split
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -65,7 +66,7 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
-    for finding in cautions(loaded, section, sources):
+    for finding in (*against_split(loaded, section, sources), *cautions(loaded, section, sources)):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))
