@@ -103,6 +103,7 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, count tokens, drop rows with nothing to learn, then exact duplicates."""
     raw = [read(source, root) for source in sources]
+    look_ahead(raw, stage)
     parts = [converted(part, stage, tokenizer) for part in raw]
     rows = concatenate_datasets(parts)
     teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
@@ -114,6 +115,13 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
     return rows.select(kept)
+
+
+def look_ahead(raw: list[Dataset], stage: Stage) -> None:
+    """Convert the first rows of every source before all others: what a whole source lacks is told at once."""
+    for part in raw:
+        for row in part.select(range(min(200, len(part)))):
+            converted_row(row, stage)
 
 
 def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:

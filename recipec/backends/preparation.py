@@ -64,6 +64,7 @@ def _names(job: Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "several_stages": first.because(len(stages) > 1, "stage"),
+        "untold": first.because(len({stage.format.turns for stage in stages}) > 1, "data_format"),
         "seed": first.traced("seed"),
         "stages": [_stage(stage) for stage in stages],
         "local_model": is_path(model),
@@ -153,11 +154,16 @@ def _splitting(job: Job) -> dict[str, Any]:
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
+        "looks_ahead": bool(split and split.stratify) or any(map(_mixes_sources, job.stages)),
         "splits_by_prompt": column is None and shared,
         "all_conversations": all(map(of_conversations, job.stages)),
         "some_conversations": any(map(of_conversations, job.stages)),
         "split_column": column,
     }
+
+
+def _mixes_sources(stage: StageJob) -> bool:
+    return any(len(stage.sources(part)) > 1 for part in ("", "eval", "test"))
 
 
 def _eval_share(job: Job) -> Raw:
@@ -230,6 +236,8 @@ def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     return {
         "asks_source": asks_source,
         "needs_source": "source" in types or weighs(job),
+        "looks_at_source": "source" in types or bool(data.split and data.split.stratify),
+        "looks_at_stage": "stage" in types,
         "given_to_row": Raw(", ".join(types)),
         "asked_of_row": Raw(", ".join(f"{name}: {type}" for name, type in types.items())),
     }
@@ -252,7 +260,7 @@ def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     along = ["place", *["split_by"] * split, *["tools"] * tools]
     names = {
         "along": along,
-        "unrolled_columns": ["prompt", "completion", "conversation", *along],
+        "unrolled_columns": ["prompt", "completion", "conversation", "rest", *along],
         "several_stages": len(stages) > 1,
         "marks_learned": marks_learned(stages),
         "mixes_fields": mixes_fields(stages),

@@ -12,10 +12,11 @@ from recipec.render.traced import Traced
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
     split, conversations = bool(split_column(stages[0].job)), any(map(of_conversations, stages))
-    beside = ["place", *["split_by"] * split, *["conversation"] * conversations]
+    beside = ["place", *["split_by"] * split, *["conversation", "rest"] * conversations]
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
     begins = conversations or any(stage.kind.masked for stage in stages)
-    known = {"answered": conversations, "beginnings": begins, "equal": compares, "weight": weighs(stages[0].job)}
+    known = {"answered": conversations, "beginnings": begins, "behind": begins, "equal": compares}
+    known |= {"weight": weighs(stages[0].job)}
     marks = ["teaches", "itself", "question", *(name for name, has in known.items() if has), *beside]
     return {"beside": tuple(beside), "marks": listed("MARKS", marks), "answers_begin": begins}
 

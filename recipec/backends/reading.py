@@ -59,10 +59,10 @@ def _rows_in_file(endings: Sequence[str]) -> str:
 def _columns(job: Job) -> dict[str, Any]:
     """The columns that are read: of all rows alike, or of each way to write them."""
     ways = ways_to_write(job.stages)
-    if mixes_formats(job):
-        return {"columns": Raw("{\n" + "".join(_entry(way.name, _read_columns(job, way)) for way in ways) + "}")}
-    names = {name for way in ways for name in _read_columns(job, way)}
-    return {"columns": listed("COLUMNS", [*sorted(names), *_ignored(job)])}
+    if len(ways) > 1:
+        table = Raw("{\n" + "".join(_entry(way.name, _read_columns(job, way)) for way in ways) + "}")
+        return {"columns": table, "columns_by_way": True}
+    return {"columns": listed("COLUMNS", _read_columns(job, ways[0])), "columns_by_way": False}
 
 
 def _entry(name: str, columns: Sequence[str]) -> str:
@@ -75,10 +75,10 @@ def _entry(name: str, columns: Sequence[str]) -> str:
 
 
 def _read_columns(job: Job, way: Way) -> list[str]:
-    split, ignored = split_column(job), _ignored(job) if mixes_formats(job) else []
+    split = split_column(job)
     takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
     carried = {name for carry in takes for name in CARRIED[carry].columns}
-    return [*sorted({*way.shape.columns.values(), *carried, *[split] * bool(split)}), *ignored]
+    return [*sorted({*way.shape.columns.values(), *carried, *[split] * bool(split)}), *_ignored(job)]
 
 
 class Way(Struct, frozen=True):

@@ -10,8 +10,9 @@ from recipec.dataset.contents import (
     thoughts,
     turns_of,
 )
+from recipec.dataset.faults import BadRows, RowFault, TwoReadings, UnknownFormat, told
 from recipec.dataset.files import ENDINGS, endings_in, files_of
-from recipec.dataset.formats import BadFlags, DataShape, UnknownFormat, flag_columns, recognise
+from recipec.dataset.formats import DataShape, flag_columns, recognise
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import Sample, read_sample
 
@@ -21,10 +22,12 @@ __all__ = [
     "MAX_DEPTH",
     "NOTHING",
     "BadContent",
-    "BadFlags",
+    "BadRows",
     "DataShape",
     "Row",
+    "RowFault",
     "Sample",
+    "TwoReadings",
     "UnknownFormat",
     "Unreadable",
     "carried",
@@ -36,5 +39,6 @@ __all__ = [
     "read_sample",
     "recognise",
     "thoughts",
+    "told",
     "turns_of",
 ]

@@ -10,24 +10,10 @@ from msgspec import Struct
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
 from recipec.dataset.contents import BadContent, Row, content_of, is_flag
+from recipec.dataset.faults import BadRows, RowFault, UnknownFormat
+from recipec.dataset.readings import check_one_reading, named_roles, names_of
 
 MOST_NAMES = 12  # columns that a message lists
-
-
-class UnknownFormat(Exception):
-    """No format, or more than one, fits the rows: the message says what was seen."""
-
-    def __init__(self, seen: str, help: tuple[str, ...] = ()) -> None:
-        super().__init__(seen)
-        self.help = help
-
-
-class BadFlags(UnknownFormat):
-    """A column whose values must be true or false holds something else."""
-
-    def __init__(self, seen: str, column: str) -> None:
-        super().__init__(seen)
-        self.column = column
 
 
 class DataShape(Struct, frozen=True):
@@ -64,36 +50,81 @@ def recognise(
     renamed: Mapping[str, str],
     where: list[str],
     ignored: Iterable[str] = (),
+    rivals: Iterable[str] = (),
 ) -> DataShape:
     """The one format that all rows have: the first that fits of `formats`, or of all.
 
-    What rows may leave out is not read where it is `ignored`. `renamed` is the recipe's data.columns; `where` names
-    each row for messages. Raises UnknownFormat.
+    What is `ignored` is not read where rows have a format without it. `renamed` is the recipe's data.columns; `where`
+    names each row for messages. Raises UnknownFormat: TwoReadings where a row has two names of one column, or fits one
+    of the `rivals` too, and BadRows where some rows of the format cannot be read.
     """
     tried = [ROW_FORMATS[name] for name in (ROW_FORMATS if formats is None else formats)]
+    tried.sort(key=lambda format: -named_roles(format, renamed))
+    rows = _without_ignored(rows, tried, renamed, {*ignored})
     format = _common_format(rows, tried, renamed, where)
-    left_out = {*ignored} & {name for role in format.roles if not role.required for name in _names_of(role, renamed)}
-    if left_out:
-        rows = tuple({name: value for name, value in row.items() if name not in left_out} for row in rows)
-    columns = _common_columns(rows, format, renamed, where)
-    _check_flags(rows, format, columns, where)
-    content = _common_content(rows, format, columns, where)
+    for place, row in zip(where, rows, strict=True):
+        others = (ROW_FORMATS[name] for name in rivals if name != format.name)
+        check_one_reading(row, place, format, others, renamed, {*ignored})
+    placed = list(zip(where, rows, strict=True))
+    whole = [(place, row) for place, row in placed if _fits(row, format, renamed)]
+    columns = _common_columns(whole, format, renamed)
+    contents, faults = _contents(whole, format, columns)
+    faults += [_lacking(place, row, format, renamed) for place, row in placed if not _fits(row, format, renamed)]
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
-    return DataShape(format.name, columns, content, f"{len(rows)} of {len(rows)} sampled rows have {shown}")
+    evidence = f"{len(rows)} of {len(rows)} sampled rows have {shown}"
+    shape = DataShape(format.name, columns, _common_content(contents, format) if contents else TEXTS, evidence)
+    if faults:
+        raise BadRows(sorted(faults, key=lambda fault: where.index(fault.place)), shape)
+    return shape
+
+
+Placed = list[tuple[str, Row]]  # rows, each after its place
+
+
+def _without_ignored(
+    rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str], ignored: set[str]
+) -> tuple[Row, ...]:
+    """The rows without what is ignored; what they need in any case is left, and said to be read."""
+    without = tuple({name: value for name, value in row.items() if name not in ignored} for row in rows)
+    if any(_fits(row, format, renamed) for row in without for format in formats):
+        return without
+    needed = {name for format in formats for role in format.required for name in names_of(role, renamed)}
+    return tuple({name: row[name] for name in row if name not in ignored - needed} for row in rows)
 
 
 def _common_format(
     rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str, str], where: list[str]
 ) -> RowFormat:
+    """The format of all rows that have one; where a flag alone makes the difference, the one that has it."""
     found = [next((format for format in formats if _fits(row, format, renamed)), None) for row in rows]
-    for row, place, format in zip(rows, where, found, strict=True):
-        if format is None:
-            seen = f"{place} has the columns {_names(row)}: {_wanted(formats, renamed)}"
-            raise UnknownFormat(seen, (*_close(rows, formats, renamed),))
-        if format != found[0]:
-            names = f"{where[0]} is {found[0].name}, but {place} is {format.name}"
-            raise UnknownFormat(f"{names}: one source must have one format")
-    return found[0]
+    kinds = list({format.name: format for format in found if format}.values())
+    if not kinds:
+        seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
+        raise UnknownFormat(seen, (*_close(rows, formats, renamed),))
+    common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
+    if common is None:
+        place, other = next(
+            (place, format) for place, format in zip(where, found, strict=True) if format not in (None, kinds[0])
+        )
+        first = where[found.index(kinds[0])]
+        names = f"{first} is {kinds[0].name}, but {place} is {other.name}"
+        raise UnknownFormat(f"{names}: one source must have one format")
+    return common
+
+
+def _is_flagged(format: RowFormat, other: RowFormat) -> bool:
+    """Whether rows of the one are those of the other, with a flag or without."""
+    more = {role.name for role in format.required} - {role.name for role in other.required}
+    flags = {role.name for role in format.required if role.holds == FLAGS}
+    return {role.name for role in other.required} <= {role.name for role in format.required} and more <= flags
+
+
+def _lacking(place: str, row: Row, format: RowFormat, renamed: Mapping[str, str]) -> RowFault:
+    found = _columns(row, format, renamed)
+    lost = [role for role in format.required if role.name not in found]
+    names = " and ".join(f"`{renamed.get(role.name, role.aliases[0])}`" for role in lost)
+    flag = next((renamed.get(role.name, role.aliases[0]) for role in lost if role.holds == FLAGS), "")
+    return RowFault(place, f"it has no {names}, which other rows have; its columns are {_names(row)}", flag)
 
 
 def _fits(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
@@ -118,18 +149,22 @@ def flag_columns(rows: Iterable[Row], names: Iterable[str]) -> list[str]:
     return [name for name in names if all(is_flag(row.get(name)) for row in rows)]
 
 
-def _check_flags(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> None:
+def _flag_faults(placed: Placed, format: RowFormat, columns: Mapping[str, str]) -> list[RowFault]:
     """Every flag of a source is true or false, or every one is 1 or 0: a reader takes a column for one type."""
-    for name in (columns[role.name] for role in format.required if role.holds == FLAGS):
-        first = rows[0][name]
-        for row, place in zip(rows, where, strict=True):
-            value = row[name]
-            if not is_flag(value):
-                wanted = f"where {format.name} rows hold true or false, or 1 or 0"
-                raise BadFlags(f"{place} holds {json.dumps(value):.40} in `{name}`, {wanted}", name)
-            if isinstance(value, bool) != isinstance(first, bool):
-                held = f"{where[0]} holds {json.dumps(first)} in `{name}`, but {place} holds {json.dumps(value)}"
-                raise BadFlags(held, name)
+    names = (columns[role.name] for role in format.required if role.holds == FLAGS)
+    return [fault for name in names for fault in _flags_unlike(placed, format, name)]
+
+
+def _flags_unlike(placed: Placed, format: RowFormat, name: str) -> Iterator[RowFault]:
+    first = next(((place, row[name]) for place, row in placed if is_flag(row[name])), None)
+    for place, row in placed:
+        value = row[name]
+        if not is_flag(value):
+            held = f"`{name}` holds {json.dumps(value):.40}, where {format.name} rows hold true or false, or 1 or 0"
+            yield RowFault(place, held, name)
+        elif first and isinstance(value, bool) != isinstance(first[1], bool):
+            held = f"`{name}` holds {json.dumps(value)}, but {first[0]} holds {json.dumps(first[1])}"
+            yield RowFault(place, held, name)
 
 
 def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:
@@ -144,22 +179,16 @@ def _roles(format: RowFormat) -> list[Role]:
 
 
 def _column(row: Row, role: Role, renamed: Mapping[str, str]) -> str | None:
-    return next((name for name in _names_of(role, renamed) if name in row), None)
+    return next((name for name in names_of(role, renamed) if name in row), None)
 
 
-def _names_of(role: Role, renamed: Mapping[str, str]) -> tuple[str, ...]:
-    return (renamed[role.name],) if role.name in renamed else role.aliases
-
-
-def _common_columns(
-    rows: tuple[Row, ...], format: RowFormat, renamed: Mapping[str, str], where: list[str]
-) -> dict[str, str]:
+def _common_columns(placed: Placed, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:
     """Role -> column, the same in every row; a row may lack what it may leave out, and later rows may have it."""
-    found = [_columns(row, format, renamed) for row in rows]
-    common = {role: name for columns in reversed(found) for role, name in columns.items()}
+    found = [(place, _columns(row, format, renamed)) for place, row in placed]
+    common = {role: name for _, columns in reversed(found) for role, name in columns.items()}
     optional = [role for role in format.roles if format.may_lack(role.name) and role.name not in renamed]
     common = {role.name: role.aliases[0] for role in optional} | common
-    for columns, place in zip(found, where, strict=True):
+    for place, columns in found:
         for role, name in common.items():
             if not format.may_lack(role) and columns.get(role) != name:
                 other = f"`{columns[role]}`" if role in columns else "no such column"
@@ -167,21 +196,29 @@ def _common_columns(
     return common
 
 
-def _common_content(rows: tuple[Row, ...], format: RowFormat, columns: Mapping[str, str], where: list[str]) -> str:
-    contents = [_content(row, format, columns, place) for row, place in zip(rows, where, strict=True)]
-    if format.wraps and len({*contents}) > 1 and {*contents} <= {TEXTS, MESSAGES, EITHER}:
+def _contents(
+    placed: Placed, format: RowFormat, columns: Mapping[str, str]
+) -> tuple[list[tuple[str, str]], list[RowFault]]:
+    """What the columns of each row hold, and the rows that hold something else than their format says."""
+    contents, faults = [], _flag_faults(placed, format, columns)
+    for place, row in placed:
+        try:
+            contents.append((place, content_of(row, format, columns)))
+        except BadContent as error:
+            faults.append(RowFault(place, str(error)))
+    return contents, faults
+
+
+def _common_content(contents: list[tuple[str, str]], format: RowFormat) -> str:
+    """What the columns of all rows hold. Raises UnknownFormat."""
+    first, content = contents[0]
+    held = {content for _, content in contents}
+    if format.wraps and len(held) > 1 and held <= {TEXTS, MESSAGES, EITHER}:
         return EITHER
-    for place, content in zip(where, contents, strict=True):
-        if content != contents[0]:
-            raise UnknownFormat(f"{where[0]} has {contents[0]}, but {place} has {content}")
-    return contents[0]
-
-
-def _content(row: Row, format: RowFormat, columns: Mapping[str, str], place: str) -> str:
-    try:
-        return content_of(row, format, columns)
-    except BadContent as error:
-        raise UnknownFormat(f"{place}: {error}") from error
+    for place, other in contents:
+        if other != content:
+            raise UnknownFormat(f"{first} has {content}, but {place} has {other}")
+    return content
 
 
 def _names(row: Row) -> str:

@@ -9,7 +9,6 @@ from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset import DataShape
-from recipec.dataset.formats import MOST_NAMES
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts, preference_format, train_format
 from recipec.recipe import LoadedRecipe
@@ -288,20 +287,6 @@ def _clash(loaded: LoadedRecipe, table: str, key: str, why: str, section: str, f
     return Diagnostic("E0401", title, labels, help)
 
 
-def _column_to_split_by(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
-    """Every row that a part is drawn from has the column that says how."""
-    for key, column in (loaded.value("data", "split") or {}).items():
-        for section, facts in data.items():
-            if facts.columns and column not in facts.columns:
-                listed = ", ".join(f"`{name}`" for name in facts.columns[:MOST_NAMES])
-                labels = (
-                    Label(loaded.place("data", "split", key), "no such column in every row"),
-                    Label(loaded.place("data", section), f"every row has {listed}"),
-                )
-                title = f"`data.split.{key}` names the column `{column}`, which data.{section} does not have"
-                yield Diagnostic("E0401", title, labels, ("name a column of the rows, or add it to them",))
-
-
 def _something_held_out(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A share of known rows is at least one row."""
     for key, replaced_by in _FRACTIONS.items():
@@ -346,7 +331,6 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _nothing_to_align,
     _tables_of_idle_stages,
     _text_to_split,
-    _column_to_split_by,
     _something_held_out,
     _a_row_for_each_part,
 )

@@ -11,6 +11,7 @@ from recipec.dataset import (
     ASSISTANT,
     BadContent,
     DataShape,
+    RowFault,
     carried,
     check_carried,
     thoughts,
@@ -18,6 +19,7 @@ from recipec.dataset import (
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, stated
+from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.sources import SampledSource, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
@@ -34,14 +36,14 @@ def carries(loaded: LoadedRecipe, source: SampledSource) -> tuple[str, ...]:
     What the recipe says to ignore is not carried.
     """
     row, data = ROW_FORMATS[source.shape.format], loaded.recipe.data
-    rows = (_without(sampled, set(data.ignore or ())) for sampled in source.rows)
+    rows = (without(sampled, set(data.ignore or ())) for sampled in source.rows)
     found = {*carried(rows, row, list(source.shape.columns.values())), *(data.carry or ())}
     if data.reasoning is not None:
         found.add("reasoning")
     return tuple(name for name in row.carries if name in found)
 
 
-def _without(row: Mapping[str, Any], ignored: set[str]) -> Mapping[str, Any]:
+def without(row: Mapping[str, Any], ignored: set[str]) -> Mapping[str, Any]:
     """A row without the columns and the fields of messages of these names."""
     if not ignored:
         return row
@@ -68,19 +70,20 @@ def conversation_facts(
     yield kept
     yield _without_thoughts({} if states_rows(loaded) else answers)
     for source in sources:
-        _check_rows(loaded, source, kept.value in WITHOUT, report)
+        if faults := carried_faults(loaded, source, kept.value in WITHOUT):
+            report.add(unusable(section, source.place, faults, [source]))
     yield _apart(loaded, sources, shape, kept)
 
 
-def _check_rows(loaded: LoadedRecipe, source: SampledSource, takes_out: bool, report: Report) -> None:
-    """Report the first sampled row that preparation would refuse (E0304)."""
-    columns, ignored = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ())
+def carried_faults(loaded: LoadedRecipe, source: SampledSource, takes_out: bool) -> list[RowFault]:
+    """What is wrong with what sampled rows carry: each such row with the first trouble that preparation would meet."""
+    columns, ignored, faults = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ()), []
     for place, row in zip(source.places, source.rows, strict=True):
         try:
-            check_carried(_without(row, ignored), columns, source.shape.carries, takes_out)
+            check_carried(without(row, ignored), columns, source.shape.carries, takes_out)
         except BadContent as error:
-            report.add(Diagnostic("E0304", f"`{place}` cannot be used", (Label(source.place, str(error)),)))
-            return
+            faults.append(RowFault(place, str(error)))
+    return faults
 
 
 def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
@@ -142,21 +145,28 @@ def _without_thoughts(answers: _Answers) -> Decision:
 
 def _sampled_answers(sources: Sequence[SampledSource], ignored: set[str]) -> _Answers:
     return {
-        place: [*_answers(_without(row, ignored), source.shape)]
+        place: [*_answers(without(row, ignored), source.shape)]
         for source in sources
         for place, row in zip(source.places, source.rows, strict=True)
     }
 
 
 def _answers(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
-    """What the assistant says in a row, as messages; a text is one where the role is for an answer."""
+    """What the assistant says in a row to be learned, as messages; a text is one where the role is for an answer."""
     format = ROW_FORMATS[shape.format]
-    taught = KINDS[format.kind].taught
+    kind = KINDS[format.kind]
     for role, column in shape.columns.items():
-        value = row.get(column)
-        yield from (turn for turn in turns_of(value) if _speaker(turn) in ASSISTANT)
-        if isinstance(value, str) and format.turns and format.role(role).becomes in taught:
-            yield {"role": ASSISTANT[0], "content": value}
+        value, turns = row.get(column), turns_of(row.get(column))
+        if format.turns and format.role(role).becomes in kind.taught:
+            yield from (turn for turn in turns if _speaker(turn) in ASSISTANT) if kind.masked else answers_of(turns)
+            if isinstance(value, str):
+                yield {"role": ASSISTANT[0], "content": value}
+
+
+def answers_of(turns: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages of the assistant at the end of what a prompt and its answer say: those before are the prompt's."""
+    asked = [place for place, turn in enumerate(turns, 1) if _speaker(turn) not in ASSISTANT]
+    return list(turns[asked[-1] if asked else 0 :])
 
 
 def _speaker(turn: Mapping[str, Any]) -> Any:

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, Method
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
 from recipec.diagnostics.model import Report
+from recipec.facts.cautions import cautions
 from recipec.facts.conversations import carries, conversation_facts, read_names
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
+from recipec.facts.splitting import against_split
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -64,6 +66,8 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
+    for finding in (*against_split(loaded, section, sources), *cautions(loaded, section, sources)):
+        report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))
     seen = all(source.sample for source in sources)

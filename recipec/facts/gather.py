@@ -11,6 +11,7 @@ from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Report
+from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
 from recipec.facts.conversations import against_conversations
 from recipec.facts.data import DataFacts, data_facts
@@ -124,6 +125,7 @@ def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
             against_data(loaded, data),
             against_unread(loaded, data),
             against_conversations(loaded, shapes),
+            not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )
         for finding in chain(*findings):
             report.add(finding)

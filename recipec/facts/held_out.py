@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.tasks import AUTO
-from recipec.dataset import DataShape, UnknownFormat, recognise
+from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.conversations import WITHOUT, carried_faults, carries, prompted
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
+from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import rows_read
 from recipec.facts.sources import SampledSource, sources_of
 from recipec.recipe import LoadedRecipe
@@ -29,14 +33,49 @@ def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: R
     fitting = {part: _fitting(loaded, part, sources[part], data, report) for part in PARTS}
     found = {}
     for name, facts in data.items():
-        held_out = {part: _held_out(loaded, fitting[part][name]) for part in PARTS if name in fitting[part]}
-        decisions = {**facts.decisions, **_decisions(loaded, name, fitting)}
-        found[name] = replace(facts, decisions=decisions, held_out=held_out)
+        parts = {part: fitting[part][name] for part in PARTS if name in fitting[part]}
+        held_out = {part: _held_out(loaded, held) for part, held in parts.items()}
+        known = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
+        for part, held in parts.items():
+            _check(loaded, part, held, known, report)
+        decisions = {**known.decisions, **_decisions(loaded, name, fitting)}
+        found[name] = replace(known, decisions=decisions, held_out=held_out)
     return found
 
 
 def _held_out(loaded: LoadedRecipe, sources: list[SampledSource]) -> HeldOut:
     return HeldOut(tuple(source.shape for source in sources), unread(loaded, sources))
+
+
+def _carrying_parts(loaded: LoadedRecipe, facts: DataFacts, sources: list[SampledSource]) -> DataFacts:
+    """The section with what its held-out rows carry that has no name which could be refused: texts in parts."""
+    held = {name for source in sources for name in carries(loaded, source)}
+    own = [name for name in CARRIED if name in facts.shape.carries or (name in held and not _names(name))]
+    if own == list(facts.shape.carries):
+        return facts
+    carried = replace(facts.decisions["carried"], value=own, because="; ".join(CARRIED[name].means for name in own))
+    decisions = {**facts.decisions, "carried": carried}
+    return replace(facts, shape=replace(facts.shape, carries=tuple(own)), decisions=decisions)
+
+
+def _names(name: str) -> tuple[str, ...]:
+    """The columns and the fields of messages that hold it."""
+    return (*CARRIED[name].columns, *CARRIED[name].fields)
+
+
+def _check(loaded: LoadedRecipe, part: str, sources: list[SampledSource], facts: DataFacts, report: Report) -> None:
+    """Report rows that preparation would refuse (E0304), and what only held-out rows carry, by no name (E0305)."""
+    for source in sources:
+        as_learned = replace(source, shape=replace(source.shape, carries=facts.shape.carries))
+        if faults := carried_faults(loaded, as_learned, facts.decisions["reasoning"].value in WITHOUT):
+            report.add(unusable(part, source.place, faults, [source]))
+        strange = {*unread(loaded, [source])}
+        for name in carries(loaded, source):
+            if name not in facts.shape.carries and strange.isdisjoint(_names(name)):
+                carry = json.dumps([*(loaded.recipe.data.carry or ()), name])
+                label = Label(source.place, f"its rows hold {CARRIED[name].means}, those that are learned do not")
+                help = f"to read them: `carry = {carry}` under [data]"
+                report.add(Diagnostic("E0305", f"only the rows of data.{part} carry {name}", (label,), (help,)))
 
 
 Fitting = Mapping[str, Mapping[str, list[SampledSource]]]  # part -> section -> its sources, with their shapes
@@ -66,52 +105,74 @@ def _fitting(
     """Section -> the sources of the part, each like one of its own; those that cannot be seen are for the first."""
     if sources is None or not data:
         return {}
-    found, reasons = {}, {}
+    found, errors = {}, {}
     for name, facts in data.items() if any(source.rows for source in sources) else list(data.items())[:1]:
         try:
             found[name] = [replace(source, shape=_like(loaded, source, facts, name)) for source in sources]
         except UnknownFormat as error:
-            reasons[name] = str(error)
+            errors[name] = error
     if not found:
-        report.add(_unlike(loaded, part, reasons))
+        bad = next((error for error in errors.values() if isinstance(error, BadRows)), None)
+        place = loaded.place("data", part)
+        report.add(unusable(part, place, bad.faults, sources) if bad else _unlike(loaded, part, errors))
     return found
 
 
 def _like(loaded: LoadedRecipe, source: SampledSource, facts: DataFacts, section: str) -> DataShape:
-    """The shape of a source whose rows are like those that are learned. Raises UnknownFormat."""
-    columns, reasons, ways = source.given.columns, [], {shape.written: shape for shape in reversed(facts.shapes)}
+    """The shape of a source whose rows are of a format that is learned. Raises UnknownFormat."""
+    ways, errors = {shape.written: shape for shape in reversed(facts.shapes)}, []
     if len(ways) > 1 and not source.rows and source.given.format in (None, AUTO):
         wanted = either(facts.formats, "")
         raise UnknownFormat(f"{source.name} is not read at compile time: say its `format`, {wanted}")
     for shape in reversed(ways.values()):
-        renamed = replace(shape, columns=shape.columns | columns) if columns else shape
-        reason = _difference(loaded, source, section, renamed)
-        if not reason:
-            return renamed
-        reasons.append(reason)
-    raise UnknownFormat(reasons[0])
+        try:
+            return _learned_alike(facts, source, section, _read_as(loaded, source, section, shape))
+        except UnknownFormat as error:
+            errors.append(error)
+    raise next((error for error in errors if isinstance(error, BadRows)), errors[0])
 
 
-def _difference(loaded: LoadedRecipe, source: SampledSource, section: str, shape: DataShape) -> str:
-    """Why the rows cannot be read as those of the section; "" when they can."""
+def _learned_alike(facts: DataFacts, source: SampledSource, section: str, shape: DataShape) -> DataShape:
+    """The shape, if no answer in a prompt would be scored. Raises UnknownFormat."""
+    whole = KINDS[ROW_FORMATS[facts.shape.format].kind].masked and not facts.decisions["answers_apart"].value
+    if whole and source.rows and prompted(replace(source, shape=shape)):
+        seen = f"{source.places[0]} has a prompt of messages, and data.{section} has none"
+        raise UnknownFormat(f"{seen}: answers in it would be scored as if they were learned")
+    return shape
+
+
+def _read_as(loaded: LoadedRecipe, source: SampledSource, section: str, shape: DataShape) -> DataShape:
+    """The shape of the rows in the format of the shape: its columns, or else their own. Raises UnknownFormat."""
+    given = source.given.columns or {}
     if source.given.format not in (None, AUTO, shape.format):
-        return f"{source.name} is said to hold {source.given.format} rows, data.{section} holds {shape.format} rows"
+        said = f"{source.name} is said to hold {source.given.format} rows"
+        raise UnknownFormat(f"{said}, data.{section} holds {shape.format} rows")
     if not source.rows:
-        return ""
+        return replace(shape, columns=shape.columns | given)
+    ignored = loaded.recipe.data.ignore or ()
     try:
-        found = recognise(source.rows, (shape.format,), shape.columns, source.places, loaded.recipe.data.ignore or ())
+        found = recognise(source.rows, (shape.format,), shape.columns | given, source.places, ignored)
+    except BadRows:
+        raise
     except UnknownFormat as error:
-        return str(error)
-    if found.content != shape.content:
-        return f"{source.places[0]} has {found.content}, data.{section} has {shape.content}"
-    if found.implicit_prompt != shape.implicit_prompt:
-        return f"the prompt has a column of its own in one of data.{section} and {source.places[0]}"
-    return ""
+        found = _in_own_words(loaded, source, shape, error)
+    return replace(found, evidence=shape.evidence, carries=shape.carries)
 
 
-def _unlike(loaded: LoadedRecipe, part: str, reasons: Mapping[str, str]) -> Diagnostic:
+def _in_own_words(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, error: UnknownFormat) -> DataShape:
+    """The shape of rows of the format that call their columns otherwise than those that are learned."""
+    own = source.given.columns or loaded.recipe.data.columns or {}
+    try:
+        return recognise(source.rows, (shape.format,), own, source.places, loaded.recipe.data.ignore or ())
+    except BadRows:
+        raise
+    except UnknownFormat:
+        raise error from None
+
+
+def _unlike(loaded: LoadedRecipe, part: str, reasons: Mapping[str, UnknownFormat]) -> Diagnostic:
     (section, reason), *_ = reasons.items()
-    labels = (Label(loaded.place("data", part), reason), *_others(loaded, section))
+    labels = (Label(loaded.place("data", part), str(reason)), *_others(loaded, section))
     names = " and ".join(f"data.{name}" for name in reasons)
     title = f"the rows of data.{part} are not like those of {names}"
     return Diagnostic("E0305", title, labels, ("they go through the same steps: give them the same columns",))

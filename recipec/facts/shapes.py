@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, formats_of, readers
 from recipec.axes.tasks import AUTO
-from recipec.dataset import BadFlags, DataShape, UnknownFormat, recognise
+from recipec.dataset import BadRows, DataShape, RowFault, TwoReadings, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.conversations import WITHOUT, carried_faults, carries
+from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import either
@@ -127,20 +129,30 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     others = ROW_FORMATS if expected.section == COMMON_SECTION else ()  # what no stage takes is told by its name
     formats = (expected.asked,) if expected.asked else tuple(dict.fromkeys((*expected.taken, *others)))
     rows, ignored = tuple(rows_of(sources)), expected.loaded.recipe.data.ignore or ()
-    return recognise(rows, formats, expected.columns, places_of(sources), ignored)
+    rivals = () if expected.asked else expected.taken
+    return recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals)
 
 
 def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error: UnknownFormat) -> Diagnostic:
     section = expected.section
     place = sources[0].place if expected.alone else expected.loaded.place("data", section)
-    label = Label(place, str(error))
-    if not isinstance(error, BadFlags):
-        help = (*error.help, *_own_format(expected, sources[0]))
-        return Diagnostic("E0305", f"the format of data.{section} cannot be told", (label,), help)
-    help = [f"write true or false in `{error.column}` of every row, or 1 or 0 in every row, without quotes"]
-    if any(source.sample and source.sample.kind == ".csv" for source in sources):
-        help = [f"write the rows as JSON lines (.jsonl), with `{error.column}` true or false: CSV files hold only text"]
-    return Diagnostic("E0305", f"the labels of data.{section} are not all true or false", (label,), tuple(help))
+    if isinstance(error, BadRows):
+        faults = [*error.faults, *_carried_faults(expected.loaded, sources, error)]
+        return unusable(section, place, faults, sources)
+    help = (*error.help, *_own_format(expected, sources[0]))
+    title = f"the format of data.{section} cannot be told"
+    if isinstance(error, TwoReadings):
+        title = f"rows of data.{section} can be read in two ways"
+    return Diagnostic("E0305", title, (Label(place, str(error)),), help)
+
+
+def _carried_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:
+    """What is wrong with what the other rows carry, so that all that is wrong is told at once."""
+    bad = {fault.place for fault in error.faults}
+    for source in sources:
+        known = replace(source, shape=replace(error.shape, carries=carries(loaded, replace(source, shape=error.shape))))
+        found = carried_faults(loaded, known, loaded.recipe.data.reasoning in WITHOUT)
+        yield from (fault for fault in found if fault.place not in bad)
 
 
 def _own_format(expected: _Expected, source: SampledSource) -> Iterator[str]:

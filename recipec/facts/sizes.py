@@ -190,8 +190,13 @@ def _ends(row: Row, shape: DataShape, last: bool) -> tuple[list[float], float]:
 def _up_to_answers(turns: list[dict[str, Any]]) -> Iterator[float]:
     """The tokens of a conversation up to each answer that is learned."""
     for turn, length in zip(turns, accumulate(map(_message_tokens, turns)), strict=True):
-        if turn.get("role", turn.get("from")) in ASSISTANT and all(turn.get(name) != 0 for name in _WEIGHTS):
+        if is_learned(turn):
             yield length
+
+
+def is_learned(turn: Mapping[str, Any]) -> bool:
+    """Whether the assistant says it, and no weight says that it is not learned."""
+    return turn.get("role", turn.get("from")) in ASSISTANT and all(turn.get(name) != 0 for name in _WEIGHTS)
 
 
 def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
@@ -200,7 +205,7 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     each, share = decisions["answers_per_row"], decisions["answer_share"].value
     answers = "1 answer" if each.value == 1 else f"{each.value:g} answers"
     many = f"{answers} in each of {rows.value:,} conversations, {each.because}; {rows.because}"
-    shorter = f"a conversation up to one of its answers has {share:.0%} of the whole; {mean.because}"
+    shorter = f"{share:.2g} times a whole conversation, on average over the answers; {mean.because}"
     return {
         "examples": replace(rows, value=rounded(each.value * rows.value), because=many),
         "source_rows": replace(own, value=rounded(each.value * own.value), because=many),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from recipec.axes import ROW_FORMATS, Role
-from recipec.dataset import UnknownFormat, recognise
+from recipec.dataset import BadRows, RowFault, TwoReadings, UnknownFormat, recognise, told
 
 ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
@@ -66,11 +66,15 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     *(([{"prompt": "a", "completion": "b", "label": label}], "`label`") for label in ("good", "1", 2, 1.0, None)),
     (
         [{"prompt": "a", "completion": "b", "label": label} for label in (True, False, 1)],
-        "f:1 holds true in `label`, but f:3 holds 1",
+        "f:3: `label` holds 1, but f:1 holds true",
     ),
     ([{"foo": 1}], "`foo`"),
     ([{"text": "a"}, {"messages": [ASK]}], "f:1 is text, but f:2 is chat"),
-    ([{"text": "a"}, {"foo": "b"}], "f:2 has the columns `foo`"),
+    ([{"text": "a"}, {"foo": "b"}], "f:2: it has no `text`, which other rows have; its columns are `foo`"),
+    (
+        [{"prompt": "a", "completion": "b"}, {"prompt": "a", "completion": "b", "label": True}],
+        "f:1: it has no `label`",
+    ),
     ([{"text": 5}], "f:1: `text`"),
     ([{"text": None}], "f:1: `text`"),
     ([{"messages": "a"}], "f:1: `messages`"),
@@ -186,3 +190,60 @@ def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed
 )
 def test_texts_and_messages_may_stand_side_by_side(rows: list[dict]) -> None:
     assert recognise(tuple(rows), None, {}, ["f:1", "f:2"][: len(rows)]).content == "strings or messages"
+
+
+def test_all_kinds_of_faults_are_told_at_once_each_with_its_first_row() -> None:
+    """Rows of one kind of fault are counted, and the shape is that of the other rows."""
+    fine = {"messages": [ASK, ANSWER]}
+    robots = [{"messages": [ASK, {"role": role, "content": "So."}]} for role in ("robot", "narrator")]
+    rows = (fine, robots[0], {"messages": None}, fine, robots[1], {"turns": []})
+    with pytest.raises(BadRows) as error:
+        recognise(rows, None, {}, [f"f:{n}" for n in range(1, 7)])
+    assert [line.split(":")[1] for line in told(error.value.faults)] == ["2 and 1 other row", "3", "6"]
+    assert error.value.shape.content == "messages"
+
+
+def test_many_kinds_of_faults_are_counted() -> None:
+    faults = [RowFault(f"f:{n}", text) for n, text in enumerate("abcdefgh")]
+    assert told(faults)[-2:] == ["f:4: e", "and 3 more kinds of faults"]
+
+
+TOKENS = {"messages": [ASK, ANSWER], "input_ids": [1, 2], "labels": [-100, 2]}
+ALPACA = {"instruction": "a", "output": "b", "text": "c"}
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"prompt": "a", "question": "b", "completion": "c"}, 'f:1: the prompt is `prompt` "a" or `question` "b"'),
+        ({"prompt": "a", "query": "b", "chosen": "c", "rejected": "d"}, 'the prompt is `prompt` "a" or `query` "b"'),
+        ({"instruction": "a", "output": "b", "response": 0}, 'the output is `output` "b" or `response` 0'),
+        (TOKENS, "f:1 is a row of chat (`messages` ["),
+        (ALPACA, 'a row of instruction (`instruction` "a", `output` "b") or a row of text (`text` "c")'),
+    ],
+)
+def test_a_row_that_can_be_read_in_two_ways_is_shown_as_both(row: dict[str, Any], shown: str) -> None:
+    with pytest.raises(TwoReadings) as error:
+        recognise((row,), ROW_FORMATS, {}, ["f:1"], rivals=ROW_FORMATS)
+    assert shown in str(error.value)
+    assert len(error.value.help) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "renamed", "ignored", "read"),
+    [
+        ({"prompt": "a", "question": "b", "completion": "c"}, {"prompt": "question"}, [], "question"),
+        ({"prompt": "a", "question": "b", "completion": "c"}, {}, ["prompt"], "question"),
+        ({"prompt": "a", "question": None, "completion": "c"}, {}, [], "prompt"),
+        (TOKENS, {}, ["messages"], "input_ids"),
+        (TOKENS, {"input_ids": "input_ids"}, [], "input_ids"),
+        (TOKENS, {}, ["input_ids", "labels"], "messages"),
+        (ALPACA, {"text": "text"}, [], "text"),
+        (ALPACA, {}, ["text"], "instruction"),
+    ],
+)
+def test_the_recipe_says_how_a_row_is_read(
+    row: dict[str, Any], renamed: dict[str, str], ignored: list[str], read: str
+) -> None:
+    shape = recognise((row,), ROW_FORMATS, renamed, ["f:1"], ignored, ROW_FORMATS)
+    assert read in shape.columns.values()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import with_key
+from compiling import compiled, with_key
 from datasets import IterableDataset
 from test_carried import END, asked, learned, recipe, said
 from test_prepare_data import prepared, write
@@ -140,3 +140,57 @@ def test_another_name_of_an_optional_column_is_read(tmp_path: Path, monkeypatch:
     rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
     asked_of = sorted(row["prompt"][0]["content"].partition("\n\n")[2] for row in rows)
     assert asked_of == sorted(f"{name} {n}" for name in ("context", "input") for n in range(20))
+
+
+def listed(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}]
+
+
+STRINGS = [{"prompt": f"Ask {n}", "completion": f"E {n}"} for n in range(4)]
+LISTS = [{"prompt": [{"role": "user", "content": f"Ask {n}"}], "completion": [said(f"E {n}")]} for n in range(4)]
+IN_PARTS = [asked("", said(f"E {n}")) | {"messages": [{"role": "user", "content": listed(f"Ask {n}")}, said(f"E {n}")]}
+            for n in range(4)]  # fmt: skip
+FROM_VALUE = [{"conversations": [{"from": "human", "value": f"Ask {n}"}, {"from": "gpt", "value": f"E {n}"}]}
+              for n in range(4)]  # fmt: skip
+TRAINED = {
+    "texts": [{"prompt": f"Prompt {n}", "completion": f"A {n}"} for n in range(20)],
+    "lists": prompts(),
+    "conversations": chats(),
+}
+
+
+@pytest.mark.parametrize("part", ["eval", "test"])
+@pytest.mark.parametrize(
+    ("trained", "held"),
+    [
+        ("texts", LISTS),
+        ("lists", STRINGS),
+        ("texts", [{"question": row["prompt"], "answer": row["completion"]} for row in STRINGS]),
+        ("conversations", IN_PARTS),
+        ("conversations", FROM_VALUE),
+    ],
+    ids=["lists", "texts", "other names", "texts in parts", "ShareGPT"],
+)
+def test_a_held_out_file_is_read_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: str, held: list[dict[str, Any]], part: str
+) -> None:
+    write(tmp_path / "held.jsonl", held)
+    found = learned(tmp_path, recipe(**{part: "held.jsonl"}), TRAINED[trained], monkeypatch)
+    assert [answers for answers in found if answers[0].startswith("<think>\n\n</think>\n\nE ")][-4:]
+    rows = prepared(tmp_path, f"sft/{part}")
+    questions = [(row.get("messages") or row["prompt"])[0]["content"] for row in rows]
+    assert questions == [f"Ask {n}" for n in range(4)]
+
+
+def test_what_a_held_out_file_alone_carries_is_named(tmp_path: Path) -> None:
+    """Results of tools have no field of their own that could be named; a weight of 7 is no row."""
+    write(tmp_path / "chat.jsonl", chats())
+    result = {"role": "tool", "content": "42"}
+    write(tmp_path / "held.jsonl", [asked(f"Ask {n}", said("So."), result, said("Yes.")) for n in range(4)])
+    (error,) = [found for found in compiled(tmp_path, recipe(eval="held.jsonl")).diagnostics if found.code[0] == "E"]
+    assert error.title == "only the rows of data.eval carry tools"
+    assert 'carry = ["tools"]' in error.help[0]
+    write(tmp_path / "chat.jsonl", chats(weight=1))
+    write(tmp_path / "held.jsonl", [asked("Ask", said("So.", weight=7))])
+    (error,) = [found for found in compiled(tmp_path, recipe(eval="held.jsonl")).diagnostics if found.code[0] == "E"]
+    assert error.title == "`held.jsonl:1` cannot be used"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, with_key
+from compiling import BASES, compiled, with_key
 from test_carried import asked, recipe, said, tokenizer_of
 from test_prepare_data import chats, emitted, pairs, prepared, write
 
@@ -119,3 +119,30 @@ def test_few_rows_are_cut_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     script.main()
     assert report_of(tmp_path, "sft")["unanswered"] == 0
     assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 40
+
+
+@pytest.mark.parametrize(
+    ("learned", "expected"),
+    [({}, 2 * 7), ({"weight": 1}, 2 * 7 + 4 * 13)],  # a weight of 0 leaves two more messages behind what is learned
+    ids=["whole", "each answer a row"],
+)
+def test_messages_behind_the_last_learned_answer_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learned: dict[str, int], expected: int
+) -> None:
+    """They are said of the sampled rows when the bundle is built."""
+    more = [{"role": "user", "content": "Thanks"}, {"role": "user", "content": "Bye"}]
+    unlearned = {"weight": 0} if learned else {}
+    again = [{"role": "user", "content": "And?"}, said("No.", **unlearned), *more]
+    rows = [asked(f"Question {n}", said(f"A {n}", **learned), *(more if n < 7 else again)) for n in range(20)]
+    if not learned:
+        rows[7:] = [asked(f"Question {n}", said(f"A {n}")) for n in range(7, 20)]
+    write(tmp_path / "chat.jsonl", rows)
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    if hasattr(script, "get_training_chat_template"):
+        tokenizer.chat_template = script.get_training_chat_template(tokenizer)
+    script.main()
+    assert report_of(tmp_path, "sft")["messages_behind_answers"] == expected
+    (told,) = [found for found in compiled(tmp_path, recipe()).diagnostics if found.code == "W0532"]
+    assert f"the first chat.jsonl:1: {expected} messages in all" in told.labels[0].message

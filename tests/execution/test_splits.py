@@ -128,7 +128,7 @@ def test_a_share_that_groups_cannot_give_is_told(tmp_path: Path, monkeypatch: py
 def test_a_row_without_a_time_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: object, says: str
 ) -> None:
-    write(tmp_path / "chat.jsonl", [row | {"at": value if value is True else "2026-01-31"} for row in chats(50)])
+    write(tmp_path / "chat.jsonl", [row | {"at": "2026-01-31"} for row in chats(50)])
     script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split.time", "at"), monkeypatch)
     write(tmp_path / "chat.jsonl", [row | {"at": value} for row in chats(50)])
     with pytest.raises(SystemExit, match=rf"chat\.jsonl, line 1: .*{says}"):
@@ -233,3 +233,29 @@ def test_a_system_prompt_makes_no_other_question(tmp_path: Path, monkeypatch: py
     emitted(tmp_path, BASES["lora-single"], monkeypatch).main()
     found = {part: {row["messages"][-2]["content"] for row in rows} for part, rows in split_of(tmp_path).items()}
     assert not found["train"] & (found["eval"] | found["test"])
+
+
+def test_what_a_source_lacks_is_told_before_the_others_are_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rows of every source are converted before all rows of any."""
+    sources = {name: [row | {"user": n % 5} for n, row in enumerate(chats(60))] for name in ("chat", "other")}
+    for name, rows in sources.items():
+        write(tmp_path / f"{name}.jsonl", rows)
+    made = with_key(BASES["lora-single"], "data.train", ["chat.jsonl", "other.jsonl"])
+    script = emitted(tmp_path, with_key(made, "data.split", {"group": "user"}), monkeypatch)
+    write(tmp_path / "other.jsonl", chats(60))
+    monkeypatch.setattr(script, "converted", lambda *_: pytest.fail("a whole source was converted"))
+    with pytest.raises(SystemExit, match=r"other\.jsonl, line 1: `user` is empty"):
+        script.main()
+
+
+def test_values_that_are_no_classes_are_told_before_rows_are_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "chat.jsonl", [row | {"user": n % 5} for n, row in enumerate(chats(60))])
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data.split", {"stratify": "user"}), monkeypatch)
+    write(tmp_path / "chat.jsonl", [row | {"user": n} for n, row in enumerate(chats(60))])
+    monkeypatch.setattr(script, "converted", lambda *_: pytest.fail("a whole source was converted"))
+    with pytest.raises(SystemExit, match="60 values of user in 60 rows are no classes"):
+        script.main()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from compiling import BASES, with_key
-from test_prepare_data import chats, emitted, prepared, write
+from test_prepare_data import chats, emitted, pairs, prepared, write
 
 pytestmark = pytest.mark.executes
 
@@ -70,3 +70,15 @@ def test_an_input_that_comes_after_the_sample_is_learned(tmp_path: Path, monkeyp
     script.main()
     kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
     assert "Add.\n\n1 and 2" in [row["prompt"][0]["content"] for row in kept]
+
+
+def test_a_column_of_another_stage_is_refused_behind_the_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`chosen` is read where preferences are learned, and would be lost beside a conversation."""
+    write(tmp_path / "chat.jsonl", chats(30))
+    write(tmp_path / "pairs.jsonl", pairs(30))
+    script = emitted(tmp_path, BASES["sft-dpo"], monkeypatch)
+    write(tmp_path / "chat.jsonl", [*chats(30), chats(31)[-1] | {"chosen": "lost"}])
+    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 31: nothing reads chosen"):
+        script.main()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recipec.facts.sizes import rounded
 
 CHAT, PAIRS, LORA, BOTH = (BASES[name] for name in ("lora-single", "dpo-full", "lora-ddp", "sft-dpo"))
-OTHER = b'{"instruction": "a", "response": "b"}'
+OTHER = b'{"instruction": "a", "reply": "b"}'
 DEEP = b'{"text":"a","x":' + b"[" * 900 + b"]" * 900 + b"}"
 
 # Base, key, value, files -> the code, the recipe's section that it points at, and a word of what it says.

@@ -70,8 +70,8 @@ REFUSED = {
     ),
     "no mark": (
         recipe('preferences = "worded.jsonl"', NAMED),
-        'E0305 the labels of data.preferences are not all true or false (worded.jsonl:1 holds "good" in `vote`, where '
-        "voted-answer rows hold true or false, or 1 or 0)",
+        "E0304 4 of 4 sampled rows of data.preferences cannot be used (worded.jsonl:1 and 3 other rows: `vote` holds "
+        '"good", where voted-answer rows hold true or false, or 1 or 0)',
     ),
     "a loss of another method": (
         recipe(MARKS, f'{NAMED}loss = "ipo"\n'),

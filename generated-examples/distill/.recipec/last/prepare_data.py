@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+What conversations say behind their last learned answer teaches nothing, and is counted as messages_behind_answers.
 All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
@@ -145,6 +146,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
             first.setdefault(itself[index], index)
     kept, teaching = sorted(first.values()), sum(teaches)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted["messages_behind_answers"] = sum(rows["behind"][:])
     report["train"] = counted
     return rows.select(kept)
 
@@ -272,7 +274,7 @@ CONVERTERS = {"chat": from_chat}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"chat": Features({"messages": TURNS})}
 # Columns that rows have on the way, and that training does not read.
-MARKS = ["teaches", "itself", "question", "beginnings", "place"]
+MARKS = ["teaches", "itself", "question", "beginnings", "behind", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["messages"]
 FIELDS = ["role", "content"]
@@ -298,6 +300,7 @@ def marks(row: dict) -> dict:
         "itself": digest(content),
         "question": question(row),
         "beginnings": beginnings(row),
+        "behind": behind_answers(row["messages"]),
     }
 
 
@@ -333,6 +336,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered."""
     return digest([message["content"] for message in messages if message["role"] == "user"])
+
+
+def behind_answers(messages: list[dict]) -> int:
+    """How many messages stand behind the last answer: nothing is learned from them."""
+    answers = [place for place, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    return len(messages) - answers[-1] if answers else 0
 
 
 def beginnings(row: dict) -> list[bytes]:

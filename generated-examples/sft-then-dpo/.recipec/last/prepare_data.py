@@ -5,6 +5,7 @@
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
 A leak is a training row whose question is held out for its own stage or for a later one.
+What conversations say behind their last learned answer teaches nothing, and is counted as messages_behind_answers.
 All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
@@ -158,6 +159,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
             first.setdefault(itself[index], index)
     kept, teaching = sorted(first.values()), sum(teaches)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted["messages_behind_answers"] = sum(rows["behind"][:])
     report["train"] = counted
     equal = rows["equal"][:]
     apart = [index for index in kept if not equal[index]]  # two answers that are the same prefer nothing
@@ -185,17 +187,17 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
 def converted_row(raw: dict, stage: Stage) -> dict:
     """The row as the trainer reads it; one that it cannot read is refused by its place."""
     try:
-        return CONVERTERS[stage.format](parsed(raw["row"]))
+        return CONVERTERS[stage.format](parsed(raw["row"], COLUMNS[stage.format]))
     except (ValueError, RecursionError) as error:
         raise UnreadableRow(f"{raw['place']}: {error}. Correct the row, or remove it") from error
 
 
-def parsed(text: bytes) -> dict:
+def parsed(text: bytes, columns: list[str]) -> dict:
     """A row of which nothing is left out."""
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in columns and value not in (None, "", [], {})]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -312,9 +314,12 @@ FEATURES = {
     "preference": Features({"prompt": TURNS, "chosen": TURNS, "rejected": TURNS}),
 }
 # Columns that rows have on the way, and that training does not read.
-MARKS = ["teaches", "itself", "question", "beginnings", "equal", "place"]
+MARKS = ["teaches", "itself", "question", "beginnings", "behind", "equal", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
-COLUMNS = ["chosen", "messages", "prompt", "rejected"]
+COLUMNS = {
+    "chat": ["messages"],
+    "preference": ["chosen", "prompt", "rejected"],
+}
 FIELDS = ["role", "content"]
 
 
@@ -338,6 +343,7 @@ def marks(row: dict) -> dict:
         "itself": digest(content),
         "question": question(row),
         "beginnings": beginnings(row),
+        "behind": behind_answers(row.get("messages", [])),
         "equal": len(set(told)) < len(told),
     }
 
@@ -377,6 +383,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered."""
     return digest([message["content"] for message in messages if message["role"] == "user"])
+
+
+def behind_answers(messages: list[dict]) -> int:
+    """How many messages stand behind the last answer: nothing is learned from them."""
+    answers = [place for place, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    return len(messages) - answers[-1] if answers else 0
 
 
 def beginnings(row: dict) -> list[bytes]:

@@ -1,0 +1,84 @@
+"""Whether the sampled rows have what the recipe splits them by, and whether that can be split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from math import isfinite
+from typing import Any
+
+from recipec.dataset import RowFault
+from recipec.dataset.formats import MOST_NAMES
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.row_faults import unusable
+from recipec.facts.sources import SampledSource, places_of, rows_of
+from recipec.recipe import LoadedRecipe
+
+_OWN_CLASSES, _FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
+
+
+def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
+    """Yield a column that a source lacks and values that are no classes (E0401), and rows without a value (E0304)."""
+    for key, column in (loaded.value("data", "split") or {}).items():
+        lacking = [source for source in sources if source.rows and not any(column in row for row in source.rows)]
+        for source in lacking:
+            yield _no_column(loaded, section, key, column, source)
+        for source in (source for source in sources if source not in lacking):
+            if faults := _faults(key, column, source):
+                yield unusable(section, source.place, faults, [source])
+        if key == "stratify" and not lacking:
+            yield from _no_classes(loaded, section, column, list(sources))
+
+
+def _no_column(loaded: LoadedRecipe, section: str, key: str, column: str, source: SampledSource) -> Diagnostic:
+    names = list(source.rows[0])[:MOST_NAMES]
+    labels = (
+        Label(loaded.place("data", "split", key), f"no sampled row of {source.name} has it"),
+        Label(source.place, f"the rows have {', '.join(f'`{name}`' for name in names)}"),
+    )
+    title = f"`data.split.{key}` names the column `{column}`, which {source.name} of data.{section} does not have"
+    return Diagnostic("E0401", title, labels, ("name a column of the rows, or add it to them",))
+
+
+def _faults(key: str, column: str, source: SampledSource) -> list[RowFault]:
+    """The rows without a value to split by, as prepare_data.py would refuse them."""
+    placed = list(zip(source.places, source.rows, strict=True))
+    if key == "time":
+        wrong = "neither a number nor a date as in 2026-01-31"
+        return [
+            RowFault(place, f"`{column}` holds {json.dumps(row.get(column), default=str):.40}, {wrong}")
+            for place, row in placed
+            if not _is_time(row.get(column))
+        ]
+    return [
+        RowFault(place, f"`{column}` is empty, and the rows are split by it")
+        for place, row in placed
+        if row.get(column) in (None, "")
+    ]
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        if isinstance(value, str) and not value.replace(".", "", 1).isdecimal():
+            return bool(datetime.fromisoformat(value))
+        return isinstance(value, date) or (not isinstance(value, bool) and isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _no_classes(loaded: LoadedRecipe, section: str, column: str, sources: list[SampledSource]) -> Iterator[Diagnostic]:
+    """Values of which nearly every row has one of its own: no class would give a row to another part."""
+    rows = rows_of(sources)
+    values = {json.dumps(row.get(column), sort_keys=True, default=str) for row in rows}
+    if len(rows) >= _FEWEST_ROWS and len(values) >= _OWN_CLASSES * len(rows):
+        first, second = places_of(sources)[:2]
+        shown = f"{rows[0].get(column)!r:.40} in {first}, {rows[1].get(column)!r:.40} in {second}"
+        labels = (
+            Label(loaded.place("data", "split", "stratify"), f"{len(values)} values in {len(rows)} sampled rows"),
+            Label(loaded.place("data", section), shown),
+        )
+        title = f"`data.split.stratify` names the column `{column}`, which has a value of its own in nearly every row"
+        help = ("name a column of few values, such as a topic, or remove `stratify`: rows are then drawn at random",)
+        note = "of a class of one row, none goes to evaluation"
+        yield Diagnostic("E0401", title, labels, help, (note,))

@@ -1,0 +1,59 @@
+"""What is said of rows that can be used: thoughts in prompts, and questions that cannot be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, Tables, compiled, with_key
+
+USER, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
+THOUGHT = {"role": "assistant", "content": "<think>Hm.</think>Hi."}
+FIELD = {"role": "assistant", "content": "Hi.", "reasoning_content": "Hm."}
+
+
+def told(folder: Path, recipe: Tables, rows: list[dict[str, Any]], file: str, code: str) -> list[str]:
+    (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for other in {"chat.jsonl", "pairs.jsonl"} - {file}:
+        (folder / other).write_text("")
+    return [str(found.labels[0].message) for found in compiled(folder, recipe).diagnostics if found.code == code]
+
+
+@pytest.mark.parametrize("thought", [THOUGHT, FIELD], ids=["in the text", "in a field"])
+@pytest.mark.parametrize("implicit", [False, True], ids=["a prompt", "a shared beginning"])
+def test_a_thought_in_a_prompt_is_told(tmp_path: Path, thought: dict[str, str], implicit: bool) -> None:
+    prompt = [USER, thought, USER]
+    pair = {"chosen": [*prompt, ANSWER], "rejected": [*prompt, {**ANSWER, "content": "No."}]}
+    apart = {"prompt": prompt, "chosen": [ANSWER], "rejected": [{**ANSWER, "content": "No."}]}
+    rows = [pair if implicit else apart] * 3
+    assert told(tmp_path, BASES["dpo-full"], rows, "pairs.jsonl", "W0533") == [
+        "3 of 3 sampled rows, the first pairs.jsonl:1"
+    ]
+    for way in ("strip", "keep"):
+        recipe = with_key(BASES["dpo-full"], "data.reasoning", way)
+        assert told(tmp_path, recipe, rows, "pairs.jsonl", "W0533") == []
+
+
+def test_a_thought_that_is_learned_is_no_thought_of_a_prompt(tmp_path: Path) -> None:
+    pair = {"chosen": [USER, THOUGHT], "rejected": [USER, ANSWER]}
+    assert told(tmp_path, BASES["dpo-full"], [pair] * 3, "pairs.jsonl", "W0533") == []
+
+
+def test_a_thought_in_a_prompt_alone_does_not_say_how_answers_are_learned(tmp_path: Path) -> None:
+    rows = [{"prompt": [USER, THOUGHT, {**USER, "content": f"{n}?"}], "completion": [ANSWER]} for n in range(40)]
+    told(tmp_path, BASES["lora-single"], rows, "chat.jsonl", "W0533")
+    plan = compiled(tmp_path, BASES["lora-single"]).plan
+    assert plan.stages[0].decisions["reasoning"].value == ""
+
+
+@pytest.mark.parametrize("rows", [{"input_ids": [1, 2, 3]}, {"text": "Why? So."}], ids=["tokens", "text"])
+def test_questions_that_cannot_be_looked_for_are_told(tmp_path: Path, rows: dict[str, Any]) -> None:
+    (tmp_path / "pairs.jsonl").write_text(
+        "".join(json.dumps({"prompt": f"{n}?", "chosen": "a", "rejected": "b"}) + "\n" for n in range(40))
+    )
+    (tmp_path / "chat.jsonl").write_text(json.dumps(rows) + "\n")
+    found = [found for found in compiled(tmp_path, BASES["sft-dpo"]).diagnostics if found.code == "W0531"]
+    assert [label.place.span.line for label in found[0].labels] == [4, 4]
+    assert "prompt" in found[0].help[0]
