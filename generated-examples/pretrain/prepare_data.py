@@ -130,13 +130,13 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
         lambda row: converted_row(row, stage),
         remove_columns=["row"],
         features=Features({**PLACE, **FEATURES[stage.format]}),
-        num_proc=processes(raw),
+        num_proc=processes(len(raw)),
     )
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
         remove_columns=rows.column_names,
-        num_proc=processes(rows),
+        num_proc=processes(len(rows)),
     )
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
@@ -160,9 +160,9 @@ def parsed(text: bytes) -> dict:
     return row
 
 
-def processes(rows: Dataset) -> int:
+def processes(rows: int) -> int:
     """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
-    return min(os.cpu_count() or 1, len(rows) // 5_000)
+    return min(os.cpu_count() or 1, rows // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -178,7 +178,7 @@ def read_hub(source: dict) -> Dataset:
         with_indices=True,
         remove_columns=rows.column_names,
         features=RAW,
-        num_proc=processes(rows),
+        num_proc=processes(len(rows)),
     )
 
 
@@ -294,9 +294,8 @@ def drawn(members: dict[bytes, list[int]], wanted: int) -> list[int]:
 
 def fit(rows: Dataset, stage: Stage, report: dict) -> Dataset:
     """Handle what is over max_length."""
-    fitting = [index for index, length in enumerate(rows["length"][:]) if length <= stage.max_length]
     report["counted"] = len(rows)
-    report["too_long"] = len(rows) - len(fitting)
+    report["too_long"] = sum(length > stage.max_length for length in rows["length"][:])
     report["dropped_rows"] = 0.0  # longer rows are cut
     report |= {"rows": len(rows), "tokens": sum(rows["length"][:])}
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +30,7 @@ from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call
+from recipec.render.call import Arg, Call, assigned
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw, Traced
 
@@ -214,13 +214,14 @@ def _bringing(job: Job) -> dict[str, Any]:
 def _converting(stages: list[StageJob]) -> dict[str, Any]:
     """What turns the formats of the rows into the trainers' columns."""
     ways, mixes = ways_to_write(stages), mixes_formats(stages[0].job)
+    functions = {way.name: _function(way) for way in ways}
     return {
         "mixes_formats": mixes,
         **_row_parameters(stages[0].job, mixes),
         "format": Raw('source["format"]' if mixes else "stage.format"),
         "converters": [_converter(way) for way in ways],
-        "converters_by_format": _table(f'"{way.name}": {_function(way)}' for way in ways),
-        "features_by_format": _table(f'"{way.name}": {_features(way.stage)}' for way in ways),
+        "converters_by_format": assigned("CONVERTERS", {name: Raw(functions[name]) for name in sorted(functions)}),
+        "features_by_format": _features_by_format(ways),
         "unrolled": [
             _unrolled(KINDS[kind], stages) for kind in dict.fromkeys(s.format.kind for s in stages if s.unrolls)
         ],
@@ -247,11 +248,12 @@ def _function(way: Way) -> str:
     return f"from_{way.name.replace('-', '_')}"
 
 
-def _table(entries: Iterable[str]) -> Raw:
-    """A dictionary of the script, in the order of its keys."""
-    rows = sorted(entries)
-    inline = "{" + ", ".join(rows) + "}"
-    return Raw(inline if len(f"CONVERTERS = {inline}") <= 120 else "{\n    " + ",\n    ".join(rows) + ",\n}")
+def _features_by_format(ways: Sequence[Way]) -> Raw:
+    """The columns that are filled, and their types: of all ways to write rows alike, or of each."""
+    features = {way.name: Raw(_features(way.stage)) for way in sorted(ways, key=lambda way: way.name)}
+    if len(features) > 1 and len({*features.values()}) == 1:
+        return Raw(f"dict.fromkeys(CONVERTERS, {next(iter(features.values()))})")
+    return assigned("FEATURES", features)
 
 
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.dataset import MAX_DEPTH, DataShape
 from recipec.facts.conversations import KEEP, WITHOUT
 from recipec.facts.unread import ignored
+from recipec.render.call import assigned
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw
 
@@ -27,7 +27,6 @@ _READERS = {
     ".parquet": "parquet_rows",
     ".txt": "text_file",
 }
-_WIDTH = 120
 # Who speaks in messages of `from` and `value`, in the words of their template.
 _SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
@@ -60,18 +59,9 @@ def _columns(job: Job) -> dict[str, Any]:
     """The columns that are read: of all rows alike, or of each way to write them."""
     ways = ways_to_write(job.stages)
     if len(ways) > 1:
-        table = Raw("{\n" + "".join(_entry(way.name, _read_columns(job, way)) for way in ways) + "}")
-        return {"columns": table, "columns_by_way": True}
+        read = {way.name: [*dict.fromkeys(_read_columns(job, way))] for way in ways}
+        return {"columns": assigned("COLUMNS", read), "columns_by_way": True}
     return {"columns": listed("COLUMNS", _read_columns(job, ways[0])), "columns_by_way": False}
-
-
-def _entry(name: str, columns: Sequence[str]) -> str:
-    """What one way to write rows reads, on a line of the script where that is long enough."""
-    inline = f'    "{name}": {_inline(columns)},\n'
-    if len(inline) <= _WIDTH:
-        return inline
-    names = (f"        {json.dumps(column, ensure_ascii=False)},\n" for column in dict.fromkeys(columns))
-    return f'    "{name}": [\n' + "".join(names) + "    ],\n"
 
 
 def _read_columns(job: Job, way: Way) -> list[str]:
@@ -117,17 +107,9 @@ def _ignored(job: Job) -> list[str]:
     return ignored(job.loaded, job.facts.data)
 
 
-def _inline(names: Sequence[str]) -> str:
-    return f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in dict.fromkeys(names))}]"
-
-
 def listed(constant: str, names: Sequence[str]) -> Raw:
-    """A list of names as a constant of the script, on one line where that is long enough."""
-    found = [json.dumps(name, ensure_ascii=False) for name in dict.fromkeys(names)]
-    inline = _inline(names)
-    if len(f"{constant} = {inline}") <= _WIDTH:
-        return Raw(inline)
-    return Raw("[\n" + "".join(f"    {name},\n" for name in found) + "]")
+    """A list of names, each once, as a constant of the script."""
+    return assigned(constant, [*dict.fromkeys(names)])
 
 
 def sources_of(job: Job) -> list[Any]:
@@ -226,13 +208,6 @@ def _kept(job: Job, carry: str) -> list[str]:
     return [name for name in CARRIED[carry].columns if name not in (job.loaded.recipe.data.ignore or ())]
 
 
-def _speakers(tools: bool) -> Raw:
-    if not tools:
-        return Raw(json.dumps(_SPEAKERS))
-    rows = (f'    "{speaker}": "{role}",\n' for speaker, role in (_SPEAKERS | _TOOL_SPEAKERS).items())
-    return Raw("{\n" + "".join(rows) + "}")
-
-
 def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
     """What rows carry, and what becomes of it."""
     held, system = carries(stages), stages[0].job.loaded.recipe.data.system
@@ -256,7 +231,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "asked_column": asked.pop() if len(asked) == 1 else "",
         "roles": roles,
         "roles_named": Raw(f"{', '.join(roles[:-1])} or {roles[-1]}"),
-        "speakers": _speakers(tools),
+        "speakers": assigned("SPEAKERS", _SPEAKERS | (_TOOL_SPEAKERS if tools else {})),
         "max_depth": MAX_DEPTH,
     }
 

@@ -42,6 +42,11 @@ def render_call(call: Call, indent: int = 0) -> Raw:
     return Raw(f"{call.target}(\n{lines}{' ' * indent})")
 
 
+def assigned(name: str, value: Any) -> Raw:
+    """What a constant `name` of a script is set to: on one line where that is long enough, else one item a line."""
+    return Raw(_expression(value, 0, columns(f"{name} = ") - 1))  # no comma follows
+
+
 def _one_line(target: str, arg: Arg, indent: int) -> Raw | None:
     """A call with a single short argument, on one line; None where it needs more."""
     head = f"{arg.name}=" if arg.name else ""

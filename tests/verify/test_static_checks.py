@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -210,3 +211,10 @@ def test_every_file_of_the_bundle_is_looked_at() -> None:
     bundle = read_bundle(built("zero3"))
     emitted = json.loads((bundle.root / ".recipec/lock.json").read_text())["files"]
     assert {bundle.name_of(path) for path in bundle.files} == set(emitted)
+
+
+def test_ruff_in_a_bundle_looks_for_what_verify_looks_for() -> None:
+    """Without a list of its own, the rules would be those of whichever ruff is installed."""
+    examples = Path(__file__).parents[2] / "generated-examples"
+    own = tomllib.loads((examples / "support-chat" / "ruff.toml").read_text())
+    assert ",".join(own["lint"]["select"]) == python.RULES

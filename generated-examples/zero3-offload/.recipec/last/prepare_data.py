@@ -151,13 +151,13 @@ def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) ->
         lambda row: converted_row(row, stage),
         remove_columns=["row"],
         features=Features({**PLACE, **FEATURES[stage.format]}),
-        num_proc=processes(raw),
+        num_proc=processes(len(raw)),
     )
     found = rows.map(
         lambda batch: looked_at(batch, tokenizer),
         batched=True,
         remove_columns=rows.column_names,
-        num_proc=processes(rows),
+        num_proc=processes(len(rows)),
     )
     return concatenate_datasets([rows, found], axis=1)  # what stands in the rows is not written again
 
@@ -181,9 +181,9 @@ def parsed(text: bytes) -> dict:
     return row
 
 
-def processes(rows: Dataset) -> int:
+def processes(rows: int) -> int:
     """As many as there are cores, where the rows are many; starting them takes longer than a few thousand rows."""
-    return min(os.cpu_count() or 1, len(rows) // 5_000)
+    return min(os.cpu_count() or 1, rows // 5_000)
 
 
 def read(source: dict, root: Path) -> Dataset:
@@ -191,9 +191,9 @@ def read(source: dict, root: Path) -> Dataset:
     files = named_files(source["path"], root)
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
-    times = tuple((str(file), file.stat().st_mtime_ns) for file in files)  # a file that changed is read anew
+    dated_files = tuple((str(file), file.stat().st_mtime_ns) for file in files)  # a file that changed is read anew
     try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": dated_files}, features=RAW)
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
