@@ -68,6 +68,7 @@ CODES: dict[str, str] = {
     "W0520": "few CPU cores",
     "W0521": "model taken for a base model",
     "W0522": "model that learns not to think",
+    "W0523": "machine that is assumed",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

@@ -11,6 +11,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
+from recipec.planner.advice.assumed import other_networks
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
@@ -150,6 +151,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
+        crowds_host=chosen.crowds_host,
+        other_networks=other_networks(facts, chosen, found.tried, bounds),
         shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -70,6 +71,10 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     if candidate.adaptation != chosen.adaptation:
         why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
         reason = f"fits, {times(ratio)} per example; {why}"
+    elif candidate.crowds_host and not chosen.crowds_host:
+        room = "is assumed to have" if candidate.host_assumed else "has"
+        needed = f"{candidate.host_bytes / GIB:,.0f} GiB of host memory per node, more than it {room}"
+        reason = f"fits, {times(ratio)}, but needs {needed}"
     elif ratio > 1.05:
         reason = f"fits, {times(ratio)}"
     elif ratio < 1 / (1 + TIE):
@@ -146,10 +151,19 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = tuple(ways_out(context, others, loaded)) or (
+    help = (*_with_host_memory(found.tried, loaded), *ways_out(context, others, loaded)) or (
         "no single change is enough; use a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
+
+
+def _with_host_memory(tried: Sequence[Candidate], loaded: LoadedRecipe) -> Iterator[str]:
+    """What fits where a node has more host memory than is assumed."""
+    waiting = [other for other in tried if other.obstacle and other.over_bytes <= 0 and other.layout.can_be_built]
+    if loaded.is_set("hardware", "host_memory_gib") or not waiting:
+        return
+    found = min(waiting, key=lambda other: other.host_bytes)
+    yield f"set `hardware.host_memory_gib = {ceil(found.host_bytes / GIB)}` if a node has it: {found.title} then fits"
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS
 from recipec.layout import Layout
-from recipec.planner.search.candidates import TIE, Candidate, best, bounds_of, candidates, seconds_per_sequence
+from recipec.planner.search.candidates import (
+    OFFLOAD_TIE,
+    TIE,
+    Candidate,
+    best,
+    bounds_of,
+    candidates,
+    seconds_per_sequence,
+)
 from recipec.planner.search.context import Context, settle, work_of
 from recipec.planner.search.known_bad import Refusal, refused
 from recipec.planner.search.layouts import layouts
@@ -56,10 +64,13 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
 
 def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
     """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
-    limit = seconds_per_sequence(chosen) / (1 + TIE)
+    seconds = seconds_per_sequence(chosen)
     for ledger, group in before:
         found = best([candidate for candidate in group if candidate.layout.can_be_built])
-        if found is not None and seconds_per_sequence(found) < limit:
+        if found is None:
+            continue
+        hosted = found.layout.offloads and not chosen.layout.offloads
+        if seconds_per_sequence(found) < seconds / (1 + (OFFLOAD_TIE if hosted else TIE)):
             return found, ledger
     return None
 
