@@ -18,6 +18,7 @@ from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
+    idle,
     known_to_fail,
     preferred_but_passed_over,
     rejected,
@@ -129,6 +130,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     others = [
         *rejected(chosen, found.tried, seconds),
+        *idle(context, ledger, chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]

@@ -23,14 +23,14 @@ from recipec.planner.search.candidates import (
     gpu_gib,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.context import Context, settled_method, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
-from recipec.units import times
+from recipec.units import counted, times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -44,6 +44,25 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     order = by_preference(tried)
     before = order[: order.index(chosen.adaptation)]  # what the rules would rather have had
     return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
+
+
+def idle(
+    context: Context, ledger: Ledger, chosen: Candidate, tried: Sequence[Candidate], seconds: float
+) -> list[Rejected]:
+    """What stands against training on all GPUs: the nearest layout that would, or a batch with too few examples."""
+    gpus = context.facts.machines.gpus
+    if chosen.layout.mesh.world_size == gpus:
+        return []
+    alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
+    found = [other for other in alike if other.layout.mesh.world_size == gpus and not other.layout.offloads]
+    if found:
+        nearest = _closest(found)
+        row = _reason(nearest, chosen, seconds)
+        return [replace(row, family=f"{row.family} on {gpus} GPUs")]
+    batch = ledger.decisions["global_batch_size"]
+    has = counted(batch.value, settled_method(ledger.decisions).example)
+    reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")
+    return [Rejected(f"{chosen.adaptation} on {gpus} GPUs", chosen.layout, reason, None)]
 
 
 def _group(candidate: Candidate, chosen: Candidate) -> str:
@@ -81,7 +100,9 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
         why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
-        reason = f"fits; times within {TIE:.0%} count as equal, and {chosen.layout.strategy} is simpler"
+        fewer = f"{chosen.layout.mesh.world_size} GPUs do"
+        why = fewer if candidate.layout.strategy == chosen.layout.strategy else f"{chosen.layout.strategy} is simpler"
+        reason = f"fits; times within {TIE:.0%} count as equal, and {why}"
     return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.adaptations import targeted
@@ -49,6 +50,7 @@ class Context(Struct, frozen=True):
     data: DataFacts
     wishes: Mapping[str, Wish]
     before: Adaptation | None  # of the stage that it starts from, once that one is planned
+    least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
 
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
@@ -70,6 +72,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     _numerics(ledger)
     _data(ledger)
     _learning(ledger)
+    _raise_batch(ledger, context.least_batch)
     if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger, context.facts.model.architecture)
     for rule in preference.own_rules(context.stage.name):
@@ -169,6 +172,15 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers, given["dataloader_workers"])
     ledger.decide(loader.sampling, given["stage"], given["packing"])
+
+
+def _raise_batch(ledger: Ledger, least: int) -> None:
+    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided."""
+    batch = ledger.decisions["global_batch_size"]
+    if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
+        return
+    why = f"raised from {batch.value}, with which GPUs would be idle; {batch.because}"
+    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=(*batch.inputs, "gpus"))
 
 
 def _lora(ledger: Ledger, architecture: Architecture) -> None:

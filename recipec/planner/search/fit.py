@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
 from recipec.layout import Layout
@@ -17,7 +18,7 @@ from recipec.planner.search.candidates import (
     candidates,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.context import Context, settle, settled_method, training_sequences, work_of
 from recipec.planner.search.known_bad import Refusal, refused
 from recipec.planner.search.layouts import layouts
 from recipec.recipe import LoadedRecipe
@@ -25,6 +26,7 @@ from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 
 
 class Fit(Struct, frozen=True):
@@ -38,7 +40,39 @@ class Fit(Struct, frozen=True):
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
-    """Estimate every candidate of every acceptable adaptation, and choose."""
+    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs."""
+    found = _fit(context, loaded)
+    batch = _larger_batch(context, found)
+    if not batch:
+        return found
+    wider = _fit(replace(context, least_batch=batch), loaded)
+    return wider if _gives_work(wider, found) else found
+
+
+def _larger_batch(context: Context, found: Fit) -> int:
+    """An example for every GPU, or twice the global batch; 0 where no GPU is idle, or it would give few steps."""
+    if found.chosen is None or found.ledger is None or not _idles(found.chosen, context):
+        return 0
+    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
+    batch, each = value["global_batch_size"], settled_method(found.ledger.decisions).least_micro_batch
+    starved = batch // each < context.facts.machines.gpus
+    wanted = context.facts.machines.gpus * each if starved else 2 * batch
+    steps = training_sequences(value) * value["passes"] / wanted
+    return wanted if steps >= ENOUGH_STEPS else 0
+
+
+def _gives_work(wider: Fit, found: Fit) -> bool:
+    """Whether more GPUs train the same, and clearly faster."""
+    if wider.chosen is None or found.chosen is None:
+        return False
+    more = wider.chosen.layout.mesh.world_size > found.chosen.layout.mesh.world_size
+    same = wider.chosen.layout.adapts is found.chosen.layout.adapts
+    seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
+    return more and same and wider.chosen.layout.on_device and seconds_per_sequence(wider.chosen) < seconds
+
+
+def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
+    """The same with the batch that the rule decides."""
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
     for adaptation, because in _adaptations(context):
