@@ -100,10 +100,10 @@ def _placement(
 
 
 def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterator[Ruled]:
-    required = ledger.decisions["checkpointing_required"]
-    why = required.because if required.value else ""
+    first = ledger.decisions["priority"]
+    why = "the recipe puts memory first" if first.value == "memory" else ""
     answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why, against.checkpointing)
-    yield rules.checkpointing, answer, ("checkpointing_required", "strategy", *COMPARED_INPUTS)
+    yield rules.checkpointing, answer, ("checkpointing_default", "priority", "strategy", *COMPARED_INPUTS)
 
 
 def _recomputed(layout: Layout, peak: str) -> list[Row]:

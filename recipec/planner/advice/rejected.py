@@ -137,15 +137,16 @@ def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
 def activations_kept(
     context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds, seconds: float
 ) -> list[Rejected]:
-    """The same without gradient checkpointing, where only rule PREC-004 requires it and it is faster without."""
-    required, layout = ledger.decisions["checkpointing_required"], chosen.layout
-    if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
+    """The same without gradient checkpointing, where it is only used because memory comes first, and slower."""
+    default, layout = ledger.decisions["checkpointing_default"], chosen.layout
+    first = ledger.decisions["priority"].value == "memory"
+    if not first or not layout.checkpointing or default.key in ledger.wishes or layout.activation_offload:
         return []
     kept, facts = replace(layout, checkpointing=False, recompute_every=1), context.facts
     (found,) = candidates([kept], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
     if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
         return []
-    faster = f"fits, {times(ratio)}, but gradient checkpointing is required: {required.because} ({required.rule})"
+    faster = f"fits, {times(ratio)}, but the recipe puts memory first ({default.rule})"
     reason = f"{faster}; set `train.activation_checkpointing = false` to do without"
     peak = found.memory.peak_device_bytes
     return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]

@@ -124,7 +124,7 @@ def _numerics(ledger: Ledger) -> None:
     ledger.decide(kernels.compile_model)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
-        memory.checkpointing_required,
+        memory.checkpointing_default,
         given["params"],
         given["priority"],
         given["total_vram_gib"],
