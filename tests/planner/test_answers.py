@@ -203,7 +203,7 @@ def test_activations_of_large_models_are_kept_where_they_fit(tmp_path: Path) -> 
 def test_recomputation_that_only_the_priority_asks_for_is_told(tmp_path: Path) -> None:
     recipe = changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B", "hardware.gpu": "h200"})
     recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "goal.priority", "memory")
-    recipe = with_key(recipe, "train.strategy", "fsdp")
+    recipe = with_key(with_key(recipe, "train.strategy", "fsdp"), "train.optimizer", "adamw")
     (kept,) = [other for other in stage_of(tmp_path, recipe).rejected if not other.layout.checkpointing]
     assert kept.seconds is not None and "memory first" in kept.reason
     free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
@@ -275,7 +275,7 @@ def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
 def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     recipe = with_key(changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B"}), "hardware.gpu", "h200")
     recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "train.strategy", "fsdp")
-    recipe = with_key(recipe, "goal.priority", "memory")
+    recipe = with_key(with_key(recipe, "goal.priority", "memory"), "train.optimizer", "adamw")
     plan = stage_of(tmp_path, recipe)
     (kept,) = [other for other in plan.rejected if not other.layout.checkpointing]
     assert kept.seconds is not None

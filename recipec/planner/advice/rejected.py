@@ -23,7 +23,7 @@ from recipec.planner.search.candidates import (
     gpu_gib,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, settled_method, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, settled_method, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
@@ -69,7 +69,8 @@ def _group(candidate: Candidate, chosen: Candidate) -> str:
     """Its family; all ways to share layers between ranks are one, and so is all of another adaptation."""
     if candidate.adaptation != chosen.adaptation:
         return candidate.adaptation
-    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family
+    states = "" if candidate.layout.optimizer == chosen.layout.optimizer else candidate.layout.optimizer
+    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family + states
 
 
 def _closest(family: list[Candidate]) -> Candidate:
@@ -80,12 +81,14 @@ def _closest(family: list[Candidate]) -> Candidate:
 
 def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
-    peak = candidate.memory.peak_device_bytes
+    peak, title = candidate.memory.peak_device_bytes, candidate.title
+    if chosen.layout.optimizer == EIGHT_BIT and candidate.layout.optimizer == "adamw":
+        title += " with adamw" * (candidate.adaptation == chosen.adaptation)
     if not candidate.fits:
         allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
         over = f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
-        return Rejected(candidate.title, candidate.layout, reason, peak)
+        return Rejected(title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if candidate.adaptation != chosen.adaptation:
         why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
@@ -103,7 +106,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
         fewer = f"{chosen.layout.mesh.world_size} GPUs do"
         why = fewer if candidate.layout.strategy == chosen.layout.strategy else f"{chosen.layout.strategy} is simpler"
         reason = f"fits; times within {TIE:.0%} count as equal, and {why}"
-    return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
+    return Rejected(title, candidate.layout, reason, peak, seconds * ratio)
 
 
 def _measures(candidate: Candidate) -> str:

@@ -21,7 +21,7 @@ from recipec.estimate.workload import Workload
 from recipec.facts import Facts
 from recipec.facts.node import Node, node_of
 from recipec.layout import Layout, Mesh
-from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
 from recipec.units import GIB
@@ -119,9 +119,10 @@ class Candidate(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The family, and whether its activations wait on the host."""
+        """The family, whether its optimizer has 8-bit states, and whether its activations wait on the host."""
         joined = "and" if self.layout.offloads else "with"
-        return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
+        states = f" with {EIGHT_BIT}" * (self.layout.optimizer == EIGHT_BIT)
+        return self.family + states + f" {joined} activations in host memory" * self.layout.activation_offload
 
 
 def family_of(stage: str, layout: Layout) -> str:

@@ -40,6 +40,8 @@ from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.optimizers import WITHOUT_BETAS
 from recipec.rules.watching import watched_for
 
+EIGHT_BIT = "adamw-8bit"  # what the planner takes where the states of AdamW do not fit
+
 
 class Context(Struct, frozen=True):
     """One stage, everything that is given for it, and what the recipe fixes."""
@@ -50,6 +52,7 @@ class Context(Struct, frozen=True):
     data: DataFacts
     wishes: Mapping[str, Wish]
     before: Adaptation | None  # of the stage that it starts from, once that one is planned
+    small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
     least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
 
     def ledger(self) -> Ledger:
@@ -70,6 +73,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     ledger = context.ledger()
     _adaptation(ledger, ADAPTATIONS[adaptation], because)
     _numerics(ledger)
+    if context.small_states:
+        _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
     _raise_batch(ledger, context.least_batch)
@@ -130,6 +135,13 @@ def _numerics(ledger: Ledger) -> None:
         given["total_vram_gib"],
         given["gpu_is_cpu"],
     )
+
+
+def _small_states(ledger: Ledger, because: str) -> None:
+    """8-bit states instead of those of AdamW, which do not fit; adapters have few of them."""
+    decided = ledger.decisions["optimizer"]
+    if decided.origin != "recipe" and decided.value == "adamw" and not ledger.decisions["gpu_is_cpu"].value:
+        ledger.decisions[decided.id] = replace(decided, value=EIGHT_BIT, because=because)
 
 
 def _data(ledger: Ledger) -> None:

@@ -24,6 +24,7 @@ from recipec.planner.search.layouts import layouts
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
+from recipec.units import GIB
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
 ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
@@ -75,12 +76,18 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """The same with the batch that the rule decides."""
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
+    beside: list[Candidate] = []
     for adaptation, because in _adaptations(context):
         ledger = settle(context, adaptation, because)
         refusals.append([])
         found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
     for effort in EFFORTS:
-        if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
+        if effort == ONE_MEASURE:  # nothing plain fits: 8-bit states and then activations on the host are worth a look
+            small = _with_small_states(context, loaded, found)
+            chosen = _best_with(PLAIN, small[1]) if small else None
+            if small and chosen is not None:
+                return Fit(chosen, small[0], [*_all(found), *small[1]], refusals[0])
+            beside = small[1] if small else []
             for ledger, group in found:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for place, (ledger, group) in enumerate(found):
@@ -93,7 +100,7 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
             preferred = _faster(found[:place], chosen)
             none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
             return Fit(*(preferred or (chosen, ledger)), _all(found), refusals[0], none_left)
-    return Fit(None, None, _all(found), refusals[0] if refusals else [])
+    return Fit(None, None, [*_all(found), *beside], refusals[0] if refusals else [])
 
 
 def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
@@ -106,6 +113,23 @@ def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> 
         hosted = found.layout.offloads and not chosen.layout.offloads
         if seconds_per_sequence(found) < seconds / (1 + (OFFLOAD_TIE if hosted else TIE)):
             return found, ledger
+    return None
+
+
+def _with_small_states(
+    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]]
+) -> tuple[Ledger, list[Candidate]] | None:
+    """The adaptation that trains all weights with 8-bit optimizer states, where the rules accept it."""
+    for ledger, group in found:
+        if not group or not group[0].layout.adapts.trains_all:
+            continue
+        needed = min(candidate.memory.peak_allocated_bytes for candidate in group if candidate.layout.on_device)
+        why = f"the fp32 states of AdamW do not fit: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 bytes of 8"
+        given = ledger.decisions["adaptation"]
+        small = settle(replace(context, small_states=why), group[0].layout.adaptation, given.because)
+        if small.decisions["optimizer"].value == ledger.decisions["optimizer"].value:
+            return None
+        return small, _candidates(context, small, loaded, [])
     return None
 
 
