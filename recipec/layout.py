@@ -7,8 +7,6 @@ from msgspec import Struct
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
 
-ASSUMED_NETWORK_GBPS = 100.0  # between nodes, per node and direction, where nothing is stated: one common adapter
-
 
 class Machines(Struct, frozen=True):
     """The devices of a recipe: so many in each of so many nodes."""

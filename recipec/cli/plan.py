@@ -247,13 +247,16 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
 
 
 def _assumed(stage: Document) -> list[str]:
-    """What the speed of a GPU is taken from that only its memory names, and the network that nobody stated."""
+    """What the speed of a GPU is taken from that only its memory names, and what nobody stated of the machine."""
     decisions = {decision["id"]: decision for decision in stage["decisions"]}
     known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
-    network = decisions.get("network_gbps", {"origin": ""})
     lines = [_row("assumes", card)] if card and not known else []
-    if network["origin"] == "default":
-        lines.append(_row("assumes", network["because"].removeprefix("assumed: ")))
+    choice = stage["choice"]
+    hosted = choice["offload"] != ON_DEVICE
+    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": hosted}
+    for id in (id for id, decides in used.items() if decides and id in decisions):
+        because = decisions[id]["because"]
+        lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []
     return lines
 
 

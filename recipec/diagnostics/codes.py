@@ -68,6 +68,7 @@ CODES: dict[str, str] = {
     "W0520": "few CPU cores",
     "W0521": "model taken for a base model",
     "W0522": "model that learns not to think",
+    "W0523": "machine that is assumed",
     "W0531": "held-out questions that are not compared",
     "W0532": "messages behind the last answer",
     "W0533": "thoughts in prompts",

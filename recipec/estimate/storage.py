@@ -88,7 +88,8 @@ def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus
     ranks = min(layout.mesh.world_size, gpus_per_node)
     loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
-    moved = step_memory(architecture, layout, work).host_bytes * ranks
+    hosted = not layout.on_device or code_path(layout, work).paged_optimizer
+    moved = step_memory(architecture, layout, work).host_bytes * ranks if hosted else 0
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     reasons += [f"{copies} x {loaded / GIB:.1f} GiB of weights while they are loaded"] if copies else []

@@ -15,16 +15,17 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.flops import step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops, teacher_seconds
-from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
+from recipec.estimate.links import PCIE_ACHIEVED, Link
 from recipec.estimate.memory import step_memory
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-# Vectorised AdamW on the host: 28 bytes moved per parameter at about 100 GB/s per node (0.25 s per billion parameters,
-# ZeRO-Offload, Ren et al. 2021, table 4).
-HOST_ADAM_SECONDS = 0.28e-9
+# AdamW on the host, seconds for a parameter: 3.5e-9 on one core (torch, Megatron fork #188), shared by the cores of a
+# node down to what its memory allows. Published on whole servers: 0.55e-9 (Qwen-72B on 4 nodes, DeepSpeed#6834), 0.6e-9
+# (Llama-2-7B, ZenFlow post), at most 0.8e-9 (DeepSpeed PR#7474). Read 2026-11. The last where the cores are not known.
+HOST_ADAM_CORE_SECONDS, HOST_ADAM_LEAST_SECONDS, HOST_ADAM_USUAL_SECONDS = 3.5e-9, 0.5e-9, 0.8e-9
 FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per operation
 # Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
@@ -56,8 +57,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         "compute": micro * layout.accumulation - sum(taught.values()),
         **taught,
         "communication": communication_seconds(architecture, layout, step, link, micro),
-        "offload": (_paging(architecture, layout, work, step, gpu) or _offload(layout, step, link))
-        + _moved_activations(layout, step),
+        "offload": (_paging(architecture, layout, work, step, gpu, link) or _offload(layout, step, link))
+        + _moved_activations(layout, step, link),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
     seconds = sum(terms.values())
@@ -89,23 +90,30 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
         return 0.0
     shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
-    adam = sizes.trainable / shard * ranks * HOST_ADAM_SECONDS
+    adam = sizes.trainable / shard * ranks * _host_adam_seconds(link.host_cores)
     copied = 2 * path.gradient * sizes.trainable / shard
     if layout.spreads.shards_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
-    return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return adam + copied / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
 
 
-def _moved_activations(layout: Layout, step: Step) -> float:
+def _host_adam_seconds(cores: int | None) -> float:
+    """Of one parameter, on all cores of a node: the launch scripts give each rank its part of them."""
+    if cores is None:
+        return HOST_ADAM_USUAL_SECONDS
+    return max(HOST_ADAM_LEAST_SECONDS, HOST_ADAM_CORE_SECONDS / cores)
+
+
+def _moved_activations(layout: Layout, step: Step, link: Link) -> float:
     """Inputs of recomputed layers go to the host and come back, on the stream that computes (transformers 5.23)."""
     if not step.depth.offloads:
         return 0.0
     moved = step.depth.recomputed * step.tokens * step.fixed.layers.checkpoint
-    return 2 * moved * layout.accumulation / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return 2 * moved * layout.accumulation / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
 
 
-def _paging(architecture: Architecture, layout: Layout, work: Workload, step: Step, gpu: Card) -> float:
+def _paging(architecture: Architecture, layout: Layout, work: Workload, step: Step, gpu: Card, link: Link) -> float:
     """Paged states that find no room beside the step's peak go to the host in every step and come back."""
     if not step.fixed.path.paged_optimizer:
         return 0.0
@@ -114,7 +122,7 @@ def _paging(architecture: Architecture, layout: Layout, work: Workload, step: St
         allocatable_bytes(gpu.memory_gib, layout.mesh.world_size)
         - step_memory(architecture, layout, work).peak_allocated_bytes
     )
-    return 2 * min(states, max(states - room, 0.0)) / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return 2 * min(states, max(states - room, 0.0)) / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
 
 
 def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:

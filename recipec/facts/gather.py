@@ -20,6 +20,7 @@ from recipec.facts.families import unknown_wishes
 from recipec.facts.hardware import hardware_facts, look_up_gpu, without_effect
 from recipec.facts.held_out import with_held_out
 from recipec.facts.model import look_up_model, model_facts
+from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.sources import sources_of
@@ -64,7 +65,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     gpu = look_up_gpu(loaded, report)
     template, data = template_text(loaded, report), _data(loaded, report)
     prices = own_prices(loaded, report)
-    for finding in without_effect(loaded):
+    for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
     if gpu is None or report.has_errors:
         return None

@@ -9,15 +9,12 @@ from msgspec.structs import replace
 from recipec.catalog.gpus import Gpu, gpu, gpu_from_vram, nearest_gpus, others_meant
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known, short_name, stated
-from recipec.layout import ASSUMED_NETWORK_GBPS
+from recipec.facts.node import node_facts
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 from recipec.units import counted
 
 DEFAULT_CPU_MEMORY_GIB = 16.0  # a common laptop or CI machine; hardware.host_memory_gib states the real one
-
-
-_ASSUMED_NETWORK = f"assumed: one adapter of {ASSUMED_NETWORK_GBPS:g} Gbit/s in each node; set `hardware.network_gbps`"
 
 
 def look_up_gpu(loaded: LoadedRecipe, report: Report) -> Gpu | None:
@@ -88,7 +85,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
         known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
-        *([_network(loaded)] if nodes > 1 else []),
+        *node_facts(loaded, gpu),
         known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", *shared, source=source),
         known("total_vram_gib", gpu.memory_gib * gpus, _memory(gpu, gpus), "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
@@ -107,10 +104,3 @@ def _memory(gpu: Gpu, gpus: int) -> str:
     """What all GPUs have together."""
     each = f"{gpu.memory_gib:.1f} GiB"
     return f"{gpus} GPUs of {each}" if gpus > 1 else f"one GPU has {each}"
-
-
-def _network(loaded: LoadedRecipe) -> Decision:
-    """What a machine sends to the others; the plan depends on it, so it is said where it is assumed."""
-    value = loaded.recipe.hardware.network_gbps or ASSUMED_NETWORK_GBPS
-    fact = stated(loaded, "network_gbps", value, "hardware", "network_gbps", absent=_ASSUMED_NETWORK)
-    return replace(fact, inputs=("nodes",))

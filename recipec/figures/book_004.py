@@ -20,7 +20,7 @@ _RULES = "docs/rule-books/004.md, Golden rules"
 _ZERO = "docs/rule-books/004.md, Zero redundancy"
 _SIZES = "docs/rule-books/004.md, Memory requirements"
 _COMPUTES = "computes the memory of the model, strategy and GPUs at hand, and shows it term by term"
-_RECOMPUTES = "recomputes where rule PREC-004 or the memory asks for it, and times both ways"
+_RECOMPUTES = "recomputes where activations do not fit or memory comes first, and times both ways"
 
 
 def _recomputed_and_kept() -> tuple[Training, Training]:

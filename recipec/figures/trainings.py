@@ -6,6 +6,8 @@ fit; a step is one sequence of 2,048 tokens with activations recomputed, unless 
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 
 from recipec.axes import Adaptation, Strategy
@@ -14,6 +16,7 @@ from recipec.axes.strategies import ON_DEVICE, SINGLE
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.gpus import gpu as gpu_named
+from recipec.catalog.machines import machine
 from recipec.catalog.models import model
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.links import link_of
@@ -21,7 +24,7 @@ from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.step import step_of
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import LoraShape, Workload
-from recipec.layout import ASSUMED_NETWORK_GBPS, Layout, Mesh
+from recipec.layout import Layout, Mesh
 
 GB = 1e9
 RANK = 16  # the books' own
@@ -132,9 +135,10 @@ def adapter_percent(size: str) -> float:
     return 100 * step_of(job.architecture, job.layout, job.work).fixed.sizes.adapters / job.architecture.params
 
 
-def speed(job: Training, card: str, network_gbps: float = ASSUMED_NETWORK_GBPS) -> TimeEstimate:
-    """Time of a step on nodes of eight cards."""
-    link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network_gbps)
+def speed(job: Training, card: str, network_gbps: float | None = None) -> TimeEstimate:
+    """Time of a step on nodes of eight cards, with their usual network unless one is given."""
+    network = network_gbps or machine(gpu(card).name, GPUS_PER_NODE).network_gbps or inf
+    link = link_of(gpu(card), gpus_per_node=GPUS_PER_NODE, network_gbps=network)
     return step_time(job.architecture, job.layout, job.work, gpu(card), link)
 
 

@@ -36,7 +36,10 @@ MEMORY_INPUTS = (
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
-TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
+TIME_INPUTS = (
+    *("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size"),
+    *("network_gbps", "host_memory_gib", "host_cores"),
+)
 # What a reason depends on that sets another layout beside the chosen one: memory and time of both.
 COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS)
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides
@@ -98,10 +101,10 @@ def _placement(
 
 
 def _recomputation(ledger: Ledger, layout: Layout, against: Compared) -> Iterator[Ruled]:
-    required = ledger.decisions["checkpointing_required"]
-    why = required.because if required.value else ""
+    first = ledger.decisions["priority"]
+    why = "the recipe puts memory first" if first.value == "memory" else ""
     answer = rules.checkpointing(layout.recompute_interval, layout.activation_offload, why, against.checkpointing)
-    yield rules.checkpointing, answer, ("checkpointing_required", "strategy", *COMPARED_INPUTS)
+    yield rules.checkpointing, answer, ("checkpointing_default", "priority", "strategy", *COMPARED_INPUTS)
 
 
 def _recomputed(layout: Layout, peak: str) -> list[Row]:

@@ -72,6 +72,8 @@ class StagePlan(Struct, frozen=True):
     cost_usd: float | None  # of the whole run
     cost_because: str
     needs: Needs
+    crowds_host: bool  # it may need more host memory than a node has, or than is assumed to be usable
+    other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides
     shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]

@@ -13,6 +13,7 @@ from recipec.estimate.storage import checkpoint_bytes
 from recipec.estimate.whole_run import checkpoint_seconds
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
+from recipec.planner.advice.assumed import other_networks
 from recipec.planner.advice.bill import RATES, bill
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
@@ -20,6 +21,7 @@ from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
+    idle,
     known_to_fail,
     preferred_but_passed_over,
     rejected,
@@ -132,6 +134,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, checkpoint_seconds(saved_bytes, RATES))
     others = [
         *rejected(chosen, found.tried, seconds),
+        *idle(context, ledger, chosen, found.tried, seconds),
         *activations_kept(context, ledger, chosen, bounds, seconds),
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]
@@ -156,6 +159,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_usd=cost.usd,
         cost_because=cost.because,
         needs=needs,
+        crowds_host=chosen.crowds_host,
+        other_networks=other_networks(facts, chosen, found.tried, bounds),
         shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),

@@ -206,19 +206,19 @@ class Hardware(Section):
         "Network",
         "Gigabits per second that one node sends to the others, all its adapters together.",
         3200,
-        absent="100 is assumed where there are several nodes, and W0503 says so",
+        absent="what most machines with this GPU have is assumed, and W0523 says where it decides",
     )
     host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
         "Host memory",
         "Main memory of each node in GiB, which bounds what is offloaded to it.",
         256,
-        absent="recipec assumes that what a plan needs is there, up to 2 TiB, and 16 GiB where a CPU trains",
+        absent="what most machines with this GPU have is assumed, and 16 GiB where a CPU trains",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
         "CPU cores",
-        "CPU cores of each node, for the processes that load data.",
+        "Physical CPU cores of each node, for the processes that load data and for offloaded optimizers.",
         64,
-        absent="not known; the data loader then has 4 processes for each GPU",
+        absent="the data loader has 4 processes for each GPU, and offload is timed with what most machines have",
     )
 
 

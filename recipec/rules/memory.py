@@ -1,4 +1,4 @@
-"""Where gradient checkpointing is required."""
+"""Where gradient checkpointing is the usual choice."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from recipec.rules.words import gpu_memory
 
 @rule(
     "PREC-004",
-    decides="checkpointing_required",
+    decides="checkpointing_default",
     key="train.activation_checkpointing",
     watch="peak_memory_gib, tokens_per_second: memory matches the plan; a step takes about a third more computation",
     source="docs/rule-books/001.md, Rules; Decision tree: available compute; Step 4 (against: always); "
     "docs/rule-books/000.md, Gradient checkpointing; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "Implementation checklist",
 )
-def checkpointing_required(params: int, priority: str | None, total_vram_gib: float, gpu_is_cpu: bool) -> Choice:
-    """Gradient (activation) checkpointing: required for large models, otherwise left to the planner.
+def checkpointing_default(params: int, priority: str | None, total_vram_gib: float, gpu_is_cpu: bool) -> Choice:
+    """Gradient (activation) checkpointing: what the rule books do without computing what fits.
 
-    | when | gradient checkpointing |
-    |---|---|
-    | `goal.priority = "speed"` | the planner decides, and may checkpoint every second or fourth layer only |
-    | more than 7B parameters | required |
-    | less than 16 GB of GPU memory in total | required |
-    | `goal.priority = "memory"` | required |
-    | otherwise | the planner decides (STRAT-005) |
+    | when | the rule books | recipec |
+    |---|---|---|
+    | `goal.priority = "speed"` | - | as planned; every second or fourth layer alone may be recomputed |
+    | more than 7B parameters | on | as planned |
+    | less than 16 GB of GPU memory in total | on | as planned |
+    | `goal.priority = "memory"` | - | on |
+    | otherwise | - | as planned (STRAT-005) |
 
     Rule book 001 requires it above 7B parameters and under 16 GB of GPU memory, rule book 004 for large models and long
-    sequences. Rule book 001 also lists it for full fine-tuning on 48 to 160 GB and sets it in its arguments. recipec
-    leaves both to the planner: a small model has room, and recomputing costs about a third of the step.
+    sequences. Rule book 001 also lists it for full fine-tuning on 48 to 160 GB and sets it in its arguments. These are
+    defaults for what is not planned. The planner computes what activations take: where a layout that keeps them fits
+    and is as fast or faster, recomputing would cost up to a third of the step for memory that nothing else needs.
+    Where memory comes first, every layer is recomputed all the same.
 
     "7B" is counted, not read off the name. Llama-2-7B has 6.7e9 parameters and is not above it; Qwen2.5-7B has 7.6e9
-    and is. Set `train.activation_checkpointing = false` where the plan shows that the model fits without.
+    and is. `train.activation_checkpointing` fixes the answer.
     """
     billions = params / 1e9
     if priority == "speed":

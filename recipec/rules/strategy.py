@@ -131,15 +131,15 @@ def gradient_accumulation(steps: int, global_batch_size: int, ranks: int, exampl
     f"compute; Step 4; Rules; docs/rule-books/000.md, Gradient checkpointing; {_PREDICTED}",
 )
 def checkpointing(every: int, on_host: bool, required: str, compared: str) -> Choice:
-    """Gradient (activation) checkpointing: on where activations would not fit, or where PREC-004 requires it.
+    """Gradient (activation) checkpointing: on where activations would not fit, or where memory comes first.
 
     It stores the input of a layer and recomputes the rest in the backward pass: about a third more computation for most
     of the memory of activations. Rule book 000 names it to save memory, rule book 004 against running out of memory on
-    long sequences. Rule book 001 requires it above 7B parameters and under 16 GB (PREC-004), lists it for full
-    fine-tuning on 48 to 160 GB, and always sets it in its training arguments.
+    long sequences. Rule book 001 requires it above 7B parameters and under 16 GB, for what is not planned (PREC-004),
+    lists it for full fine-tuning on 48 to 160 GB, and always sets it in its training arguments.
 
-    Beyond PREC-004 the planner turns it on only where a layout does not fit without, or where a larger micro batch or a
-    simpler strategy pays for it.
+    The planner turns it on where `goal.priority` is "memory", and otherwise only where a layout does not fit without,
+    or where a larger micro batch or a simpler strategy pays for it.
     """
     if not every:
         return Choice(False, _joined("activations fit without it", compared))

@@ -282,3 +282,20 @@ def test_a_first_look_is_shorter_than_the_training(tmp_path: Path, steps: int, l
     bundle = texts(good(tmp_path, with_key(BASES["lora-single"], "train.max_steps", steps)))
     for path in ("train.py", "README.md", "launch/local.sh"):
         assert re.findall(r"local\.sh --max-steps (\d+)", bundle[path]) == [str(look)], path
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_an_optimizer_on_the_host_gets_all_cores(tmp_path: Path, nodes: int) -> None:
+    recipe = with_key(with_key(BASES["zero3-offload"], "hardware.nodes", nodes), "hardware.network_gbps", 100)
+    recipe = recipe if nodes > 1 else BASES["zero3-offload"]
+    cores = int(subprocess.run(["nproc"], capture_output=True, text=True, check=True, env={}).stdout)
+    (line,) = trained(launched(tmp_path, recipe, **NODE_0))
+    assert option(line, "num_cpu_threads_per_process") == str(-(-cores // 4)), "four processes share the cores"
+    (line,) = trained(launched(tmp_path, recipe, **NODE_0, OMP_NUM_THREADS="7"))
+    assert option(line, "num_cpu_threads_per_process") == "7"
+
+
+@pytest.mark.parametrize("base", ["lora-ddp", "full-fsdp"])
+def test_an_optimizer_on_the_device_needs_no_threads(tmp_path: Path, base: str) -> None:
+    (line,) = trained(launched(tmp_path, BASES[base]))
+    assert "threads" not in line

@@ -190,12 +190,22 @@ def test_a_policy_counts_the_gpus_of_all_nodes(tmp_path: Path, nodes: int, allow
     assert within(context, Policy(max_gpus=8)) is allowed  # type: ignore[arg-type]
 
 
-def test_recomputation_that_only_a_rule_asks_for_is_told(tmp_path: Path) -> None:
-    """PREC-004 recomputes above 7B; on large cards nothing else does."""
+def test_activations_of_large_models_are_kept_where_they_fit(tmp_path: Path) -> None:
+    """Above 7B too: what the rule book does without computing what fits is no reason to take a third longer."""
     recipe = changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B", "hardware.gpu": "h200"})
     recipe = with_key(recipe, "hardware.gpus_per_node", 8)
+    chosen = stage_of(tmp_path, recipe)
+    assert chosen.decisions["checkpointing_default"].value and not chosen.layout.checkpointing
+    asked = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", True))
+    assert asked.layout.checkpointing and asked.seconds >= chosen.seconds
+
+
+def test_recomputation_that_only_the_priority_asks_for_is_told(tmp_path: Path) -> None:
+    recipe = changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B", "hardware.gpu": "h200"})
+    recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "goal.priority", "memory")
+    recipe = with_key(with_key(recipe, "train.strategy", "fsdp"), "train.optimizer", "adamw")
     (kept,) = [other for other in stage_of(tmp_path, recipe).rejected if not other.layout.checkpointing]
-    assert kept.seconds is not None and "PREC-004" in kept.reason
+    assert kept.seconds is not None and "memory first" in kept.reason
     free = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", False))
     assert free.seconds <= kept.seconds * 1.25
     asked = stage_of(tmp_path, with_key(recipe, "train.activation_checkpointing", True))
@@ -265,6 +275,7 @@ def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
 def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     recipe = with_key(changed("pretrain", {"model.name": "meta-llama/Llama-3.1-8B"}), "hardware.gpu", "h200")
     recipe = with_key(with_key(recipe, "hardware.gpus_per_node", 8), "train.strategy", "fsdp")
+    recipe = with_key(with_key(recipe, "goal.priority", "memory"), "train.optimizer", "adamw")
     plan = stage_of(tmp_path, recipe)
     (kept,) = [other for other in plan.rejected if not other.layout.checkpointing]
     assert kept.seconds is not None

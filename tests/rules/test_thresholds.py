@@ -143,10 +143,10 @@ def test_precision_by_hardware():
 def test_checkpointing_is_required_above_7b_and_under_16_gb():
     seven = 7_000_000_000
     sizes = (seven - 1, seven, seven + 1)
-    assert over(memory.checkpointing_required, 0, sizes, None, 80, False) == [False, False, True]
-    assert over(memory.checkpointing_required, 2, (15.9, 16, 16.1), seven, None, False) == [True, False, False]
-    assert memory.checkpointing_required(seven, "memory", 80, False).value is True
-    assert memory.checkpointing_required(seven, None, 8, True).value is False
+    assert over(memory.checkpointing_default, 0, sizes, None, 80, False) == [False, False, True]
+    assert over(memory.checkpointing_default, 2, (15.9, 16, 16.1), seven, None, False) == [True, False, False]
+    assert memory.checkpointing_default(seven, "memory", 80, False).value is True
+    assert memory.checkpointing_default(seven, None, 8, True).value is False
 
 
 def test_kernels():

@@ -88,6 +88,7 @@ def _stage(stage: StageJob, own_device: bool) -> Any:
         processes=stage.because(-(-stage.value("world_size") // stage.nodes), "world_size"),
         nodes=stage.because(stage.nodes, "world_size", "gpus_per_node"),
         fewer_nodes=stage.because(stage.nodes < stage.job.nodes, "world_size", "gpus_per_node"),
+        host_optimizer=stage.because(stage.plan.layout.offloads, "offload"),
         shards=stage.because(stage.plan.layout.mesh.shard if stage.strategy.groups else 0, "shards", "strategy"),
         port=Raw(f'"$((PORT + {stage.index}))"' if stage.index else '"$PORT"'),
         script=Raw(f"{stage.folder}train.py"),

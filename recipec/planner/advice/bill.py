@@ -65,7 +65,8 @@ def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> 
 
 def _cores(facts: Facts, value: Mapping[str, Any]) -> int:
     """Of the node that prepares the rows."""
-    return (value["cores_per_gpu"] or ASSUMED_CORES_PER_GPU) * facts.machines.gpus_per_node
+    each = value["cores_per_gpu"] or ASSUMED_CORES_PER_GPU
+    return value.get("host_cores") or each * facts.machines.gpus_per_node
 
 
 def _scoring_gpus(needs: Needs) -> int:

@@ -28,7 +28,7 @@ PINS = (  # what changes least of the result first
 )
 SHORTEST_TOKENS = 256
 GPUS_OF_A_NODE = (2, 4, 8)
-NODES = (2, 4, 8, 16, 32, 64)
+NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 
 def unpinned(context: Context) -> Changes:

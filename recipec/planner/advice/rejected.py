@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -22,14 +23,14 @@ from recipec.planner.search.candidates import (
     gpu_gib,
     seconds_per_sequence,
 )
-from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, settled_method, work_of
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Ledger
-from recipec.units import times
+from recipec.units import counted, times
 
 CLOSEST = 3  # layouts that an error names
 
@@ -45,11 +46,31 @@ def rejected(chosen: Candidate, tried: Sequence[Candidate], seconds: float) -> l
     return [_reason(_closest(group), chosen, seconds, before) for group in groups.values()]
 
 
+def idle(
+    context: Context, ledger: Ledger, chosen: Candidate, tried: Sequence[Candidate], seconds: float
+) -> list[Rejected]:
+    """What stands against training on all GPUs: the nearest layout that would, or a batch with too few examples."""
+    gpus = context.facts.machines.gpus
+    if chosen.layout.mesh.world_size == gpus:
+        return []
+    alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
+    found = [other for other in alike if other.layout.mesh.world_size == gpus and not other.layout.offloads]
+    if found:
+        nearest = _closest(found)
+        row = _reason(nearest, chosen, seconds)
+        return [replace(row, family=f"{row.family} on {gpus} GPUs")]
+    batch = ledger.decisions["global_batch_size"]
+    has = counted(batch.value, settled_method(ledger.decisions).example)
+    reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")
+    return [Rejected(f"{chosen.adaptation} on {gpus} GPUs", chosen.layout, reason, None)]
+
+
 def _group(candidate: Candidate, chosen: Candidate) -> str:
     """Its family; all ways to share layers between ranks are one, and so is all of another adaptation."""
     if candidate.adaptation != chosen.adaptation:
         return candidate.adaptation
-    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family
+    states = "" if candidate.layout.optimizer == chosen.layout.optimizer else candidate.layout.optimizer
+    return "shared layers" if candidate.layout.mesh.ranks_per_layer > 1 else candidate.family + states
 
 
 def _closest(family: list[Candidate]) -> Candidate:
@@ -60,24 +81,32 @@ def _closest(family: list[Candidate]) -> Candidate:
 
 def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
-    peak = candidate.memory.peak_device_bytes
+    peak, title = candidate.memory.peak_device_bytes, candidate.title
+    if chosen.layout.optimizer == EIGHT_BIT and candidate.layout.optimizer == "adamw":
+        title += " with adamw" * (candidate.adaptation == chosen.adaptation)
     if not candidate.fits:
         allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
         over = f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
         reason = over if candidate.over_bytes > 0 else candidate.obstacle
-        return Rejected(candidate.title, candidate.layout, reason, peak)
+        return Rejected(title, candidate.layout, reason, peak)
     ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
     if candidate.adaptation != chosen.adaptation:
         why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
         reason = f"fits, {times(ratio)} per example; {why}"
+    elif candidate.crowds_host and not chosen.crowds_host:
+        room = "is assumed to have" if candidate.host_assumed else "has"
+        needed = f"{candidate.host_bytes / GIB:,.0f} GiB of host memory per node, more than it {room}"
+        reason = f"fits, {times(ratio)}, but needs {needed}"
     elif ratio > 1.05:
         reason = f"fits, {times(ratio)}"
     elif ratio < 1 / (1 + TIE):
         why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
         reason = f"fits, {1 / ratio:.1f}x faster, {why}"
     else:
-        reason = f"fits; times within {TIE:.0%} count as equal, and {chosen.layout.strategy} is simpler"
-    return Rejected(candidate.title, candidate.layout, reason, peak, seconds * ratio)
+        fewer = f"{chosen.layout.mesh.world_size} GPUs do"
+        why = fewer if candidate.layout.strategy == chosen.layout.strategy else f"{chosen.layout.strategy} is simpler"
+        reason = f"fits; times within {TIE:.0%} count as equal, and {why}"
+    return Rejected(title, candidate.layout, reason, peak, seconds * ratio)
 
 
 def _measures(candidate: Candidate) -> str:
@@ -111,15 +140,16 @@ def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
 def activations_kept(
     context: Context, ledger: Ledger, chosen: Candidate, bounds: Bounds, seconds: float
 ) -> list[Rejected]:
-    """The same without gradient checkpointing, where only rule PREC-004 requires it and it is faster without."""
-    required, layout = ledger.decisions["checkpointing_required"], chosen.layout
-    if not required.value or not layout.checkpointing or required.key in ledger.wishes or layout.activation_offload:
+    """The same without gradient checkpointing, where it is only used because memory comes first, and slower."""
+    default, layout = ledger.decisions["checkpointing_default"], chosen.layout
+    first = ledger.decisions["priority"].value == "memory"
+    if not first or not layout.checkpointing or default.key in ledger.wishes or layout.activation_offload:
         return []
     kept, facts = replace(layout, checkpointing=False, recompute_every=1), context.facts
     (found,) = candidates([kept], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
     if not found.fits or (ratio := seconds_per_sequence(found) / seconds_per_sequence(chosen)) >= 1:
         return []
-    faster = f"fits, {times(ratio)}, but gradient checkpointing is required: {required.because} ({required.rule})"
+    faster = f"fits, {times(ratio)}, but the recipe puts memory first ({default.rule})"
     reason = f"{faster}; set `train.activation_checkpointing = false` to do without"
     peak = found.memory.peak_device_bytes
     return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]
@@ -146,10 +176,19 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = tuple(ways_out(context, others, loaded)) or (
+    help = (*_with_host_memory(found.tried, loaded), *ways_out(context, others, loaded)) or (
         "no single change is enough; use a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
+
+
+def _with_host_memory(tried: Sequence[Candidate], loaded: LoadedRecipe) -> Iterator[str]:
+    """What fits where a node has more host memory than is assumed."""
+    waiting = [other for other in tried if other.obstacle and other.over_bytes <= 0 and other.layout.can_be_built]
+    if loaded.is_set("hardware", "host_memory_gib") or not waiting:
+        return
+    found = min(waiting, key=lambda other: other.host_bytes)
+    yield f"set `hardware.host_memory_gib = {ceil(found.host_bytes / GIB)}` if a node has it: {found.title} then fits"
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

@@ -8,6 +8,7 @@ from math import ceil, log
 from recipec.axes import METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.advice.thoughts import empty_thoughts
@@ -21,7 +22,6 @@ from recipec.rules.words import device
 from recipec.units import GIB, counted, duration
 
 FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
-LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
 WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network
 LEAST_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: 4 to 8 workers; recipec tokenizes rows before training
 WANTED_TOKENS = 10**12  # docs/rule-books/001.md, Step 1
@@ -42,6 +42,8 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
         _few_tokens(loaded, stage, report)
+        for finding in assumed_machine(loaded, stage):
+            report.add(finding)
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -130,10 +132,6 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         fewer = f"{_fewer(used, per_node, nodes)}: no layout that fits on more {noun}s is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
         help = [_for_stage(raised, stage)] if starved else [fewer, *_using_more(stage, noun)]
-        network = decisions.get("network_gbps")
-        if network and network.origin == "default" and not starved:
-            assumed = f"recipec assumes {network.value:g} Gbit/s between nodes"
-            help.append(f"set `hardware.network_gbps` to what your network has: {assumed}")
         report.add(Diagnostic("W0503", title, (label,), tuple(help)))
 
 
@@ -162,12 +160,15 @@ def _using_more(stage: StagePlan, noun: str) -> Iterator[str]:
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    stated_gib, host = loaded.recipe.hardware.host_memory_gib, stage.needs.host
-    if stated_gib is None or stage.decisions["gpu_is_cpu"].value or host.needed_bytes <= stated_gib * GIB:
+    memory, host = stage.decisions.get("host_memory_gib"), stage.needs.host
+    if memory is None or memory.value is None or not stage.crowds_host:
         return
+    stated = memory.origin == "recipe"
     needed = f"stage {stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
-    label = Label(loaded.place("hardware", "host_memory_gib"), needed)
-    help = ("use a strategy that loads the weights once per node (`fsdp`, `zero3`), no offload, or fewer GPUs",)
+    if not stated:
+        needed += f", and {memory.value:g} GiB are assumed; state `hardware.host_memory_gib`"
+    label = Label(loaded.place("hardware", "host_memory_gib" if stated else "gpu"), needed)
+    help = ("use `zero3`, of which one process of a node loads the weights, no offload, or fewer GPUs",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 

@@ -20,11 +20,11 @@ from recipec.planner.search.fit import fit
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB
 
-SHOWN = 3
+SHOWN = 4
 
 
 def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> list[str]:
-    """The nearest change of each kind with which every stage fits and can be built, at most three, each as a line."""
+    """The nearest change of each kind with which every stage fits and can be built, at most four, each as a line."""
     found = []
     for kind in (unpinned, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
         for change, changed in kind(context):

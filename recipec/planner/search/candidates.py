@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,23 +19,27 @@ from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
 from recipec.facts import Facts
+from recipec.facts.node import Node, node_of
 from recipec.layout import Layout, Mesh
-from recipec.planner.search.context import Context, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, work_of
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision, Ledger
 from recipec.units import GIB
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-# Our decision: no plan needs more unless the recipe says that a node has it. DGX A100 (640 GB) and DGX H100 have 2 TB.
-MOST_HOST_BYTES = 2 * 1024 * GIB
+HOST_SHARE = 0.9  # of host memory that is assumed: the system and the file cache take the rest; our decision
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
+# How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
+# slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
+OFFLOAD_TIE = 1.0
 
 
 class Bounds(Struct, frozen=True):
     """What a candidate must respect, and what it is measured by."""
 
     memory_gib: float  # of a device
-    host_bytes: int | None  # host memory of a node; None: not stated, checked against what common nodes have
+    host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
+    host_assumed: bool  # whether the recipe does not state it
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -50,22 +55,33 @@ class Bounds(Struct, frozen=True):
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
-    host, micro_batch = hardware.host_memory_gib, context.wishes.get("train.micro_batch_size")
+    node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
+    assumed = "host_memory_gib" in node.assumed
     return Bounds(
         memory_gib=facts.gpu.memory_gib,
-        host_bytes=None if host is None else int(host * GIB),
+        host_bytes=_usable_host_bytes(node.host_memory_gib, assumed),
+        host_assumed=assumed,
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
-        link=_link(facts, hardware.gpu_link or AUTO),
+        link=_link(facts, node, hardware.gpu_link or AUTO),
         passes=value["passes"].value,
         typical=_typical(work_of(ledger, facts), value),
     )
 
 
-def _link(facts: Facts, kind: str) -> Link:
-    network = facts.decisions.get("network_gbps")
-    rate = () if network is None else (network.value,)
-    return link_of(facts.gpu, kind, facts.machines.gpus_per_node, *rate)
+_MICRO_BATCH = "train.micro_batch_size"
+
+
+def _usable_host_bytes(memory_gib: float | None, assumed: bool) -> int | None:
+    if memory_gib is None:
+        return None
+    return int(memory_gib * (HOST_SHARE if assumed else 1.0) * GIB)
+
+
+def _link(facts: Facts, node: Node, kind: str) -> Link:
+    rate = inf if facts.machines.nodes == 1 or node.network_gbps is None else node.network_gbps
+    link = link_of(facts.gpu, kind, facts.machines.gpus_per_node, rate)
+    return replace(link, host_gb_s=node.pcie_gb_s, host_cores=node.host_cores)
 
 
 def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
@@ -86,7 +102,8 @@ class Candidate(Struct, frozen=True):
     host_bytes: int  # host memory of a node
     reference_seconds: float = 0.0  # for a step: its part of scoring all rows with the reference before training
     obstacle: str = ""  # why it cannot run although the device memory would do
-    crowds_host: bool = False  # it may need more host memory than the recipe says that a node has
+    crowds_host: bool = False  # it may need more host memory than a node has
+    host_assumed: bool = False  # whether that is assumed
 
     @property
     def fits(self) -> bool:
@@ -102,9 +119,10 @@ class Candidate(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The family, and whether its activations wait on the host."""
+        """The family, whether its optimizer has 8-bit states, and whether its activations wait on the host."""
         joined = "and" if self.layout.offloads else "with"
-        return self.family + f" {joined} activations in host memory" * self.layout.activation_offload
+        states = f" with {EIGHT_BIT}" * (self.layout.optimizer == EIGHT_BIT)
+        return self.family + states + f" {joined} activations in host memory" * self.layout.activation_offload
 
 
 def family_of(stage: str, layout: Layout) -> str:
@@ -151,12 +169,21 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
-    host_needed, stated = 0, bounds.host_bytes if gpu.kind != "cpu" else None
-    if must_hold or stated is not None:
-        host_needed = host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
-    obstacle = _host_obstacle(host_needed, bounds.host_bytes) if must_hold else ""
-    crowds_host = stated is not None and host_needed > stated
-    found = Candidate(work.objective, layout, memory, None, over, host_needed, 0.0, obstacle, crowds_host)
+    on_cpu = gpu.kind == "cpu"  # whose memory is the device's
+    needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
+    obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
+    crowds = bounds.host_bytes is not None and needed > bounds.host_bytes
+    found = Candidate(
+        work.objective,
+        layout,
+        memory,
+        None,
+        over,
+        needed,
+        obstacle=obstacle,
+        crowds_host=crowds,
+        host_assumed=bounds.host_assumed,
+    )
     return _timed(found, shape, work, gpu, bounds) if found.fits else found
 
 
@@ -184,14 +211,23 @@ def _with_time(candidate: Candidate, layout: Layout, shape: Architecture, gpu: G
     return replace(candidate, layout=layout, time=time, reference_seconds=once)
 
 
-def _host_obstacle(needed_bytes: int, host_bytes: int | None) -> str:
-    """Why the host memory of a node is not enough; unstated, it is taken to be no more than common nodes have."""
-    if needed_bytes <= (MOST_HOST_BYTES if host_bytes is None else host_bytes):
+def retimed(found: Iterable[Candidate], facts: Facts, bounds: Bounds) -> list[Candidate]:
+    """Candidates that fit, as they would be timed within other bounds."""
+    shape = facts.model.architecture
+    return [_with_time(candidate, candidate.layout, shape, facts.gpu, bounds) for candidate in found]
+
+
+def _host_obstacle(needed_bytes: int, bounds: Bounds) -> str:
+    """Why the host memory of a node is not enough; what is not known has to be stated."""
+    if bounds.host_bytes is not None and needed_bytes <= bounds.host_bytes:
         return ""
     needed = f"needs {needed_bytes / GIB:,.0f} GiB of host memory per node"
-    if host_bytes is None:
+    if bounds.host_bytes is None:
         return f"{needed}; state `hardware.host_memory_gib`"
-    return f"{needed}, and a node has {host_bytes / GIB:,.0f} GiB"
+    has = f"{bounds.host_bytes / GIB:,.0f} GiB"
+    if bounds.host_assumed:
+        return f"{needed}, and {has} are assumed to be usable; state `hardware.host_memory_gib`"
+    return f"{needed}, and a node has {has}"
 
 
 def _with_largest_batch(
@@ -227,9 +263,10 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the node's host memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the stated host memory if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
-    feasible = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
+    roomy = [candidate for candidate in fitting if candidate.host_assumed or not candidate.crowds_host] or fitting
+    feasible = _worth_offloading(roomy)
     if not feasible:
         return None
     fastest = min(seconds_per_sequence(candidate) for candidate in feasible)
@@ -237,6 +274,15 @@ def best(found: list[Candidate]) -> Candidate | None:
         (candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)),
         key=_complexity,
     )
+
+
+def _worth_offloading(found: list[Candidate]) -> list[Candidate]:
+    """Without those whose states leave the device for less than twice the speed."""
+    on_device = [seconds_per_sequence(candidate) for candidate in found if not candidate.layout.offloads]
+    if not on_device:
+        return found
+    limit = min(on_device) / (1 + OFFLOAD_TIE)
+    return [other for other in found if not other.layout.offloads or seconds_per_sequence(other) < limit]
 
 
 def seconds_per_sequence(candidate: Candidate) -> float:
@@ -248,9 +294,12 @@ def seconds_per_sequence(candidate: Candidate) -> float:
 _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
-    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, int, bool, float]:
+    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still.
+
+    What finds room in the host memory that is assumed comes before all that.
+    """
     layout = candidate.layout
     measures = layout.offloads, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (candidate.crowds_host, *measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

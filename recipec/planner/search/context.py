@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.adaptations import targeted
@@ -39,6 +40,8 @@ from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.optimizers import WITHOUT_BETAS
 from recipec.rules.watching import watched_for
 
+EIGHT_BIT = "adamw-8bit"  # what the planner takes where the states of AdamW do not fit
+
 
 class Context(Struct, frozen=True):
     """One stage, everything that is given for it, and what the recipe fixes."""
@@ -49,6 +52,8 @@ class Context(Struct, frozen=True):
     data: DataFacts
     wishes: Mapping[str, Wish]
     before: Adaptation | None  # of the stage that it starts from, once that one is planned
+    small_states: str = ""  # why AdamW keeps its states in 8 bits where the recipe does not name an optimizer
+    least_batch: int = 0  # examples in a global batch that the recipe does not set, so that GPUs have work
 
     def ledger(self) -> Ledger:
         """A fresh ledger that holds the facts."""
@@ -68,8 +73,11 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     ledger = context.ledger()
     _adaptation(ledger, ADAPTATIONS[adaptation], because)
     _numerics(ledger)
+    if context.small_states:
+        _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
+    _raise_batch(ledger, context.least_batch)
     if not ADAPTATIONS[adaptation].trains_all:
         _lora(ledger, context.facts.model.architecture)
     for rule in preference.own_rules(context.stage.name):
@@ -121,12 +129,19 @@ def _numerics(ledger: Ledger) -> None:
     ledger.decide(kernels.compile_model)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
-        memory.checkpointing_required,
+        memory.checkpointing_default,
         given["params"],
         given["priority"],
         given["total_vram_gib"],
         given["gpu_is_cpu"],
     )
+
+
+def _small_states(ledger: Ledger, because: str) -> None:
+    """8-bit states instead of those of AdamW, which do not fit; adapters have few of them."""
+    decided = ledger.decisions["optimizer"]
+    if decided.origin != "recipe" and decided.value == "adamw" and not ledger.decisions["gpu_is_cpu"].value:
+        ledger.decisions[decided.id] = replace(decided, value=EIGHT_BIT, because=because)
 
 
 def _data(ledger: Ledger) -> None:
@@ -169,6 +184,15 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers, given["dataloader_workers"])
     ledger.decide(loader.sampling, given["stage"], given["packing"])
+
+
+def _raise_batch(ledger: Ledger, least: int) -> None:
+    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided."""
+    batch = ledger.decisions["global_batch_size"]
+    if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
+        return
+    why = f"raised from {batch.value}, with which GPUs would be idle; {batch.because}"
+    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=(*batch.inputs, "gpus"))
 
 
 def _lora(ledger: Ledger, architecture: Architecture) -> None:

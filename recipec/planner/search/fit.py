@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
 from recipec.layout import Layout
-from recipec.planner.search.candidates import TIE, Candidate, best, bounds_of, candidates, seconds_per_sequence
-from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.candidates import (
+    OFFLOAD_TIE,
+    TIE,
+    Candidate,
+    best,
+    bounds_of,
+    candidates,
+    seconds_per_sequence,
+)
+from recipec.planner.search.context import Context, settle, settled_method, training_sequences, work_of
 from recipec.planner.search.known_bad import Refusal, refused
 from recipec.planner.search.layouts import layouts
 from recipec.recipe import LoadedRecipe
 from recipec.rules import adaptation as adaptations
 from recipec.rules.core import Ledger
+from recipec.units import GIB
 
 PLAIN, ONE_MEASURE, TWO_MEASURES, STATES_ON_HOST = EFFORTS = range(4)  # what a layout takes, less first
+ENOUGH_STEPS = 100  # with a batch that is larger than the usual one; our decision
 
 
 class Fit(Struct, frozen=True):
@@ -30,15 +41,53 @@ class Fit(Struct, frozen=True):
 
 
 def fit(context: Context, loaded: LoadedRecipe) -> Fit:
-    """Estimate every candidate of every acceptable adaptation, and choose."""
+    """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs."""
+    found = _fit(context, loaded)
+    batch = _larger_batch(context, found)
+    if not batch:
+        return found
+    wider = _fit(replace(context, least_batch=batch), loaded)
+    return wider if _gives_work(wider, found) else found
+
+
+def _larger_batch(context: Context, found: Fit) -> int:
+    """An example for every GPU, or twice the global batch; 0 where no GPU is idle, or it would give few steps."""
+    if found.chosen is None or found.ledger is None or not _idles(found.chosen, context):
+        return 0
+    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
+    batch, each = value["global_batch_size"], settled_method(found.ledger.decisions).least_micro_batch
+    starved = batch // each < context.facts.machines.gpus
+    wanted = context.facts.machines.gpus * each if starved else 2 * batch
+    steps = training_sequences(value) * value["passes"] / wanted
+    return wanted if steps >= ENOUGH_STEPS else 0
+
+
+def _gives_work(wider: Fit, found: Fit) -> bool:
+    """Whether more GPUs train the same, and clearly faster."""
+    if wider.chosen is None or found.chosen is None:
+        return False
+    more = wider.chosen.layout.mesh.world_size > found.chosen.layout.mesh.world_size
+    same = wider.chosen.layout.adapts is found.chosen.layout.adapts
+    seconds = seconds_per_sequence(found.chosen) / (1 + TIE)
+    return more and same and wider.chosen.layout.on_device and seconds_per_sequence(wider.chosen) < seconds
+
+
+def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
+    """The same with the batch that the rule decides."""
     refusals: list[list[Refusal]] = []
     found: list[tuple[Ledger, list[Candidate]]] = []
+    beside: list[Candidate] = []
     for adaptation, because in _adaptations(context):
         ledger = settle(context, adaptation, because)
         refusals.append([])
         found.append((ledger, _candidates(context, ledger, loaded, refusals[-1])))
     for effort in EFFORTS:
-        if effort == ONE_MEASURE:  # nothing plain fits: activations on the host are worth a look
+        if effort == ONE_MEASURE:  # nothing plain fits: 8-bit states and then activations on the host are worth a look
+            small = _with_small_states(context, loaded, found)
+            chosen = _best_with(PLAIN, small[1]) if small else None
+            if small and chosen is not None:
+                return Fit(chosen, small[0], [*_all(found), *small[1]], refusals[0])
+            beside = small[1] if small else []
             for ledger, group in found:
                 group += _candidates(context, ledger, loaded, [], on_host=True)
         for place, (ledger, group) in enumerate(found):
@@ -51,16 +100,37 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
             preferred = _faster(found[:place], chosen)
             none_left = [bad[0] for bad, (_, tried) in zip(refusals[:place], found, strict=False) if bad and not tried]
             return Fit(*(preferred or (chosen, ledger)), _all(found), refusals[0], none_left)
-    return Fit(None, None, _all(found), refusals[0] if refusals else [])
+    return Fit(None, None, [*_all(found), *beside], refusals[0] if refusals else [])
 
 
 def _faster(before: list[tuple[Ledger, list[Candidate]]], chosen: Candidate) -> tuple[Candidate, Ledger] | None:
     """What the rules would rather have, where it takes more effort but is clearly faster all the same."""
-    limit = seconds_per_sequence(chosen) / (1 + TIE)
+    seconds = seconds_per_sequence(chosen)
     for ledger, group in before:
         found = best([candidate for candidate in group if candidate.layout.can_be_built])
-        if found is not None and seconds_per_sequence(found) < limit:
+        if found is None:
+            continue
+        hosted = found.layout.offloads and not chosen.layout.offloads
+        if seconds_per_sequence(found) < seconds / (1 + (OFFLOAD_TIE if hosted else TIE)):
             return found, ledger
+    return None
+
+
+def _with_small_states(
+    context: Context, loaded: LoadedRecipe, found: list[tuple[Ledger, list[Candidate]]]
+) -> tuple[Ledger, list[Candidate]] | None:
+    """The adaptation that trains all weights with 8-bit optimizer states, where the rules accept it."""
+    for ledger, group in found:
+        on_device = [candidate for candidate in group if candidate.layout.on_device]
+        if not on_device or not on_device[0].layout.adapts.trains_all:
+            continue
+        needed = min(candidate.memory.peak_allocated_bytes for candidate in on_device)
+        why = f"the fp32 states of AdamW do not fit: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 bytes of 8"
+        given = ledger.decisions["adaptation"]
+        small = settle(replace(context, small_states=why), group[0].layout.adaptation, given.because)
+        if small.decisions["optimizer"].value == ledger.decisions["optimizer"].value:
+            return None
+        return small, _candidates(context, small, loaded, [])
     return None
 
 

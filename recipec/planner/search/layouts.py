@@ -74,7 +74,8 @@ def _recomputing(
     A recipe that puts speed first, and has its states on the device, also gets layouts that recompute only some layers.
     """
     asked, every, offloads = (wishes.get(f"train.{key}") for key in _RECOMPUTATION)
-    if asked is False or not (asked or every or offloads or value["checkpointing_required"]):
+    wanted = asked or every or offloads or value["priority"] == "memory"
+    if asked is False or not (wanted or _short_of_memory(plain, value)):
         yield plain
     if asked is False:
         return
@@ -82,6 +83,12 @@ def _recomputing(
     partly = value["priority"] == "speed" and keeps and not plain.offloads
     for interval in (every,) if every else SOME_LAYERS if partly else (1,):
         yield replace(plain, checkpointing=True, recompute_every=interval, activation_offload=bool(offloads))
+
+
+def _short_of_memory(plain: Layout, value: Mapping[str, Any]) -> bool:
+    """Whether only a lack of memory makes a layout worth a look, so that a large model would not keep activations."""
+    measures = plain.offloads or plain.mesh.ranks_per_layer > 1
+    return bool(value["checkpointing_default"]) and measures
 
 
 def _on_host(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any]) -> Iterator[Layout]:

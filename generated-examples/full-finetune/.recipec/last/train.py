@@ -36,7 +36,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "e2d7ea6cc54c9155-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "93780389721a9050-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 

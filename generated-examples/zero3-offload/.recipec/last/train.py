@@ -36,7 +36,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "c1de4e6158209c0a-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5e043b174820baf1-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 

@@ -1,0 +1,66 @@
+"""Whether the plan is another one where the machine is not as assumed (W0523)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts import Facts
+from recipec.planner.plan import StagePlan
+from recipec.planner.search.candidates import Bounds, Candidate, best, retimed
+from recipec.recipe import LoadedRecipe
+from recipec.units import GIB, counted
+
+LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
+SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
+
+
+def other_networks(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> tuple[str, ...]:
+    """What would be chosen with another network between the nodes, where the recipe does not state it."""
+    network = facts.decisions.get("network_gbps")
+    if network is None or network.origin == "recipe":
+        return ()
+    fitting = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.fits]
+    wide = [other for other in fitting if other.layout.can_be_built or not chosen.layout.can_be_built]
+    found = []
+    for rate in (network.value / SPREAD, network.value * SPREAD):
+        link = replace(bounds.link, network_gb_s=rate / 8)
+        other = best(retimed(wide, facts, replace(bounds, link=link)))
+        if other is not None and _how(other) != _how(chosen):
+            found.append(f"with {rate:,g} Gbit/s: {_how(other)}")
+    return tuple(found)
+
+
+def _how(candidate: Candidate) -> str:
+    return f"{candidate.layout.strategy} on {counted(candidate.layout.mesh.world_size, 'GPU')}"
+
+
+def assumed_machine(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
+    """Yield W0523 for what nobody stated of the machine, where the plan depends on it."""
+    yield from _network(loaded, stage)
+    yield from _host(loaded, stage)
+
+
+def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
+    network, card = stage.decisions.get("network_gbps"), stage.decisions["gpu"].value
+    several = stage.layout.mesh.world_size > stage.decisions["gpus_per_node"].value
+    slow = network is not None and network.value < LEAST_NETWORK_GBPS and several
+    if network is None or network.origin == "recipe" or not (slow or stage.other_networks):
+        return
+    label = Label(loaded.place("hardware", "nodes"), f"{network.value:,g} Gbit/s are assumed between {card} nodes")
+    help = ("set `hardware.network_gbps` to what one node sends to the others, all its adapters together",)
+    title = f"stage {stage.stage.name} depends on a network that the recipe does not state"
+    yield Diagnostic("W0523", title, (label,), help, stage.other_networks)
+
+
+def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
+    memory, needed = stage.decisions.get("host_memory_gib"), stage.needs.host.needed_bytes / GIB
+    if memory is None or memory.origin == "recipe" or stage.layout.on_device:
+        return
+    key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
+    label = Label(loaded.place("hardware", key), f"{memory.value:,g} GiB are assumed, and {needed:,.0f} GiB are needed")
+    help = ("set `hardware.host_memory_gib` and `hardware.cpu_cores` to what a node has",)
+    title = f"stage {stage.stage.name} keeps data in host memory that the recipe does not state"
+    yield Diagnostic("W0523", title, (label,), help)

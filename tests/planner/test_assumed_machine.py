@@ -1,0 +1,103 @@
+"""What a recipe does not state of its machine: taken from the GPU's class, said, and warned of where it decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, codes, compiled, good, with_key
+
+from recipec.cli.plan import plan_text
+from recipec.planner.document import plan_document
+from recipec.planner.plan import StagePlan
+
+Tables = dict
+
+
+def recipe(model: str, gpu: str, per_node: int = 1, **keys: object) -> Tables:
+    tables = {
+        "recipe": {"name": "machine"},
+        "goal": {"task": "instruct"},
+        "model": {"name": model},
+        "data": {"train": "chat.jsonl", "examples": 20_000, "tokens_per_example": 500},
+        "hardware": {"gpu": gpu, "gpus_per_node": per_node},
+    }
+    for key, value in keys.items():
+        tables = with_key(tables, key.replace("__", "."), value)
+    return tables
+
+
+def planned(folder: Path, tables: Tables) -> StagePlan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan is not None
+    return plan.stages[0]
+
+
+def warnings(folder: Path, tables: Tables) -> list:
+    return [found for found in compiled(folder, tables).diagnostics if found.code == "W0523"]
+
+
+@pytest.mark.parametrize(("gpu", "per_node", "gbps"), [("h100", 8, 1600), ("h200", 8, 3200), ("a10g", 1, 5)])
+def test_the_network_is_that_of_the_class(tmp_path: Path, gpu: str, per_node: int, gbps: float) -> None:
+    stage = planned(tmp_path, recipe("Qwen/Qwen3-0.6B", gpu, per_node, hardware__nodes=2))
+    assert stage.value("network_gbps") == gbps
+    assert "machine types" in stage.decisions["network_gbps"].because
+
+
+def test_an_unknown_class_is_asked_for_its_network(tmp_path: Path) -> None:
+    tables = recipe("Qwen/Qwen3-0.6B", "h800", 8, hardware__nodes=2)
+    assert codes(compiled(tmp_path, tables)) == ["E0201"]
+    assert "E0201" not in codes(compiled(tmp_path, with_key(tables, "hardware.network_gbps", 400)))
+
+
+def test_a_large_model_is_not_put_into_memory_that_nobody_stated(tmp_path: Path) -> None:
+    tables = recipe("meta-llama/Llama-3.1-70B", "rtx-3090", 2)
+    (error,) = compiled(tmp_path, tables).diagnostics
+    assert error.code == "E0402"
+    assert error.help[0].startswith("set `hardware.host_memory_gib = 341` if a node has it: LoRA, zero3 with CPU")
+    stated = with_key(tables, "hardware.host_memory_gib", 341)
+    assert planned(tmp_path, stated).layout.offloads
+    assert "E0402" in codes(compiled(tmp_path, with_key(tables, "hardware.host_memory_gib", 339)))
+
+
+def test_offload_into_assumed_memory_is_warned_of_and_told(tmp_path: Path) -> None:
+    tables = recipe("Qwen/Qwen3-0.6B", "t4", 4, train__adaptation="full", train__strategy="zero2", train__offload="cpu")
+    (warning,) = warnings(tmp_path, tables)
+    assert "192 GiB are assumed" in warning.labels[0].message
+    text = plan_text(plan_document(good(tmp_path, tables).plan))
+    assert "  assumes  192 GiB of host memory in a node" in text and "24 CPU cores in a node" in text
+    stated = with_key(with_key(tables, "hardware.host_memory_gib", 192), "hardware.cpu_cores", 24)
+    assert not warnings(tmp_path, stated)
+    assert "assumes" not in plan_text(plan_document(good(tmp_path, stated).plan))
+
+
+def test_a_network_that_decides_is_warned_of_with_what_would_change(tmp_path: Path) -> None:
+    tables = recipe("meta-llama/Llama-3.1-70B", "h100", 8, hardware__nodes=8, train__adaptation="full")
+    (warning,) = warnings(tmp_path, tables)
+    assert warning.notes == ("with 6,400 Gbit/s: zero3 on 64 GPUs",)
+    faster = planned(tmp_path, with_key(tables, "hardware.network_gbps", 6400))
+    assert (faster.layout.strategy, faster.layout.mesh.world_size) == ("zero3", 64)
+    assert not warnings(tmp_path, with_key(tables, "hardware.network_gbps", 1600))
+
+
+def test_two_home_computers_are_asked_for_their_network(tmp_path: Path) -> None:
+    tables = recipe("meta-llama/Llama-3.1-8B", "rtx-4090", 2, hardware__nodes=2)
+    assert len(warnings(tmp_path, tables)) == 1
+
+
+def test_a_network_that_decides_nothing_is_not_warned_of(tmp_path: Path) -> None:
+    assert not warnings(tmp_path, recipe("Qwen/Qwen3-0.6B", "h200", 8, hardware__nodes=2, train__global_batch_size=128))
+
+
+@pytest.mark.parametrize(("cores", "more"), [(1, 7.0), (4, 1.75), (64, 1.0)])
+def test_offload_is_as_fast_as_the_cores(tmp_path: Path, cores: int, more: float) -> None:
+    tables = with_key(BASES["zero3-offload"], "hardware.cpu_cores", 64)
+    least = planned(tmp_path, tables)
+    found = planned(tmp_path, with_key(tables, "hardware.cpu_cores", cores))
+    adam = least.layout.mesh and 0.5e-9 * least.value("trainable_params")
+    assert found.time.terms["offload"] - least.time.terms["offload"] == pytest.approx((more - 1) * adam, rel=0.01)
+
+
+def test_states_stay_on_the_device_where_that_fits(tmp_path: Path) -> None:
+    stage = planned(tmp_path, recipe("Qwen/Qwen3-14B", "rtx-4090", 2, hardware__host_memory_gib=512))
+    assert stage.layout.on_device

@@ -1,0 +1,55 @@
+"""8-bit optimizer states are tried where those of AdamW do not fit, before offload and before a refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import compiled, with_key
+
+from recipec.planner.plan import StagePlan
+
+Tables = dict
+
+FULL_8B: Tables = {
+    "recipe": {"name": "states"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "meta-llama/Llama-3.1-8B"},
+    "data": {"train": "chat.jsonl", "examples": 20_000, "tokens_per_example": 500},
+    "hardware": {"gpu": "h200"},
+    "train": {"adaptation": "full"},
+}
+
+
+def planned(folder: Path, tables: Tables) -> StagePlan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan is not None
+    return plan.stages[0]
+
+
+def test_full_fine_tuning_on_one_card_keeps_its_states_in_8_bits(tmp_path: Path) -> None:
+    stage = planned(tmp_path, FULL_8B)
+    assert (stage.layout.optimizer, stage.layout.on_device) == ("adamw-8bit", True)
+    assert "fp32 states of AdamW do not fit: 13" in stage.decisions["optimizer"].because
+    (row,) = (row for row in stage.rejected if row.family == "full fine-tuning, single with adamw")
+    assert "too much" in row.reason
+
+
+def test_where_adamw_fits_it_is_kept(tmp_path: Path) -> None:
+    assert planned(tmp_path, with_key(FULL_8B, "hardware.gpu", "b200")).layout.optimizer == "adamw"
+
+
+def test_an_optimizer_that_the_recipe_names_is_not_replaced(tmp_path: Path) -> None:
+    (error,) = compiled(tmp_path, with_key(FULL_8B, "train.optimizer", "adamw")).diagnostics
+    assert error.code == "E0402"
+    assert any(line.startswith("remove `train.optimizer`") and "adamw-8bit" in line for line in error.help)
+
+
+@pytest.mark.parametrize("gpu", ["h100", "a100-80gb"])
+def test_a_large_model_is_offered_more_nodes(tmp_path: Path, gpu: str) -> None:
+    large = with_key(with_key(FULL_8B, "model.name", "meta-llama/Llama-3.1-70B"), "hardware.gpu", gpu)
+    large = with_key(large, "hardware.gpus_per_node", 8)
+    (error,) = compiled(tmp_path, large).diagnostics
+    (nodes,) = (line for line in error.help if "hardware.nodes" in line)
+    count = int(nodes.partition("hardware.nodes = ")[2].partition("`")[0])
+    assert planned(tmp_path, with_key(large, "hardware.nodes", count)).layout.can_be_built
