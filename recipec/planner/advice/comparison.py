@@ -92,9 +92,9 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         over = other.over_bytes > 0
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
-    equal = f", which counts as equal (within {TIE:.0%})" if 1 / (1 + TIE) <= ratio <= 1 + TIE else ""
-    simpler = f", and {chosen.layout.strategy} is simpler" if equal and _place(other) > _place(chosen) else ""
-    return f"takes {times(ratio)}{equal}{simpler}"
+    if 1 / (1 + TIE) <= ratio <= 1 + TIE and _place(other) > _place(chosen):
+        return f"takes {times(ratio)}, which counts as equal (within {TIE:.0%}), and {chosen.layout.strategy} is simpler"
+    return f"takes {times(ratio)}"
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
