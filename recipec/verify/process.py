@@ -68,8 +68,7 @@ def _wait(process: subprocess.Popen, deadline: float) -> tuple[int | None, dict]
 
     family = {process.pid: psutil.Process(process.pid)}
     while True:
-        for parent in list(family.values()):
-            family.update(_children(parent))
+        _look_for_children(family)
         if process.poll() is not None:
             return process.returncode, family
         if time.monotonic() > deadline:
@@ -77,13 +76,14 @@ def _wait(process: subprocess.Popen, deadline: float) -> tuple[int | None, dict]
         time.sleep(_POLL_SECONDS)
 
 
-def _children(parent) -> dict:
+def _look_for_children(family: dict) -> None:
+    """Add what the family has started, in one look at all processes: one for each member takes a core from the run."""
     import psutil
 
-    try:
-        return {child.pid: child for child in parent.children()}
-    except psutil.Error:
-        return {}
+    for process in psutil.process_iter(["ppid"]):
+        parent = family.get(process.info["ppid"])
+        if parent is not None and family.get(process.pid) != process and parent.is_running():
+            family[process.pid] = process
 
 
 def _end(family: Mapping) -> None:

@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -215,10 +216,16 @@ def _assert_same_structure(before: dict[str, str], after: dict[str, str], value:
     for path, old in before.items():
         if after[path] == old:
             continue
-        read = next(read for suffix, read in _READERS.items() if path.endswith(suffix))
-        expected = Counter(repr(_replaced(part, value)) for part in read(old))
-        found = Counter(repr(_replaced(part, value)) for part in read(after[path]))
+        suffix = next(suffix for suffix in _READERS if path.endswith(suffix))
+        expected = Counter(repr(_replaced(part, value)) for part in _parts(suffix, old))
+        found = Counter(repr(_replaced(part, value)) for part in _parts(suffix, after[path]))
         assert found == expected, f"{path} with {value!r}: {found - expected} instead of {expected - found}"
+
+
+@lru_cache(maxsize=100)  # the harmless bundle is compared with that of every value
+def _parts(suffix: str, text: str) -> tuple[Any, ...]:
+    """The structure of a text and the values in it."""
+    return tuple(_READERS[suffix](text))
 
 
 def _replaced(part: Any, value: str) -> Any:
@@ -231,9 +238,10 @@ def _python(text: str) -> Iterator[Any]:
     """The nodes and constants of a module; docstrings are words, so only their place counts."""
     tree = ast.parse(text)
     compile(tree, "emitted", "exec")
-    prose = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    yield " ".join(type(node).__name__ for node in ast.walk(tree))
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    prose = {node.value for node in nodes if isinstance(node, ast.Expr)}
+    yield " ".join(type(node).__name__ for node in nodes)
+    for node in nodes:
         if isinstance(node, ast.Constant) and node not in prose:
             yield node.value
 

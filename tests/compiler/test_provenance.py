@@ -22,7 +22,7 @@ from recipec.rules import RULES
 from recipec.rules.core import Decision
 
 OWN = [own for method in METHODS.values() for own in method.own]
-OWN_KEYS = {own.key for own in OWN}
+OWN_KEYS = sorted({own.key for own in OWN})  # every process of a test run has them in the same order
 # Recipe key -> values to flip it to; the first that a base does not have yet and may have is taken.
 FLIPS: dict[str, tuple[Any, ...]] = {
     **{f"alignment.{key}": tuple(v for own in OWN if own.key == key for v in others_of(own)) for key in OWN_KEYS},

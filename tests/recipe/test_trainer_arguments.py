@@ -17,7 +17,7 @@ from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
-CONFIGS = {row.config for row in METHODS.values()}
+CONFIGS = sorted({row.config for row in METHODS.values()})
 
 
 def test_every_argument_of_the_examples_is_decided() -> None:

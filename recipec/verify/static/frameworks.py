@@ -14,6 +14,7 @@ from recipec.verify.process import clean_environment
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import PROBES, SHIM
 
+PYTHON = sys.executable  # which reads the configurations
 _LIMIT_SECONDS = 180
 _LAST_LINES = 8
 _KNOW_PROJECTS = ("wandb", "mlflow")  # of the trackers; transformers hands a project to no other one
@@ -97,7 +98,7 @@ def answer(name: str, *arguments: str | Path) -> Any:
             "HF_HUB_OFFLINE": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [sys.executable, str(PROBES / f"{name}.py"), *map(str, arguments)]
+        command = [PYTHON, str(PROBES / f"{name}.py"), *map(str, arguments)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, env=environment, cwd=home, timeout=_LIMIT_SECONDS

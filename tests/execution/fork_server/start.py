@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from recipec.axes import METHODS
 from recipec.verify import sandbox
+from recipec.verify.static import frameworks
 
 HERE = Path(__file__).parent
 _START_SECONDS = 120.0
@@ -60,12 +61,13 @@ def _wait_for(socket: Path, server: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def forking(folder: Path) -> Iterator[None]:
-    """Bundles verified in this context find the `python` of `folder` first."""
+    """Bundles verified in this context find the `python` of `folder` first; their configurations are read by it."""
     clean = sandbox.clean_environment
 
     def with_fork(home: Path) -> dict[str, str]:
         environment = clean(home)
         return environment | {"PATH": f"{folder}:{environment['PATH']}"}
 
-    with patch.object(sandbox, "clean_environment", with_fork):
+    python = str(folder / "python")
+    with patch.object(sandbox, "clean_environment", with_fork), patch.object(frameworks, "PYTHON", python):
         yield
