@@ -53,7 +53,7 @@ def reading(job: Job) -> dict[str, Any]:
 
 
 def _rows_in_file(endings: Sequence[str]) -> str:
-    return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file)"
+    return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file, shown)"
 
 
 def _columns(job: Job) -> dict[str, Any]:
