@@ -12,6 +12,7 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
 from recipec.backends.prepared_rows import contents_of_rows, marks_of, of_conversations, weighs
 from recipec.backends.reading import (
+    WIDTH,
     Way,
     carries,
     contents,
@@ -251,7 +252,7 @@ def _table(entries: Iterable[str]) -> Raw:
     """A dictionary of the script, in the order of its keys."""
     rows = sorted(entries)
     inline = "{" + ", ".join(rows) + "}"
-    return Raw(inline if len(f"CONVERTERS = {inline}") <= 120 else "{\n    " + ",\n    ".join(rows) + ",\n}")
+    return Raw(inline if len(f"CONVERTERS = {inline}") <= WIDTH else "{\n    " + ",\n    ".join(rows) + ",\n}")
 
 
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
@@ -283,7 +284,11 @@ def _features(stage: StageJob) -> str:
     types = {kind.flag: 'Value("bool")'} if kind.flag else {}
     text = "TURNS" if stage.format.turns else _VALUES.get(stage.shape.content, 'Value("string")')
     tools = ['"tools": Value("string")'] * ("tools" in carries(stage.job.stages))
-    return "Features({" + ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools]) + "})"
+    columns = ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools])
+    inline = f"Features({{{columns}}})"
+    return (
+        inline if len(f'    "{stage.format.name}": {inline},') <= WIDTH else f"Features(\n        {{{columns}}}\n    )"
+    )
 
 
 def _converter(way: Way) -> Raw:

@@ -27,7 +27,7 @@ _READERS = {
     ".parquet": "parquet_rows",
     ".txt": "text_file",
 }
-_WIDTH = 120
+WIDTH = 120  # of a line of emitted Python: that of the bundle's ruff.toml
 # Who speaks in messages of `from` and `value`, in the words of their template.
 _SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 _TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
@@ -40,6 +40,7 @@ def reading(job: Job) -> dict[str, Any]:
     endings = [ending for ending in _READERS if any(_may_be(path, ending) for path in paths)]
     return {
         "reads_hub": any(source.hub for source in sources),
+        "ignored_columns": _ignored_of_hub(job),
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
@@ -50,6 +51,13 @@ def reading(job: Job) -> dict[str, Any]:
         "readers_by_ending": Raw("{" + ", ".join(f'"{ending}": {_READERS[ending]}' for ending in endings) + "}"),
         **_columns(job),
     }
+
+
+def _ignored_of_hub(job: Job) -> Raw | None:
+    """The columns of data sets of the hub that the recipe ignores, and that no rows of the bundle need."""
+    read = {name for way in ways_to_write(job.stages) for name in way.shape.columns.values()}
+    names = [name for name in job.loaded.recipe.data.ignore or () if name not in read]
+    return listed("IGNORED", names) if names and any(source.hub for source in sources_of(job)) else None
 
 
 def _rows_in_file(endings: Sequence[str]) -> str:
@@ -68,7 +76,7 @@ def _columns(job: Job) -> dict[str, Any]:
 def _entry(name: str, columns: Sequence[str]) -> str:
     """What one way to write rows reads, on a line of the script where that is long enough."""
     inline = f'    "{name}": {_inline(columns)},\n'
-    if len(inline) <= _WIDTH:
+    if len(inline) <= WIDTH:
         return inline
     names = (f"        {json.dumps(column, ensure_ascii=False)},\n" for column in dict.fromkeys(columns))
     return f'    "{name}": [\n' + "".join(names) + "    ],\n"
@@ -125,7 +133,7 @@ def listed(constant: str, names: Sequence[str]) -> Raw:
     """A list of names as a constant of the script, on one line where that is long enough."""
     found = [json.dumps(name, ensure_ascii=False) for name in dict.fromkeys(names)]
     inline = _inline(names)
-    if len(f"{constant} = {inline}") <= _WIDTH:
+    if len(f"{constant} = {inline}") <= WIDTH:
         return Raw(inline)
     return Raw("[\n" + "".join(f"    {name},\n" for name in found) + "]")
 
