@@ -369,6 +369,13 @@ TOKEN_IDS = RowFormat(
     roles=(
         Role(name="input_ids", aliases=("input_ids",), required=True, holds=(IDS,), becomes="input_ids"),
         Role(name="labels", aliases=("labels",), required=False, holds=(IDS,), becomes="labels"),
+        Role(
+            name="attention_mask",
+            aliases=("attention_mask",),
+            required=False,
+            holds=(IDS,),
+            becomes="input_ids",
+        ),
     ),
     carries=(),
     forbidden=(),
@@ -377,7 +384,7 @@ TOKEN_IDS = RowFormat(
     turns=False,
     wraps=False,
     implicit="",
-    recognized="`input_ids`, and `labels` with -100 where nothing is learned",
+    recognized="`input_ids`, and `labels` with -100 where nothing is learned; `attention_mask` is 0 at padding alone",
     usual="sft",
 )
 

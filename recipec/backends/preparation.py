@@ -30,7 +30,7 @@ from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
-from recipec.render.call import Arg, Call, assigned
+from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
 from recipec.render.traced import Raw, Traced
 
@@ -285,7 +285,11 @@ def _features(stage: StageJob) -> str:
     types = {kind.flag: 'Value("bool")'} if kind.flag else {}
     text = "TURNS" if stage.format.turns else _VALUES.get(stage.shape.content, 'Value("string")')
     tools = ['"tools": Value("string")'] * ("tools" in carries(stage.job.stages))
-    return "Features({" + ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools]) + "})"
+    columns = ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools])
+    inline = f"Features({{{columns}}})"
+    return (
+        inline if len(f'    "{stage.format.name}": {inline},') <= WIDTH else f"Features(\n        {{{columns}}}\n    )"
+    )
 
 
 def _converter(way: Way) -> Raw:

@@ -39,6 +39,7 @@ def reading(job: Job) -> dict[str, Any]:
     endings = [ending for ending in _READERS if any(_may_be(path, ending) for path in paths)]
     return {
         "reads_hub": any(source.hub for source in sources),
+        "ignored_columns": _ignored_of_hub(job),
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
@@ -51,8 +52,15 @@ def reading(job: Job) -> dict[str, Any]:
     }
 
 
+def _ignored_of_hub(job: Job) -> Raw | None:
+    """The columns of data sets of the hub that the recipe ignores, and that no rows of the bundle need."""
+    read = {name for way in ways_to_write(job.stages) for name in way.shape.columns.values()}
+    names = [name for name in job.loaded.recipe.data.ignore or () if name not in read]
+    return listed("IGNORED", names) if names and any(source.hub for source in sources_of(job)) else None
+
+
 def _rows_in_file(endings: Sequence[str]) -> str:
-    return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file)"
+    return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file, shown)"
 
 
 def _columns(job: Job) -> dict[str, Any]:

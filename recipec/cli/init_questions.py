@@ -38,11 +38,10 @@ def look(pattern: str) -> tuple[str, str]:
     files = files_of(pattern, Path())
     if not files:
         raise ValueError(f"no file `{pattern}`")
-    sample = read_sample(files, pattern)
+    sample = read_sample(files, pattern, Path())
     if sample is None:
         return "", "a .parquet file is looked at where pyarrow is installed"
-    where = [f"{sample.file}:{line}" for line in sample.lines]
-    shape = recognise(sample.rows, None, {}, where)
+    shape = recognise(sample.rows, None, {}, sample.places)
     return shape.format, shape.evidence
 
 

@@ -35,7 +35,7 @@ def check_carried(row: Row, columns: Sequence[str], carries: Sequence[str], take
 
 def _check_tools(row: Row) -> None:
     """One list of tools with names, or its text."""
-    names = [name for name in CARRIED["tools"].columns if row.get(name)]
+    names = [name for name in CARRIED["tools"].columns if row.get(name) not in NOTHING]
     if len(names) > 1:
         raise BadContent(f"{' and '.join(f'`{name}`' for name in names)} both hold tools: one of them must")
     for name in names:
@@ -52,12 +52,12 @@ def _check_system(row: Row, columns: Sequence[str]) -> None:
     """One system prompt, in a column or in the first message."""
     first = next((turns[0] for turns in (turns_of(row.get(column)) for column in columns) if turns), {})
     own = [_text(first)] if _speaker(first) == _SYSTEM else []
-    found = {*own, *(str(row[name]) for name in CARRIED[_SYSTEM].columns if row.get(name))}
+    found = {*own, *(str(row[name]) for name in CARRIED[_SYSTEM].columns if row.get(name) not in NOTHING)}
     if len(found) > 1:
         shown = " and ".join(f"{text!r:.40}" for text in sorted(found))
         raise BadContent(f"the row has several system prompts: {shown}")
     for name in CARRIED[_SYSTEM].columns:
-        if row.get(name) and not isinstance(row[name], str):
+        if row.get(name) not in NOTHING and not isinstance(row[name], str):
             raise BadContent(f"`{name}` holds {row[name]!r:.40}, which is no text")
 
 

@@ -221,6 +221,18 @@ def _check_labels(row: Row, columns: Mapping[str, str]) -> None:
     )
     if not fit:
         raise BadContent(f"`{columns['labels']}` must hold the token at each place, or -100 where none is learned")
+    if (mask := row.get(columns.get("attention_mask", ""))) is not None:
+        _check_mask(mask, ids, labels, columns["attention_mask"])
+
+
+def _check_mask(mask: list[int], ids: list[int], labels: list[int] | None, column: str) -> None:
+    """A mask is 1 at each place, but 0 at padding: one token at the ends of a row, which is not learned."""
+    if len(mask) != len(ids) or not {0, 1}.issuperset(mask) or 1 not in mask:
+        raise BadContent(f"`{column}` must be 1 at each place, or 0 where padding is")
+    start, end = mask.index(1), len(mask) - mask[::-1].index(1)
+    learned = {-100, *(labels[:start] + labels[end:] if labels else ())}
+    if 0 in mask[start:end] or len({*ids[:start], *ids[end:]}) > 1 or learned != {-100}:
+        raise BadContent(f"`{column}` hides tokens that are no padding: they would be seen, or learned")
 
 
 def _check_shared_beginning(row: Row, columns: list[str], implicit: str, kind: str) -> None:

@@ -45,9 +45,14 @@ class Sample(Struct, frozen=True):
         return self.files == 1 and self.total_rows == len(self.rows)
 
 
-def read_sample(files: list[Path], shown: str) -> Sample | None:
-    """Sample the first file; None for Parquet where pyarrow is not installed. Raises Unreadable."""
+def read_sample(files: list[Path], shown: str, folder: Path | None = None) -> Sample | None:
+    """Sample the first file; None for Parquet where pyarrow is not installed. Raises Unreadable.
+
+    `shown` is the path or glob that names the files, relative to `folder`.
+    """
     kind = _kind(files, shown)
+    if folder is not None and files[0].is_relative_to(folder):
+        shown = files[0].relative_to(folder).as_posix()
     if kind == ".parquet":
         return parquet_sample(files, shown) if find_spec("pyarrow") else None
     try:
@@ -68,7 +73,7 @@ def read_sample(files: list[Path], shown: str) -> Sample | None:
     _check_characters(lines, rows, shown)
     read_bytes = sizes[0] if whole else len(text.encode())
     total = None if kind == ".txt" else round(len(found) * sum(sizes) / read_bytes)
-    return Sample(_first(files, shown), kind, rows, lines, total, sum(sizes), len(files))
+    return Sample(shown, kind, rows, lines, total, sum(sizes), len(files))
 
 
 def parquet_sample(files: list[Path], shown: str) -> Sample:
@@ -87,7 +92,7 @@ def parquet_sample(files: list[Path], shown: str) -> Sample:
         raise Unreadable(shown, "it holds no rows")
     size = sum(file.stat().st_size for file in files)
     numbers = tuple(range(1, len(rows) + 1))
-    return Sample(_first(files, shown), ".parquet", rows, numbers, total, size, len(files))
+    return Sample(shown, ".parquet", rows, numbers, total, size, len(files))
 
 
 def _check_characters(lines: tuple[int, ...], rows: tuple[Row, ...], shown: str) -> None:
@@ -98,11 +103,6 @@ def _check_characters(lines: tuple[int, ...], rows: tuple[Row, ...], shown: str)
         except UnicodeEncodeError as error:
             half = ascii(error.object[error.start])
             raise Unreadable(f"{shown}:{line}", f"it holds half a character: {half}") from error
-
-
-def _first(files: list[Path], shown: str) -> str:
-    """The first file, as the recipe would write it where it writes a glob."""
-    return shown if Path(shown).name == files[0].name else str(Path(shown).with_name(files[0].name))
 
 
 def _kind(files: list[Path], shown: str) -> str:

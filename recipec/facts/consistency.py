@@ -188,6 +188,23 @@ def _columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic
             yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
 
 
+def _source_columns_of_no_rows(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
+    """A column that a source renames, and that its rows do not have."""
+    for section, facts in data.items():
+        for index, shape in enumerate(facts.shapes):
+            source = getattr(loaded.recipe.data, section)[index]
+            for role, name in (source.columns or {}).items():
+                if role not in shape.columns:
+                    why = (
+                        f"no sampled row has `{name}`" if role in _roles(shape) else f"no column of {shape.format} rows"
+                    )
+                    listed = ", ".join(f"`{part}`" for part in sorted(_roles(shape)))
+                    place = loaded.place("data", section, index, "columns", role)
+                    labels = (Label(place, why), Label(loaded.place("data", section, index), f"may have {listed}"))
+                    title = f"`columns.{role}` of {source.path or source.hub} says nothing of its {shape.format} rows"
+                    yield Diagnostic("E0401", title, labels, ("name a column of the rows, or remove the key",))
+
+
 def _roles(shape: DataShape) -> set[str]:
     return {role.name for role in ROW_FORMATS[shape.format].roles}
 
@@ -328,6 +345,7 @@ _DATA_CHECKS: tuple[Callable[[LoadedRecipe, Data], Iterator[Diagnostic]], ...] =
     _columns_not_handed_on,
     _columns_of_other_formats,
     _columns_of_no_rows,
+    _source_columns_of_no_rows,
     _nothing_to_align,
     _tables_of_idle_stages,
     _text_to_split,

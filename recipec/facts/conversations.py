@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import TEXTS
+from recipec.axes.tasks import AUTO
 from recipec.dataset import (
     ASSISTANT,
     BadContent,
@@ -94,6 +95,7 @@ def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> 
         "reasoning": "reasoning" not in carry,
         "loss_on": not any(KINDS[row.kind].masked for row in rows),
         "system": not any(row.turns for row in rows),
+        "template": not any(row.turns for row in rows) and loaded.recipe.data.template != AUTO,
     }
     for key in (key for key, holds in useless.items() if holds and loaded.is_set("data", key)):
         yield _useless(loaded, rows, f"`data.{key}`", f"remove `{key}`", key)

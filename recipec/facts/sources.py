@@ -87,7 +87,7 @@ def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report
         report.add(_no_files(loaded, source.path, place))
         return None
     try:
-        return read_sample(files, source.path)
+        return read_sample(files, source.path, loaded.folder)
     except Unreadable as error:
         report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
         return None

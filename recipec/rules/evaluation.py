@@ -215,6 +215,9 @@ def early_stopping_patience(passes: float, eval_every: float) -> Choice:
     if passes < PASSES_THAT_OVERFIT:
         return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
     patience = max(3, round(STALE_SHARE / eval_every))
-    return Choice(
-        patience, f"an eval_loss that has not fallen for {patience * eval_every:.0%} of the run shows overfitting"
-    )
+    if patience * eval_every >= 1:
+        return Choice(
+            patience, f"{patience} evaluations without a lower eval_loss are as long as the run, which ends first"
+        )
+    shown = f"{patience * eval_every:.0%} of the run"
+    return Choice(patience, f"an eval_loss that has not fallen for {shown} shows overfitting")

@@ -332,6 +332,9 @@ class Example:
         ids = self.input_ids()
         return [-100] * (len(ids) // 4) + ids[len(ids) // 4 :]
 
+    def attention_mask(self) -> list[int]:
+        return [1] * len(self.input_ids())
+
     def prompt(self) -> Any:
         return self._said("user", self._question)
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from compiling import BASES, CHAT, OF_METHOD, compiled, good, texts, with_key
+from compiling import BASES, CHAT, OF_METHOD, compiled, good, texts, with_key, write_data
 from jsonschema import Draft7Validator
 
 from recipec.axes import METHODS, Method
@@ -60,6 +60,35 @@ def test_shipped_recipes_emit_clean_code(tmp_path: Path, recipe: Path) -> None:
 def test_every_shape_emits_clean_code(tmp_path: Path, name: str) -> None:
     bundle = texts(good(tmp_path / "recipe", BASES[name]))
     _assert_clean(_written(tmp_path / "bundle", bundle))
+
+
+_TOOL = {"name": "f", "parameters": {}}
+_LABELED = [{"prompt": f"Why {n}?", "completion": f"So {n}.", "label": n % 2 == 0, "tools": [_TOOL]} for n in range(40)]
+_TOPICS = [row | {"topic": n % 3, "system": "Be kind.", "tools": [_TOOL]} for n, row in enumerate(5 * CHAT)]
+_WEIGHED = [
+    {"messages": [row["messages"][0], {**row["messages"][1], "weight": n % 2}]} for n, row in enumerate(5 * CHAT)
+]
+_TOKENS = [{"input_ids": [n, 1, 2], "attention_mask": [1, 1, 1]} for n in range(40)]
+_HUB = {"hub": "org/rows", "take": 20, "format": "chat"}
+CARRYING = {  # what rows hold, of which the lines of prepare_data.py and rows.py become long
+    "labels and tools": ("kto", {"preferences": "rows.jsonl"}, _LABELED),
+    "classes, tools and prompts": ("lora-single", {"train": "rows.jsonl", "split": {"stratify": "topic"}}, _TOPICS),
+    "tools in two stages": ("sft-kto", {"train": "rows.jsonl", "ignore": ["topic"]}, _TOPICS),
+    "weights beside a hub": ("lora-single", {"train": ["rows.jsonl", _HUB], "ignore": ["id"]}, _WEIGHED),
+    "tokens before pairs": ("sft-dpo", {"train": "rows.jsonl"}, _TOKENS),
+    "tokens": ("lora-single", {"train": [{"path": "rows.jsonl", "weight": 2}, "rows.jsonl"]}, _TOKENS),
+}
+
+
+@pytest.mark.parametrize("what", CARRYING)
+def test_what_rows_carry_emits_clean_code(tmp_path: Path, what: str) -> None:
+    base, data, rows = CARRYING[what]
+    write_data(tmp_path)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = BASES[base]
+    for key, value in data.items():
+        recipe = with_key(recipe, f"data.{key}", value)
+    _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
 def _assert_clean(folder: Path) -> None:

@@ -141,7 +141,7 @@ def test_every_alias_is_understood(format: str) -> None:
 
 
 def _held(role: Role) -> Any:
-    return {"strings": "a", "messages": [ASK, ANSWER], "flags": True, "token-ids": [1, 2]}[role.holds[0]]
+    return {"strings": "a", "messages": [ASK, ANSWER], "flags": True, "token-ids": [1, 1]}[role.holds[0]]
 
 
 @pytest.mark.parametrize(

@@ -236,3 +236,42 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path, monkeypat
     (finding,) = [found for found in compiled(tmp_path, made).diagnostics if found.code[0] == "E"]
     assert (finding.code, finding.title) == ("E0304", "`rows.csv:1` cannot be used")
     assert "names `output` twice" in finding.labels[0].message
+
+
+SAYING = {  # a row of the sample, and what a later one has in place of it: 0 and false are no emptiness
+    "input": ({"instruction": "Add", "input": "1", "output": "2"}, {"input": 0}, "`input` holds 0"),
+    "system": (asked("Go", said("So."), system="Be kind."), {"system": False}, "`system` holds False"),
+    "tools": (asked("Go", said("So."), tools=[TOOL]), {"tools": 0}, "no list of tools"),
+    "calls": (called({}), asked("Go", said("So.", tool_calls=0)), "no list of calls"),
+    "thoughts": (asked("Go", said("So.", reasoning="Hm.")), asked("Go", said("So.", reasoning=0)), "a thought is one"),
+}
+
+
+@pytest.mark.parametrize("what", SAYING)
+def test_zero_and_false_are_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Refused when the bundle is built, and behind the sample."""
+    row, other, reason = SAYING[what]
+    bad = row | other
+    script = script_of(tmp_path, recipe(), [row] * 30, monkeypatch)
+    write(tmp_path / "chat.jsonl", [row] * 30 + [bad])
+    with pytest.raises(SystemExit, match=rf"chat\.jsonl, line 31: .*{reason}"):
+        script.main()
+    found = [finding for finding in compiled(tmp_path, recipe()).diagnostics if finding.code[0] == "E"]
+    assert [finding.title for finding in found] == ["`chat.jsonl:31` cannot be used"]
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "rows.jsonl", chats(30))
+    write(tmp_path / "chat.jsonl", [])
+    bad = [*chats(30), {"messages": [{"role": "robot", "content": "Beep"}]}]
+    for train in (["a/rows.jsonl", "b/rows.jsonl"], "*/rows.jsonl"):
+        write(tmp_path / "b" / "rows.jsonl", chats(30))
+        script = emitted(tmp_path, with_key(BASES["lora-single"], "data.train", train), monkeypatch)
+        write(tmp_path / "b" / "rows.jsonl", bad)
+        with pytest.raises(SystemExit, match=r"^b/rows\.jsonl, line 31: "):
+            script.main()
+    write(tmp_path / "a" / "rows.jsonl", bad)
+    found = compiled(tmp_path, with_key(BASES["lora-single"], "data.train", "*/rows.jsonl")).diagnostics
+    assert [finding.title for finding in found if finding.code[0] == "E"] == ["`a/rows.jsonl:31` cannot be used"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compiling import BASES, Tables, with_key
+from compiling import BASES, Tables, compiled, with_key
 from test_carried import tokenizer_of
 from test_prepare_data import emitted, prepared, write
 
@@ -68,3 +68,63 @@ def test_a_label_that_is_not_its_token_is_refused_behind_the_sample(
     given = [{"input_ids": [n, 5, 6], "labels": [-100, 5, 6]} for n in range(220)]
     with pytest.raises(SystemExit, match=r"tokens.jsonl, line 221: labels must be the token"):
         prepare(tmp_path, monkeypatch, [*given, {"input_ids": [1, 2], "labels": [-100, 3]}])
+
+
+@pytest.mark.parametrize(
+    ("ids", "mask", "kept"),
+    [([7, 8, 9], [1, 1, 1], [7, 8, 9]), ([7, 8, 0, 0], [1, 1, 0, 0], [7, 8]), ([0, 7, 8, 0], [0, 1, 1, 0], [7, 8])],
+    ids=["ones", "padded behind", "padded on both sides"],
+)
+def test_padding_is_taken_off_as_its_mask_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: list[int], mask: list[int], kept: list[int]
+) -> None:
+    """Every tokenizer writes a mask, and pads where it is told to."""
+    labels = [token if seen else -100 for token, seen in zip(ids, mask, strict=True)]
+    masked = [row | {"attention_mask": [1] * 4} for row in rows()]
+    found = prepare(tmp_path, monkeypatch, [*masked, {"input_ids": ids, "attention_mask": mask, "labels": labels}])
+    assert [row["labels"] for row in found].count(kept) == 1
+    assert [row["input_ids"] for row in found].count(kept) == 1
+
+
+HIDDEN = {
+    "a hole": ([7, 8, 9], [1, 0, 1], None),
+    "two tokens": ([7, 8, 5, 6], [1, 1, 0, 0], None),
+    "learned padding": ([7, 8, 0], [1, 1, 0], [7, 8, 0]),
+    "nothing": ([7, 8], [0, 0], None),
+    "another length": ([7, 8], [1], None),
+}
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_a_mask_that_hides_more_than_padding_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """When the bundle is built, and behind the sample."""
+    ids, mask, labels = HIDDEN[what]
+    bad = {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    write(tmp_path / "tokens.jsonl", [*rows(), bad])
+    (error,) = [found for found in compiled(tmp_path, recipe()).diagnostics if found.code[0] == "E"]
+    assert (error.code, error.title) == ("E0304", "`tokens.jsonl:41` cannot be used")
+    write(tmp_path / "tokens.jsonl", rows())
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    write(tmp_path / "tokens.jsonl", [*rows(), bad])
+    with pytest.raises(SystemExit, match=r"tokens\.jsonl, line 41: attention_mask"):
+        script.main()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("template", "chatml", "`data.template` has no effect on token-ids rows"),
+        ("train", {"path": "tokens.jsonl", "columns": {"messages": "m"}}, "`columns.messages` of tokens.jsonl says"),
+        (
+            "train",
+            {"path": "tokens.jsonl", "columns": {"labels": "m"}},
+            "`columns.labels` of tokens.jsonl says nothing",
+        ),
+    ],
+)
+def test_keys_without_effect_on_tokens_are_refused(tmp_path: Path, key: str, value: object, said: str) -> None:
+    write(tmp_path / "tokens.jsonl", [{"input_ids": row["input_ids"]} for row in rows()])
+    (error,) = [one for one in compiled(tmp_path, recipe(**{key: value})).diagnostics if one.code[0] == "E"]
+    assert error.title.startswith(said)

@@ -56,7 +56,10 @@ def test_what_the_recipe_ignores_is_passed_over(tmp_path: Path, monkeypatch: pyt
     rows = [row | {"id": place} for place, row in enumerate(with_fields({"weight": 0}))]
     write(tmp_path / "chat.jsonl", rows)
     monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    written, seen = script.written, []
+    monkeypatch.setattr(script, "written", lambda row: seen.append({*row}) or written(row))
     script.main()
+    assert seen == [{"messages"}] * 30, "what is ignored is not even decoded"
     kept = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"sft/{part}")]
     assert len(kept) == 30
     assert {name for row in kept for name in row} == {"messages", "length"}

@@ -116,3 +116,14 @@ def test_tokens_of_a_script_follow_its_bytes(tmp_path: Path, script: str) -> Non
     found = decided(tmp_path, {"a.jsonl": rows}, ["a.jsonl"])["tokens_per_example"]
     assert found >= 0.95 * 40 * len(text) / letters
     assert found <= 40 * len(text), "no more than a token a letter"
+
+
+def test_answers_of_long_conversations_are_told_as_a_multiple(tmp_path: Path) -> None:
+    """Long conversations have more answers: what ends with a mean answer is longer than the mean conversation."""
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(chat(1 + 40 * (n > 90))) + "\n" for n in range(100)))
+    recipe = with_key(
+        {**BASES["lora-single"], "data": {"train": "a.jsonl"}}, "model.name", "tiiuae/Falcon3-1B-Instruct"
+    )
+    because = good(tmp_path, recipe).plan.stages[0].decisions["tokens_per_example"].because
+    assert because.startswith("3.7") and " times a whole conversation, on average over the answers" in because
+    assert "%" not in because

@@ -363,3 +363,8 @@ def test_a_base_model_ends_where_its_template_ends_a_turn():
     assert data.eos_token("sft", "chatml", "", text).value == "none", "no token of the vocabulary is known"
     assert data.eos_token("continue-pretrain", "model", end, text).value == "none"
     assert data.eos_token("reward", "model", end, text).value == "none", "nothing is written"
+
+
+def test_no_share_of_a_run_is_more_than_the_run() -> None:
+    assert "60% of the run" in evaluation.early_stopping_patience(3, 0.2).because
+    assert "as long as the run" in evaluation.early_stopping_patience(3, 0.5).because

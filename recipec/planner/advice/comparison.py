@@ -93,7 +93,9 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
         return _needs(other.layout, other.memory.peak_allocated_bytes, facts) if over else other.obstacle
     ratio = _ratio(other, chosen)
     if 1 / (1 + TIE) <= ratio <= 1 + TIE and _place(other) > _place(chosen):
-        return f"takes {times(ratio)}, which counts as equal (within {TIE:.0%}), and {chosen.layout.strategy} is simpler"
+        return (
+            f"takes {times(ratio)}, which counts as equal (within {TIE:.0%}), and {chosen.layout.strategy} is simpler"
+        )
     return f"takes {times(ratio)}"
 
 

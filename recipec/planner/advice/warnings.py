@@ -32,10 +32,10 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
     """Report W05xx of a finished plan."""
     _slow_network(loaded, plan, report)
     _few_cores(loaded, plan, report)
+    _assumed_sizes(loaded, plan, report)
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, model, stage, report)
-        _assumed_sizes(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
@@ -68,22 +68,36 @@ def _trained(stage: StagePlan) -> str:
     return f"{_count(tokens)} training tokens in {counted(blocks, 'block')} of {value['max_length']:,}"
 
 
-def _assumed_sizes(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    assumed = [id for id in ("examples", "tokens_per_example") if stage.decisions[id].origin == "default"]
+_SIZES = ("examples", "tokens_per_example")
+
+
+def _assumed_sizes(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """What is assumed of rows that are not read, once for all stages."""
+    assumed = {id: None for id in _SIZES for stage in plan.stages if stage.decisions[id].origin == "default"}
+    labels = [label for stage in plan.stages for label in _assumed_in(loaded, stage)]
     if not assumed:
         return
-    section = section_of(loaded, stage)
-    values = " and ".join(f"{id} = {stage.decisions[id].value:,}" for id in assumed)
-    because = f"not read at compile time, so recipec assumes {values} in stage {stage.stage.name}"
-    sources = getattr(loaded.recipe.data, section)
-    hubs = [index for index, source in enumerate(sources) if source.hub is not None]
-    places = [loaded.place("data", section, index) for index in hubs] or [loaded.place("data", section)]
-    labels = [Label(place, because if place is places[0] else "not read, either") for place in places]
     help = (f"set {' and '.join(f'`data.{id}`' for id in assumed)}",)
     notes = ["steps, schedule, time and cost depend on these numbers"]
+    sections = dict.fromkeys(section_of(loaded, stage) for stage in plan.stages)
+    hubs = any(source.hub for section in sections for source in getattr(loaded.recipe.data, section))
     if hubs and loaded.recipe.data.ignore is None:
         notes.append("prepare_data.py refuses columns that nothing reads: `data.ignore` can name those of the data set")
     report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), help, tuple(notes)))
+
+
+def _assumed_in(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Label]:
+    """The sources of a stage whose rows are not read."""
+    values = [f"{id} = {stage.decisions[id].value:,}" for id in _SIZES if stage.decisions[id].origin == "default"]
+    if not values:
+        return
+    section = section_of(loaded, stage)
+    because = f"not read at compile time, so recipec assumes {' and '.join(values)} in stage {stage.stage.name}"
+    sources = enumerate(getattr(loaded.recipe.data, section))
+    places = [loaded.place("data", section, index) for index, source in sources if source.hub is not None]
+    first, *others = places or [loaded.place("data", section)]
+    yield Label(first, because)
+    yield from (Label(place, "not read, either") for place in others)
 
 
 def _for_stage(text: str, stage: StagePlan) -> str:

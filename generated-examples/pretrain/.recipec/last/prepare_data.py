@@ -154,7 +154,7 @@ def parsed(text: bytes) -> dict:
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -195,6 +195,7 @@ def without_nulls(value: object) -> object:
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
