@@ -58,6 +58,7 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
 
 
 _BAR_COLUMNS = 40  # stand for the usable memory
+_NOT_SCORED = "measured over predicted: not known, no published run of this kind was scored"
 _LABEL = 9  # columns of "memory" and its like
 
 Document = dict[str, Any]
@@ -200,7 +201,8 @@ def _memory(memory: Document, values: Document, noun: str) -> list[str]:
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
     totals = f"    {_whole(memory, on_cpu=values['gpu_is_cpu'])}"
-    return [_row("memory", head), _row("", _band(band["low"], band["high"], band["source"])), *lines, totals]
+    measured = _band(band["low"], band["high"], band["source"]) if band["scored"] else _NOT_SCORED
+    return [_row("memory", head), _row("", measured), *lines, totals]
 
 
 def _whole(memory: Document, on_cpu: bool) -> str:
@@ -232,12 +234,11 @@ def _band(low: float, high: float, source: str) -> str:
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
     steps = f"{counted(time['steps'], 'training step')} of {duration(time['seconds_per_step'])}"
-    unknown = "measured over predicted: not known, no published run of this kind was scored"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     before = f"{duration(time['reference_seconds'])} for the reference, then " if time["reference_seconds"] else ""
     return [
         _row("time", f"{duration(time['seconds'])}: {before}{steps}, {rate}"),
-        _row("", _band(*time["band"], time["band_source"]) if time["scored"] else unknown),
+        _row("", _band(*time["band"], time["band_source"]) if time["scored"] else _NOT_SCORED),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),
         *_assumed(stage),

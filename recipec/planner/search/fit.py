@@ -121,9 +121,10 @@ def _with_small_states(
 ) -> tuple[Ledger, list[Candidate]] | None:
     """The adaptation that trains all weights with 8-bit optimizer states, where the rules accept it."""
     for ledger, group in found:
-        if not group or not group[0].layout.adapts.trains_all:
+        on_device = [candidate for candidate in group if candidate.layout.on_device]
+        if not on_device or not on_device[0].layout.adapts.trains_all:
             continue
-        needed = min(candidate.memory.peak_allocated_bytes for candidate in group if candidate.layout.on_device)
+        needed = min(candidate.memory.peak_allocated_bytes for candidate in on_device)
         why = f"the fp32 states of AdamW do not fit: {needed / GIB:,.1f} GiB allocated; 8-bit ones take 2 bytes of 8"
         given = ledger.decisions["adaptation"]
         small = settle(replace(context, small_states=why), group[0].layout.adaptation, given.because)
