@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -296,7 +297,7 @@ def _next(stage: Document) -> list[str]:
     better = stage["next_better"]
     if better is None:
         return []
-    ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
+    ways = [f"{ceil(10 * better['needs_gib']) / 10:.1f} GiB per GPU"]  # what is told is enough
     if better["change"] is not None:
         ways.append(better["change"])
     asked = f" (set {better['asks']})" if better["asks"] else ""

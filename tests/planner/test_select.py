@@ -256,8 +256,9 @@ def test_no_price_is_said_where_the_budget_needs_one(tmp_path: Path) -> None:
 
 
 def test_a_key_of_training_that_changes_the_model_is_told(tmp_path: Path) -> None:
-    free = selected(tmp_path, CHAT)
-    found = selected(tmp_path, changed(CHAT, {"train.adaptation": "lora", "train.quantization": "nf4"}))
+    small = with_key(CHAT, "hardware", {"vram_gib": 24})
+    free = selected(tmp_path, small)
+    found = selected(tmp_path, changed(small, {"train.adaptation": "lora", "train.quantization": "nf4"}))
     assert found.model != free.model
     assert found.runners_up[0].model == free.model
     assert found.runners_up[0].reason.startswith("would be chosen without `train.quantization`")
