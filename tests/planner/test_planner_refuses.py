@@ -178,7 +178,7 @@ IDLE = {
     "half a node is used": (
         {"model.name": "Qwen/Qwen2.5-0.5B", "train.adaptation": "lora", "train.global_batch_size": 32},
         "`hardware.nodes = 1` and `hardware.gpus_per_node = ",
-        ["from 32;", '"ddp"'],
+        ["from 32;", '"hsdp"'],
     ),
 }
 
