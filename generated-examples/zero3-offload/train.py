@@ -36,7 +36,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "987141c8732f20bc-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c03a883b87dceba0-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 

@@ -23,10 +23,13 @@ planned() { # NAME NUMBER STAGE
 }
 
 SFT_PROCESSES="$(planned NPROC_PER_NODE 4 sft)"
+# The optimizer runs on the CPU, and every process gets its share of the cores; without this it would get one.
+SFT_THREADS="${OMP_NUM_THREADS:-$((($(nproc) + SFT_PROCESSES - 1) / SFT_PROCESSES))}"
 
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" --deepspeed_config_file "$BUNDLE/configs/deepspeed.json" \
+  --num_cpu_threads_per_process "$SFT_THREADS" \
   --num_machines 1 --machine_rank 0 --num_processes "$SFT_PROCESSES" \
   --main_process_ip 127.0.0.1 --main_process_port "$PORT" "$BUNDLE/train.py" "$@"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/evaluate.py" after ${QUICK:+"$QUICK"}

@@ -35,9 +35,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "8fc7affb1b7cbd9f-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "00704de0af2091dd-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 51.6
+PREDICTED_PEAK_GIB = 70.3
 
 
 def parse_args() -> argparse.Namespace:
@@ -54,9 +54,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=32,
-        gradient_accumulation_steps=1,  # reaches the global batch of 32 pairs on 1 data-parallel rank
-        per_device_eval_batch_size=32,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=8,  # reaches the global batch of 32 pairs on 1 data-parallel rank
+        per_device_eval_batch_size=4,
         learning_rate=1e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps
@@ -68,8 +68,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_grad_norm=1.0,
         bf16=True,
         tf32=True,
-        activation_checkpointing=True,
-        activation_checkpointing_kwargs={"use_reentrant": False},
+        activation_checkpointing=False,
         max_length=1024,
         beta=0.1,
         disable_dropout=True,

@@ -33,7 +33,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "c94247ad5a7f1776-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "64849bcea8de7fe6-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 

@@ -36,7 +36,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "7baa0fcb2b124170-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a6f8c1e9835c4e8f-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 

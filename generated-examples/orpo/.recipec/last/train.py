@@ -18,6 +18,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import AutoTokenizer
 from trl import DPOConfig
 
@@ -36,9 +37,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "09b67262d9331368-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b5221202191bad06-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 52.3
+PREDICTED_PEAK_GIB = 57.5
 
 
 def parse_args() -> argparse.Namespace:
@@ -55,9 +56,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=1,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,
-        gradient_accumulation_steps=1,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
-        per_device_eval_batch_size=16,
+        per_device_train_batch_size=2,
+        gradient_accumulation_steps=8,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
+        per_device_eval_batch_size=2,
         learning_rate=8e-5,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps
@@ -69,9 +70,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_grad_norm=1.0,
         bf16=True,
         tf32=True,
-        activation_checkpointing=True,
-        activation_checkpointing_kwargs={"use_reentrant": False},
-        ddp_find_unused_parameters=False,
+        activation_checkpointing=False,
+        # keeps gradients sharded while they accumulate
+        accelerator_config={"gradient_accumulation_kwargs": {"sync_each_batch": True}},
         max_length=2048,
         beta=0.1,
         disable_dropout=True,
@@ -118,6 +119,9 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
+    # losses and log-probabilities stay as they were computed: accelerate's own policy rounds them
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = OddsRatioTrainer(
         model=MODEL,
         args=config,
@@ -135,6 +139,7 @@ def main() -> None:
     check_tokenizer(trainer)
     guard.counted = check_rows(trainer, DATA / "report.json")
     trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")  # one loadable model, not shards
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30

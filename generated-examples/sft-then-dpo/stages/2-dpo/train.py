@@ -35,9 +35,9 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "d79511489e6f27e6-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "9321491a56003e1c-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
-PREDICTED_PEAK_GIB = 51.9
+PREDICTED_PEAK_GIB = 42.9
 
 
 def parse_args() -> argparse.Namespace:
@@ -54,9 +54,9 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         seed=42,
         num_train_epochs=2,
         max_steps=args.max_steps,
-        per_device_train_batch_size=16,
-        gradient_accumulation_steps=1,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
-        per_device_eval_batch_size=16,
+        per_device_train_batch_size=1,
+        gradient_accumulation_steps=16,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
+        per_device_eval_batch_size=1,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps
@@ -68,8 +68,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_grad_norm=1.0,
         bf16=True,
         tf32=True,
-        activation_checkpointing=True,
-        activation_checkpointing_kwargs={"use_reentrant": False},
+        activation_checkpointing=False,
         ddp_find_unused_parameters=False,
         max_length=2048,
         beta=0.1,
