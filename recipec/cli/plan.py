@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ def _simulated(compilation: Compilation) -> dict[str, Any]:
 
 
 _BAR_COLUMNS = 40  # stand for the usable memory
+_NOT_SCORED = "measured over predicted: not known, no published run of this kind was scored"
 _LABEL = 9  # columns of "memory" and its like
 
 Document = dict[str, Any]
@@ -200,7 +202,8 @@ def _memory(memory: Document, values: Document, noun: str) -> list[str]:
     lines = [f"    {line}" for line in table(rows, numbers=[1])]
     lines[-1] = dim(lines[-1])
     totals = f"    {_whole(memory, on_cpu=values['gpu_is_cpu'])}"
-    return [_row("memory", head), _row("", _band(band["low"], band["high"], band["source"])), *lines, totals]
+    measured = _band(band["low"], band["high"], band["source"]) if band["scored"] else _NOT_SCORED
+    return [_row("memory", head), _row("", measured), *lines, totals]
 
 
 def _whole(memory: Document, on_cpu: bool) -> str:
@@ -231,12 +234,11 @@ def _band(low: float, high: float, source: str) -> str:
 
 def _time_and_cost(stage: Document, noun: str) -> list[str]:
     time, cost = stage["time"], stage["cost"]
-    unknown = "measured over predicted: not known, no published run of this kind was scored"
     rate = f"{time['tokens_per_second_per_gpu']:,g} tokens/s per {noun}, bound by {time['bound_by']}"
     parts = [(part["part"], duration(part["seconds"]), part["because"]) for part in stage["run"]]
     return [
         _row("time", f"{duration(time['run_seconds'])} for the whole run; in training {rate}"),
-        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else unknown}"),
+        _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else _NOT_SCORED}"),
         *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row(
@@ -297,7 +299,7 @@ def _next(stage: Document) -> list[str]:
     better = stage["next_better"]
     if better is None:
         return []
-    ways = [f"{better['needs_gib']:.1f} GiB per GPU"]
+    ways = [f"{ceil(10 * better['needs_gib']) / 10:.1f} GiB per GPU"]  # what is told is enough
     if better["change"] is not None:
         ways.append(better["change"])
     asked = f" (set {better['asks']})" if better["asks"] else ""

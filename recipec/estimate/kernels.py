@@ -53,6 +53,7 @@ DEQUANTIZE_BYTES = 0.52 + 2 + 2  # read packed, write and read back the compute 
 class Card(Protocol):
     """What the estimates need to know of a GPU; catalog entries have it."""
 
+    name: str
     memory_gib: float
     bandwidth_gb_s: float
     bf16_tflops: float | None

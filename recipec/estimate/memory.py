@@ -13,6 +13,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
 from recipec.estimate.moments import moments
+from recipec.estimate.scored import memory_scored
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -26,6 +27,7 @@ class ErrorBand(Struct, frozen=True):
     low: float
     high: float
     source: str
+    scored: bool = True  # runs of the very kind of a plan are among them
 
 
 class MemoryEstimate(Struct, frozen=True):
@@ -58,7 +60,7 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
         peak_allocated_bytes=allocated,
         peak_reserved_bytes=reserved,
         peak_device_bytes=reserved + device_overhead_bytes(world),
-        error_band=error_band(layout),
+        error_band=error_band(layout, scored=memory_scored(architecture, layout, work)),
         host_bytes=round(step.fixed.states.host) + _waiting_on_host(step),
     )
 
@@ -69,18 +71,18 @@ def _waiting_on_host(step: Step) -> int:
     return step.depth.recomputed * (1 << (each - 1).bit_length()) if step.depth.offloads else 0
 
 
-def error_band(layout: Layout) -> ErrorBand:
+def error_band(layout: Layout, *, scored: bool = True) -> ErrorBand:
     """Where nine tenths of the published runs of a kind lie, measured / predicted, with up to two points to spare.
 
     The room is our decision: none of those runs computed TRL's loss, and none was on FSDP2.
     """
     if layout.mesh.ranks_per_layer > 1:
-        return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms")
+        return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms", scored)
     if layout.fsdp:
-        return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}")
+        return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}", scored)
     if layout.spreads.replicates:
-        return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}")
-    return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources")
+        return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}", scored)
+    return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources", scored)
 
 
 def largest_that_fits(

@@ -17,6 +17,7 @@ from recipec.estimate.flops import step_flops
 from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops, teacher_seconds
 from recipec.estimate.links import PCIE_ACHIEVED, Link
 from recipec.estimate.memory import step_memory
+from recipec.estimate.scored import time_scored
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
 from recipec.estimate.workload import Workload
@@ -31,7 +32,7 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
-_SCORED = "128 published runs on one to eight GPUs, with which the rates were chosen; benchmarks/results"
+_SCORED = "128 published runs, 124 of them on A100s, with which the rates were chosen; benchmarks/results"
 
 
 class TimeEstimate(Struct, frozen=True):
@@ -61,7 +62,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         + _moved_activations(layout, step, link),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
-    seconds = sum(terms.values())
+    seconds, scored = sum(terms.values()), time_scored(architecture, layout, work, gpu.name)
     tokens = step.tokens * layout.accumulation / layout.mesh.tensor
     useful = flops.model * tokens
     return TimeEstimate(
@@ -70,17 +71,10 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         terms=terms,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
-        scored=_scored(layout),
+        scored=scored,
         band=BAND,
-        band_source=_SCORED if _scored(layout) else f"no run of this kind was scored; {_SCORED}",
+        band_source=_SCORED if scored else f"no run of this kind was scored; {_SCORED}",
     )
-
-
-def _scored(layout: Layout) -> bool:
-    """Whether published runs of this kind were scored: on one GPU, FSDP and ZeRO-3 of one node, nothing on the host."""
-    spreads = layout.spreads
-    alike = (spreads.one_rank or spreads.shards_weights) and not spreads.groups and layout.mesh.world_size <= 8
-    return alike and layout.on_device and layout.mesh.ranks_per_layer == 1
 
 
 def _offload(layout: Layout, step: Step, link: Link) -> float:

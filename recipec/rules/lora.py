@@ -23,7 +23,7 @@ SMALL_MEMORY_RANK = 32  # rule book 001, Decision tree: available compute: under
     "Anti-patterns 1, 2 and 6; docs/rule-books/003.md, Stack defaults; Which fine-tuning method; "
     "docs/rule-books/000.md, LoRA configuration (against: moshi-finetune)",
 )
-def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float, gpu_is_cpu: bool) -> Choice:
+def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gb: float, gpu_is_cpu: bool) -> Choice:
     """LoRA rank: 16, more where more must be learned, at most 32 on less than 16 GB of GPU memory.
 
     Rule books 001 and 003 start with 16. Rule book 001 gives 8 to 64, "higher for harder tasks", and 16 to 64 for DPO.
@@ -39,10 +39,10 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gib: float
         wanted, why = NEW_DOMAIN_RANK, "a new domain needs more capacity than the usual rank of 16"
     assert row.accepts is not None  # E0801 refuses a rank without a range
     low, high = map(int, row.accepts)
-    if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
+    if gpu_memory(total_vram_gb, gpu_is_cpu) == "<16":
         high = min(high, SMALL_MEMORY_RANK)
     if wanted > high:
-        wanted, why = high, f"{why}; limited because {total_vram_gib:.1f} GiB of GPU memory is less than 16 GB"
+        wanted, why = high, f"{why}; limited because {total_vram_gb:.1f} GB of GPU memory is less than 16 GB"
     return Choice(wanted, why, accepts=(low, high))
 
 

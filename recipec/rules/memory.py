@@ -15,7 +15,7 @@ from recipec.rules.words import gpu_memory
     "docs/rule-books/000.md, Gradient checkpointing; docs/rule-books/004.md, Golden rules; Anti-patterns; "
     "Implementation checklist",
 )
-def checkpointing_default(params: int, priority: str | None, total_vram_gib: float, gpu_is_cpu: bool) -> Choice:
+def checkpointing_default(params: int, priority: str | None, total_vram_gb: float, gpu_is_cpu: bool) -> Choice:
     """Gradient (activation) checkpointing: what the rule books do without computing what fits.
 
     | when | the rule books | recipec |
@@ -40,8 +40,8 @@ def checkpointing_default(params: int, priority: str | None, total_vram_gib: flo
         return Choice(False, "the recipe puts speed first, so gradient checkpointing is used only where it is needed")
     if billions > 7:
         return Choice(True, f"{billions:.1f}B parameters are more than 7B")
-    if gpu_memory(total_vram_gib, gpu_is_cpu) == "<16":
-        return Choice(True, f"{total_vram_gib:.1f} GiB of GPU memory is less than 16 GB")
+    if gpu_memory(total_vram_gb, gpu_is_cpu) == "<16":
+        return Choice(True, f"{total_vram_gb:.1f} GB of GPU memory is less than 16 GB")
     if priority == "memory":
         return Choice(True, "the recipe puts memory first")
     return Choice(False, "the model has no more than 7B parameters, so the planner decides")

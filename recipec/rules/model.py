@@ -212,8 +212,9 @@ def model_order(models: tuple[ModelRow, ...]) -> Choice:
     sizes and no measured quality, and size tells most of it, so the largest model comes first. The rest is recipec's
     choice:
 
-    - An older generation of a line is left out where a newer one has a model of about the same size (within a third).
-      The generation is part of the maker's name (qwen2.5, qwen3).
+    - An older generation of a line is left out where a newer one has a model of about the same size (within a third),
+      or one of half the size whose first number is higher (Llama 3.1 8B against Llama 2 13B). The generation is part
+      of the maker's name (qwen2.5, qwen3).
     - Within a factor of two, counted down from the largest, size tells little: one generation of Qwen made up for as
       much. Among these models the order is: models that can be downloaded without asking, models whose chat template
       marks the assistant's tokens in the pinned TRL (DATA-006), the larger model, the longer context, the shorter name.
@@ -235,7 +236,8 @@ def model_order(models: tuple[ModelRow, ...]) -> Choice:
 
 
 def _supersedes(newer: ModelRow, older: ModelRow) -> bool:
-    alike = _SAME_SIZE <= newer.params / older.params <= 1 / _SAME_SIZE
+    least = _NEAR_SIZE if int(newer.generation) > int(older.generation) else _SAME_SIZE
+    alike = least <= newer.params / older.params <= 1 / _SAME_SIZE
     return newer.line == older.line and newer.generation > older.generation and alike
 
 

@@ -44,15 +44,16 @@ def data_size(examples: int) -> str:
     return "10K-100K" if examples <= 100_000 else ">100K"
 
 
-def gpu_memory(total_vram_gib: float, gpu_is_cpu: bool) -> str:
-    """Name the branch of rule book 001, "Decision tree: available compute", for the memory of all GPUs in GiB.
+def gpu_memory(total_vram_gb: float, gpu_is_cpu: bool) -> str:
+    """Name the branch of rule book 001, "Decision tree: available compute", for the memory of all GPUs.
 
-    A branch holds its lower edge, except that "> 160 GB" is strict: 16 is "16-48", 48 and 160 are "48-160".
+    The memory is in GB as makers name it: a T4 has 16, of which a driver reports 14.6 GiB. A branch holds its lower
+    edge, except that "> 160 GB" is strict: 16 is "16-48", 48 and 160 are "48-160".
     """
     if gpu_is_cpu:
         return "cpu"
-    if total_vram_gib < 16:
+    if total_vram_gb < 16:
         return "<16"
-    if total_vram_gib < 48:
+    if total_vram_gb < 48:
         return "16-48"
-    return "48-160" if total_vram_gib <= 160 else ">160"
+    return "48-160" if total_vram_gb <= 160 else ">160"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Report
 from recipec.facts import Facts, Given, with_model
-from recipec.planner.plan import Selection
+from recipec.planner.plan import RunnerUp, Selection
 from recipec.planner.planner import contexts
 from recipec.recipe import LoadedRecipe
 from recipec.rules import RULES
@@ -70,6 +72,8 @@ def _selected(
     """The facts with the chosen model and the terms that it meets, and how it was chosen."""
     model, because = picked.trial.model, _because(given, room, picked)
     others = runners_up(loaded, given, found, picked.group, picked.trial.model, picked.room)
+    freed = tuple(_without_a_key(loaded, given, terms, found, picked))
+    others = (*freed, *(other for other in others if other.model not in {row.model for row in freed}))
     size = round(model.architecture.params / 1e9, 2)
     selection = Selection(model.name, size, because, len(found.acceptable), len(models()), others)
     facts = with_model(loaded, given, model)
@@ -92,6 +96,26 @@ def _fixed(loaded: LoadedRecipe, facts: Facts) -> tuple[str, ...]:
     """The decisions that the recipe takes itself: plans were tried with them."""
     keys = {key for context in contexts(loaded, facts) for key in context.wishes}
     return tuple(sorted({_FIXABLE[key] for key in keys if key in _FIXABLE}))
+
+
+_CHANGES_MODEL = ("quantization", "adaptation")  # keys of [train] with which other models fit
+
+
+def _without_a_key(
+    loaded: LoadedRecipe, given: Given, terms: Terms, found: Shortlist, picked: _Picked
+) -> Iterator[RunnerUp]:
+    """The model that the recipe would get without a key that says how it trains, where that is another one."""
+    for key in _CHANGES_MODEL:
+        if getattr(loaded.recipe.train, key) is None:
+            continue
+        train = loaded.recipe.train.model_copy(update={key: None})
+        free = replace(loaded, recipe=loaded.recipe.model_copy(update={"train": train}))
+        other = _pick(free, given, found, _room(free, terms))
+        if other is not None and other.trial.model != picked.trial.model:
+            model = other.trial.model
+            reason = f"would be chosen without `train.{key}`: fits with {other.trial.summary}"
+            yield RunnerUp(model.name, round(model.architecture.params / 1e9, 2), reason)
+            return
 
 
 def _decision(model: Model, because: str, terms: tuple[str, ...]) -> Decision:

@@ -35,7 +35,7 @@ class Room(Struct, frozen=True):
         return base if self.memory_share == 1 else f"in 1/{1 / self.memory_share:g} of the memory {base}"
 
 
-_RANKED_GIB = 16.0  # rule book 001 caps the rank of adapters under so much memory (LORA-001)
+_RANKED_GB = 16.0  # rule book 001 caps the rank of adapters under so much memory (LORA-001)
 # Time grows with the parameters, but sharding a large model between cards can cost several times the arithmetic: our
 # decision on how far from proportional it may be.
 _TIME_SPREAD = 8.0
@@ -124,15 +124,14 @@ def _weights_gib(model: Model, room: Room) -> float:
 
 
 def _devices_gib(given: Given, room: Room) -> float:
-    total = next(fact.value for fact in given.hardware if fact.id == "total_vram_gib")
-    return room.memory_share * total
+    return room.memory_share * given.gpu.memory_gib * given.machines.gpus
 
 
 def _in_room(facts: Facts, room: Room) -> Facts:
     """The facts with the room's memory, and with adapters of the full rank: more memory must not mean less model."""
     gpu = replace(facts.gpu, memory_gib=room.memory_share * facts.gpu.memory_gib)
-    total = facts.decisions["total_vram_gib"]
-    ranked = replace(total, value=max(total.value, _RANKED_GIB))
+    total = facts.decisions["total_vram_gb"]
+    ranked = replace(total, value=max(total.value, _RANKED_GB))
     return replace(facts, gpu=gpu, decisions={**facts.decisions, ranked.id: ranked})
 
 

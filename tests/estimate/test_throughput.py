@@ -19,7 +19,7 @@ from recipec.layout import Mesh
 
 A100 = gpu("a100-80gb")
 PLAIN = Workload()
-NVLINK = link_of(A100, gpus_per_node=8)
+NVLINK = link_of(A100, gpus_per_node=8, network_gbps=100)
 
 
 def seconds(shape, work, card=A100, link=NVLINK) -> float:
@@ -213,7 +213,10 @@ def test_offloaded_states_cross_the_bus_and_are_stepped_by_the_host():
     """ZeRO-2: each rank copies the gradients of its shard down and the weights up; the node's CPUs step all shards."""
     shape = layout("full", 1, 8, "zero2", offload="cpu")
     moved = step_time(LLAMA_8B, shape, Workload(), A100, NVLINK).terms["offload"]
-    assert moved == pytest.approx(0.28e-9 * LLAMA_8B.params + 2 * 2 * LLAMA_8B.params / 8 / (32e9 * 0.75))
+    assert moved == pytest.approx(0.8e-9 * LLAMA_8B.params + 2 * 2 * LLAMA_8B.params / 8 / (32e9 * 0.75))
+    wide = replace(NVLINK, host_cores=2, host_gb_s=63.0)
+    moved = step_time(LLAMA_8B, shape, Workload(), A100, wide).terms["offload"]
+    assert moved == pytest.approx(1.75e-9 * LLAMA_8B.params + 2 * 2 * LLAMA_8B.params / 8 / (63e9 * 0.75))
 
 
 def test_inputs_that_wait_on_the_host_cross_the_bus_both_ways():

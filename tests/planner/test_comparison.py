@@ -23,7 +23,7 @@ def stage(folder: Path, base: str, **keys: object) -> StagePlan:
     ("base", "decision", "clause"),
     [
         ("full-fsdp", "strategy", "; ddp needs "),
-        ("full-fsdp", "strategy", "zero1 takes the same time, which counts as equal (within 25%), and fsdp is simpler"),
+        ("full-fsdp", "strategy", "the time, which counts as equal (within 25%), and fsdp is simpler"),
         ("full-fsdp", "offload", "with offload zero1 takes "),
         ("lora-ddp", "strategy", "single takes 2.0x the time"),
         ("qlora", "micro_batch_size", "; 16 needs "),

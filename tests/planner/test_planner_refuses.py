@@ -176,7 +176,7 @@ def test_offload_on_one_gpu_is_told_what_it_needs(tmp_path: Path) -> None:
 IDLE = {
     "a node is not used": ({"hardware.network_gbps": 10}, "`hardware.nodes = 1`:", ["from 64;", '"hsdp"']),
     "half a node is used": (
-        {"model.name": "Qwen/Qwen2.5-0.5B", "train.adaptation": "lora", "data.examples": 3_000},
+        {"model.name": "Qwen/Qwen2.5-0.5B", "train.adaptation": "lora", "train.global_batch_size": 32},
         "`hardware.nodes = 1` and `hardware.gpus_per_node = ",
         ["from 32;", '"hsdp"'],
     ),

@@ -81,7 +81,7 @@ def test_on_a_cpu_a_model_takes_a_small_part_of_the_memory(tmp_path: Path) -> No
 # What the recipe asks for, on one GPU of 40 GiB, and the model that is chosen then.
 WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "Qwen/Qwen3-14B"),
-    "a line": ({"model.family": "llama"}, "meta-llama/Llama-2-13b-chat-hf"),
+    "a line": ({"model.family": "llama"}, "meta-llama/Llama-3.1-8B-Instruct"),
     "generations": ({"model.family": ["Llama-3.1", "llama-3.2"]}, "meta-llama/Llama-3.1-8B-Instruct"),
     "a family of one purpose": ({"model.family": "codellama"}, "codellama/CodeLlama-13b-Instruct-hf"),
     "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"),
@@ -90,7 +90,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "a license": ({"model.licenses": ["mit"]}, "microsoft/phi-4"),
     "two licenses": ({"model.licenses": ["MIT", "Gemma Terms of Use"]}, "microsoft/phi-4"),
     "a limit of size": ({"model.max_params_billion": 8.5}, "Qwen/Qwen3-8B"),
-    "an older generation below the limit": ({"model.max_params_billion": 8.1}, "Qwen/Qwen2.5-7B-Instruct"),
+    "a newer generation of half the size": ({"model.max_params_billion": 8.1}, "Qwen/Qwen3-4B-Instruct-2507"),
     "a long context": ({"data.max_length": 20_000}, "Qwen/Qwen3-8B"),
     "a longer context": ({"data.max_length": 60_000}, "microsoft/Phi-4-mini-instruct"),
     "a context of 100k": ({"data.max_length": 100_000}, "ibm-granite/granite-3.1-2b-instruct"),
@@ -214,7 +214,7 @@ DEAD_ENDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "size": ({"model.max_params_billion": 0.1}, {"model.max_params_billion": 0.2}),
     "memory": ({"model.family": "llama-3.3"}, {"model.family": "qwen3"}),
     "kind": ({"model.family": "olmo-3"}, {"model": {"name": "allenai/Olmo-3-1025-7B"}}),
-    "context": ({"model.licenses": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 131_072}),
+    "context": ({"model.licenses": ["MIT"], "data.max_length": 200_000}, {"data.max_length": 65_536}),
     "purpose": (
         {"model.licenses": ["Llama 2 Community License"], "model.max_params_billion": 6.8, "data.max_length": 9_000},
         {"model.family": "codellama", "model.licenses": ["Llama 2 Community License"]},
@@ -253,3 +253,13 @@ def test_the_budget_that_is_proposed_is_enough_and_a_tenth_of_it_is_not(tmp_path
 def test_no_price_is_said_where_the_budget_needs_one(tmp_path: Path) -> None:
     [finding] = compiled(tmp_path, with_key(FORTY_GIB, "budget", {"max_cost_usd": 5})).diagnostics
     assert "price_per_gpu_hour" in finding.help[0]
+
+
+def test_a_key_of_training_that_changes_the_model_is_told(tmp_path: Path) -> None:
+    small = with_key(CHAT, "hardware", {"vram_gib": 24})
+    free = selected(tmp_path, small)
+    found = selected(tmp_path, changed(small, {"train.adaptation": "lora", "train.quantization": "nf4"}))
+    assert found.model != free.model
+    assert found.runners_up[0].model == free.model
+    assert found.runners_up[0].reason.startswith("would be chosen without `train.quantization`")
+    assert not any("would be chosen without" in row.reason for row in free.runners_up)

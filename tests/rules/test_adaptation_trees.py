@@ -15,7 +15,8 @@ PLAIN = {
     "new_domain": False,
     "first_time": True,
     "examples": 5_000,
-    "total_vram_gib": 24,
+    "params": 50_000_000_000,
+    "total_vram_gb": 24,
     "gpu_is_cpu": False,
 }
 
@@ -30,41 +31,45 @@ def first(**facts):
 QUALITY = {"priority": "quality", "examples": 20_000}
 BRANCHES = {
     # Tree 1: first time YES -> Available compute?
-    "first time, < 16 GB: QLoRA": ({"total_vram_gib": 12}, QLORA),
-    "first time, 16-48 GB: LoRA": ({**QUALITY, "total_vram_gib": 24}, LORA),
-    "first time, 48-160 GB: full, single node": ({**QUALITY, "total_vram_gib": 80}, FULL),
-    "first time, > 160 GB: full, distributed": ({**QUALITY, "total_vram_gib": 640}, FULL),
+    "first time, < 16 GB: QLoRA": ({"total_vram_gb": 12}, QLORA),
+    "first time, 16-48 GB: LoRA": ({**QUALITY, "total_vram_gb": 24}, LORA),
+    "first time, 48-160 GB: full, single node": ({**QUALITY, "total_vram_gb": 80}, FULL),
+    "first time, > 160 GB: full, distributed": ({**QUALITY, "total_vram_gb": 640}, FULL),
     # Tree 1: first time NO -> Fine-tuning or continued pre-training?
-    "again, < 16 GB: the data decide": ({"first_time": False, "total_vram_gib": 12}, LORA),
-    "again, task adaptation < 100K: LoRA": ({"first_time": False, "examples": 99_999, "total_vram_gib": 640}, LORA),
-    "again, task adaptation with room and quality: LoRA": (
-        {**QUALITY, "first_time": False, "total_vram_gib": 80},
+    "again, < 16 GB: the data decide": ({"first_time": False, "total_vram_gb": 12}, LORA),
+    "again, task adaptation < 100K: LoRA": ({"first_time": False, "examples": 99_999, "total_vram_gb": 640}, LORA),
+    "again, quality without memory of 4 times the model: LoRA": (
+        {**QUALITY, "first_time": False, "total_vram_gb": 80},
         LORA,
+    ),
+    "003: memory of 4 times the model and the most quality: full": (
+        {**QUALITY, "first_time": False, "params": 8_000_000_000, "total_vram_gb": 80},
+        FULL,
     ),
     "again, domain shift > 100K: full": ({"first_time": False, "examples": 100_001, "new_domain": True}, FULL),
     "again, new knowledge: full": ({"first_time": False, "stage": "continue-pretrain"}, FULL),
     "again, align: LoRA": ({"first_time": False, "stage": "dpo"}, LORA),
     # Tree 3: Data size for instruction tuning?
-    "< 1K: LoRA": ({"examples": 999, "priority": "quality", "total_vram_gib": 640}, LORA),
-    "1K-10K: LoRA": ({"examples": 9_999, "priority": "quality", "total_vram_gib": 640}, LORA),
-    "10K-100K: LoRA": ({"examples": 50_000, "total_vram_gib": 640}, LORA),
-    "10K-100K: or full": ({"examples": 50_000, "priority": "quality", "total_vram_gib": 640}, FULL),
+    "< 1K: LoRA": ({"examples": 999, "priority": "quality", "total_vram_gb": 640}, LORA),
+    "1K-10K: LoRA": ({"examples": 9_999, "priority": "quality", "total_vram_gb": 640}, LORA),
+    "10K-100K: LoRA": ({"examples": 50_000, "total_vram_gb": 640}, LORA),
+    "10K-100K: or full": ({"examples": 50_000, "priority": "quality", "total_vram_gb": 640}, FULL),
     "> 100K: full preferred": ({"examples": 100_001}, FULL),
     # Holes of the trees
     "task with > 100K": ({"examples": 200_000, "new_domain": False}, FULL),
-    "domain shift with < 10K": ({"examples": 9_999, "new_domain": True, "total_vram_gib": 640}, LORA),
-    "domain shift with 10K-100K and room": ({"examples": 10_000, "new_domain": True, "total_vram_gib": 48}, FULL),
-    "domain shift with 10K-100K, no room": ({"examples": 10_000, "new_domain": True, "total_vram_gib": 47.9}, LORA),
-    "> 100K with < 16 GB, first": ({"examples": 200_000, "total_vram_gib": 12}, QLORA),
-    "> 100K with < 16 GB, again": ({"examples": 200_000, "total_vram_gib": 12, "first_time": False}, FULL),
-    "align with < 16 GB, first": ({"stage": "dpo", "total_vram_gib": 12}, QLORA),
-    "a CPU has no GPU memory": ({"total_vram_gib": 8, "gpu_is_cpu": True}, LORA),
+    "domain shift with < 10K": ({"examples": 9_999, "new_domain": True, "total_vram_gb": 640}, LORA),
+    "domain shift with 10K-100K and room": ({"examples": 10_000, "new_domain": True, "total_vram_gb": 48}, FULL),
+    "domain shift with 10K-100K, no room": ({"examples": 10_000, "new_domain": True, "total_vram_gb": 47.9}, LORA),
+    "> 100K with < 16 GB, first": ({"examples": 200_000, "total_vram_gb": 12}, QLORA),
+    "> 100K with < 16 GB, again": ({"examples": 200_000, "total_vram_gb": 12, "first_time": False}, FULL),
+    "align with < 16 GB, first": ({"stage": "dpo", "total_vram_gb": 12}, QLORA),
+    "a CPU has no GPU memory": ({"total_vram_gb": 8, "gpu_is_cpu": True}, LORA),
     # priority reorders what is acceptable
-    "priority memory": ({"priority": "memory", "examples": 200_000, "total_vram_gib": 640}, QLORA),
-    "priority speed": ({"priority": "speed", "examples": 200_000, "total_vram_gib": 640}, LORA),
-    "priority speed, < 16 GB": ({"priority": "speed", "total_vram_gib": 12}, LORA),
+    "priority memory": ({"priority": "memory", "examples": 200_000, "total_vram_gb": 640}, QLORA),
+    "priority speed": ({"priority": "speed", "examples": 200_000, "total_vram_gb": 640}, LORA),
+    "priority speed, < 16 GB": ({"priority": "speed", "total_vram_gb": 12}, LORA),
     "priority speed, continued": ({"priority": "speed", "stage": "continue-pretrain"}, LORA),
-    "003: start with full fine-tune": ({"total_vram_gib": 640}, LORA),
+    "003: start with full fine-tune": ({"total_vram_gb": 640}, LORA),
 }
 
 
@@ -83,13 +88,14 @@ def test_random_weights_are_all_trained(priority):
 @pytest.mark.parametrize(
     ("threshold", "fixed", "below", "at", "above"),
     [
-        (("total_vram_gib", 15.9, 16, 16.1), {}, QLORA, LORA, LORA),
-        (("total_vram_gib", 47.9, 48, 48.1), QUALITY, LORA, FULL, FULL),
-        (("total_vram_gib", 159.9, 160, 160.1), QUALITY, FULL, FULL, FULL),
-        (("total_vram_gib", 23.9, 24, 24.1), {}, LORA, LORA, LORA),  # 003's QLoRA limit: not followed, see ADPT-001
-        (("total_vram_gib", 79.9, 80, 80.1), {}, LORA, LORA, LORA),  # 003's upper LoRA limit: LoRA stays the default
-        (("examples", 999, 1_000, 1_001), {"priority": "quality", "total_vram_gib": 80}, LORA, LORA, LORA),
-        (("examples", 9_999, 10_000, 10_001), {"priority": "quality", "total_vram_gib": 80}, LORA, FULL, FULL),
+        (("total_vram_gb", 15.9, 16, 16.1), {}, QLORA, LORA, LORA),
+        (("total_vram_gb", 47.9, 48, 48.1), QUALITY, LORA, FULL, FULL),
+        (("total_vram_gb", 159.9, 160, 160.1), QUALITY, FULL, FULL, FULL),
+        (("total_vram_gb", 63.9, 64, 64.1), {**QUALITY, "first_time": False, "params": 8e9}, LORA, FULL, FULL),
+        (("total_vram_gb", 23.9, 24, 24.1), {}, LORA, LORA, LORA),  # 003's QLoRA limit: not followed, see ADPT-001
+        (("total_vram_gb", 79.9, 80, 80.1), {}, LORA, LORA, LORA),  # 003's upper LoRA limit: LoRA stays the default
+        (("examples", 999, 1_000, 1_001), {"priority": "quality", "total_vram_gb": 80}, LORA, LORA, LORA),
+        (("examples", 9_999, 10_000, 10_001), {"priority": "quality", "total_vram_gb": 80}, LORA, FULL, FULL),
         (("examples", 99_999, 100_000, 100_001), {}, LORA, LORA, FULL),
     ],
 )

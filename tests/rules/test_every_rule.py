@@ -32,7 +32,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "tokens_per_example": (None, 1, 600),
     "tokens_p99": (None, 100, 1_500),
     "max_position": (None, 1_024, 131_072),
-    "total_vram_gib": (8, 15.9, 16, 48, 160, 160.1),
+    "total_vram_gb": (8, 15.9, 16, 48, 160, 160.1),
     "gpu_is_cpu": (False, True),
     "gpu_bf16": (False, True),
     "params": (100_000_000, 500_000_000, 7_000_000_000, 70_000_000_000, 405_000_000_000),

@@ -77,8 +77,8 @@ def more_nodes(context: Context) -> Changes:
 
 
 def _on(context: Context, machines: Machines) -> Context:
-    facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gib
-    given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gib=total)
+    facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gb
+    given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gb=total)
     return replace(context, facts=replace(facts, machines=machines, decisions=given))
 
 
@@ -89,9 +89,9 @@ def larger_gpu(context: Context) -> Changes:
     known = [card for card in map(gpu, gpu_names()) if card is not None]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
-        total = card.memory_gib * facts.machines.gpus
+        total = card.memory_gb * facts.machines.gpus
         named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
-        given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gib=total, **named)
+        given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
         yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
 
 

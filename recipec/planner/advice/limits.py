@@ -46,7 +46,7 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
         share = budget.max_hours / hours
-        takes = f"the plan takes {duration(plan.seconds)}, the limit is {duration(3600 * budget.max_hours)}"
+        takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
         _over(loaded, plan, "max_hours", takes, share, report)
     if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
         takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
@@ -56,8 +56,15 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
         report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
-        costs = f"the plan costs ${usd:,.2f}, the limit is ${budget.max_cost_usd:,.2f}"
+        cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
+        costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
         _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, report)
+
+
+def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
+    """Two times as text, in seconds where they would read alike."""
+    texts = duration(taken_seconds), duration(limit_seconds)
+    return texts if texts[0] != texts[1] else (f"{taken_seconds:,.1f} s", f"{limit_seconds:,.1f} s")
 
 
 def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
+from msgspec.structs import replace
+
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import Workload
@@ -20,10 +22,12 @@ from recipec.planner.search.candidates import (
     usable_bytes,
     with_batch,
 )
-from recipec.planner.search.context import Context, settle, work_of
+from recipec.planner.search.context import EIGHT_BIT, Context, settle, work_of
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.layouts import layouts
 from recipec.recipe.schema import Policy
+
+_SMALL = "the least memory that it takes"
 
 
 def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
@@ -39,7 +43,9 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
     hosted = any(other.layout.adapts is rung and other.fits for other in tried)  # it fits, but not on the GPUs alone
+    states = " and 8-bit optimizer states" if now[0].optimizer == EIGHT_BIT != chosen.layout.optimizer else ""
     what = "nothing in host memory" if same else f"{name} with nothing in host memory" if hosted else name
+    what += states if hosted or same else states.replace(" and", " with")
     for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
         found = _least(changed, rung)
         if found is not None and _fits(changed, *found) and within(changed, policy):
@@ -68,7 +74,13 @@ def _on(candidate: Candidate, rung: Adaptation) -> bool:
 
 
 def _least(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] | None:
-    """The layout of a rung that takes least memory, nothing offloaded."""
+    """The layout of a rung that takes least memory, nothing offloaded; of all weights also with 8-bit states."""
+    usual = replace(context, small_states=""), replace(context, small_states=_SMALL)
+    found = [_least_of(each, rung) for each in usual[: 1 + rung.trains_all]]
+    return min((pair for pair in found if pair), key=lambda pair: pair[1].peak_allocated_bytes, default=None)
+
+
+def _least_of(context: Context, rung: Adaptation) -> tuple[Layout, MemoryEstimate] | None:
     ledger, shape = settle(context, rung.name, ""), context.facts.model.architecture
     work = work_of(ledger, context.facts)
     plain = [layout for layout in layouts(ledger) if layout.on_device and layout.can_be_built]

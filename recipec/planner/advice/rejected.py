@@ -58,7 +58,7 @@ def idle(
     if found:
         nearest = _closest(found)
         row = _reason(nearest, chosen, seconds)
-        return [replace(row, family=f"{row.family} on {gpus} GPUs")]
+        return [replace(row, family=f"{row.family} on {gpus} GPUs", seconds=None)]  # no key of a recipe asks for it
     batch = ledger.decisions["global_batch_size"]
     has = counted(batch.value, settled_method(ledger.decisions).example)
     reason = f"the global batch has {has}" + (f", and accepts {batch.accepts[1]:g}" if batch.accepts else "")

@@ -91,7 +91,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
 
 def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
     given = ledger.decisions
-    basis = ("stage", "priority", "examples", "total_vram_gib", "new_domain", "first_time", "gpu_is_cpu")
+    basis = ("stage", "priority", "examples", "params", "total_vram_gb", "new_domain", "first_time", "gpu_is_cpu")
     reasons = (
         ("adaptation", row.name, because, basis),
         ("quantization", row.base, row.why_base, ("adaptation", *basis)),
@@ -132,7 +132,7 @@ def _numerics(ledger: Ledger) -> None:
         memory.checkpointing_default,
         given["params"],
         given["priority"],
-        given["total_vram_gib"],
+        given["total_vram_gb"],
         given["gpu_is_cpu"],
     )
 
@@ -199,7 +199,7 @@ def _lora(ledger: Ledger, architecture: Architecture) -> None:
     given = ledger.decisions
     stage, examples = given["stage"], given["examples"]
     rank = ledger.decide(
-        lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gib"], given["gpu_is_cpu"]
+        lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gb"], given["gpu_is_cpu"]
     )
     ledger.decide(lora.lora_alpha, stage, rank)
     targets = ledger.decide(lora.lora_targets, given["moe"])

@@ -162,7 +162,7 @@ def _effort(layout: Layout) -> int:
 def _adaptations(context: Context) -> list[tuple[str, str]]:
     """The acceptable adaptations in order of preference, each with its reason."""
     given = {id: decision.value for id, decision in context.ledger().decisions.items()}
-    names = ("stage", "priority", "new_domain", "first_time", "examples", "total_vram_gib", "gpu_is_cpu")
+    names = ("stage", "priority", "new_domain", "first_time", "examples", "params", "total_vram_gb", "gpu_is_cpu")
     choice = adaptations.adaptation_preferences(*(given[name] for name in names))
     wish = {key: value.value for key, value in context.wishes.items()}
     allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))

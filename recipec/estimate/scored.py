@@ -1,0 +1,36 @@
+"""Which plans are like published runs that the estimates were scored on; of others no error band is claimed.
+
+What benchmarks/data has, by card, adaptation and strategy: dense models, a single pass over supervised or plain text,
+nothing in host memory, one GPU or FSDP on two and four. Memory does not depend on the kind of card, speed does: 124 of
+128 timed runs were on A100s.
+"""
+
+from __future__ import annotations
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.workload import Workload
+from recipec.layout import Layout
+
+TIMED_CARDS = ("a100-80gb", "a100-40gb", "a100-80gb-pcie", "a800-80gb")
+MOST_GPUS = 8
+PRECISIONS = ("bf16", "fp16")
+
+
+def memory_scored(architecture: Architecture, layout: Layout, work: Workload) -> bool:
+    """Whether allocated memory of runs of this kind was compared with the formula's."""
+    return _described(architecture, layout, work) and (layout.spreads.one_rank or layout.fsdp)
+
+
+def time_scored(architecture: Architecture, layout: Layout, work: Workload, card: str) -> bool:
+    """Whether the speed of runs of this kind, on cards of this class, was compared with the formula's."""
+    alike = _described(architecture, layout, work) and (layout.spreads.one_rank or layout.spreads.shards_weights)
+    return alike and card in TIMED_CARDS
+
+
+def _described(architecture: Architecture, layout: Layout, work: Workload) -> bool:
+    """A dense model whose rows pass it once, within one node, whole or sharded over all its ranks, on the device."""
+    dense = architecture.moe is None and work.method.single_pass and layout.optimizer == "adamw"
+    mesh = layout.mesh
+    typed = layout.precision in PRECISIONS
+    near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
+    return dense and typed and near and layout.on_device
