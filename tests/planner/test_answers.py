@@ -279,7 +279,8 @@ def test_a_budget_may_be_kept_to_by_keeping_activations(tmp_path: Path) -> None:
     plan = stage_of(tmp_path, recipe)
     (kept,) = [other for other in plan.rejected if not other.layout.checkpointing]
     assert kept.seconds is not None
-    limited = with_key(recipe, "budget.max_hours", (kept.seconds + plan.seconds) / 2 / 3600)
+    beside_steps = plan.run_seconds - plan.seconds
+    limited = with_key(recipe, "budget.max_hours", ((kept.seconds + plan.seconds) / 2 + beside_steps) / 3600)
     (problem,) = [found for found in compiled(tmp_path, limited).diagnostics if found.code == "E0403"]
     assert "train.activation_checkpointing = false" in problem.help[0]
     kept_to = with_key(limited, "train.activation_checkpointing", False)
