@@ -241,6 +241,7 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
         _row("", "time and cost are of training steps only: evaluations, saves and loading come on top"),
         *_assumed(stage),
+        *_basis(stage.get("measured")),
     ]
 
 
@@ -253,6 +254,21 @@ def _assumed(stage: Document) -> list[str]:
     if network["origin"] == "default":
         lines.append(_row("assumes", network["because"].removeprefix("assumed: ")))
     return lines
+
+
+def _basis(basis: Document | None) -> list[str]:
+    """What the figures above rest on, where the recipe names measurements."""
+    if basis is None:
+        return []
+    waits = [f"{_WAITS[name]} {duration(seconds)}" for name, seconds in basis["waits"].items()]
+    return [
+        _row("rates", f"{basis['label']}: {', '.join(basis['measured'])}"),
+        *([_row("", f"assumed, not in that file: {', '.join(basis['assumed'])}")] if basis["assumed"] else []),
+        *([_row("", f"{'; '.join(waits)}: on top")] if waits else []),
+    ]
+
+
+_WAITS = {"start": "every process starts in", "checkpoint": "a checkpoint is written in"}
 
 
 def _machine(stage: Document, noun: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.measured import Measured
 from recipec.layout import ASSUMED_NETWORK_GBPS
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
@@ -26,6 +27,7 @@ HOP_SECONDS = {"nvlink": 3.4e-6, "infinity-fabric": 3.4e-6, "pcie": 5.7e-6, "net
 class _Gpu(Protocol):
     link: str
     link_gb_s: float
+    measured: Measured | None
 
 
 class Link(Struct, frozen=True):
@@ -35,6 +37,17 @@ class Link(Struct, frozen=True):
     gb_s: float  # per GPU and direction, peak
     gpus_per_node: int
     network_gb_s: float  # per node and direction
+    bus_gb_s: float | None = None  # measured in a node: what rings reach of it
+    collective_seconds: float | None = None  # measured in a node: of a small collective
+
+    @property
+    def ring_gb_s(self) -> float:
+        """What large collectives reach within a node."""
+        return self.bus_gb_s or self.gb_s * ACHIEVED[self.kind]
+
+    def latency_seconds(self, hops: int) -> float:
+        """Of a collective within a node, however little it moves."""
+        return self.collective_seconds or COLLECTIVE_SECONDS + hops * HOP_SECONDS[self.kind]
 
 
 class Group(Struct, frozen=True):
@@ -48,7 +61,14 @@ def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: f
     """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
     chosen = gpu.link if kind == AUTO else kind
     rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
-    return Link(chosen, rate, gpus_per_node, network_gbps / 8)
+    measured = gpu.measured and (gpu.measured.bus_gb_s, gpu.measured.collective_seconds)
+    return Link(chosen, rate, gpus_per_node, network_gbps / 8, *(measured or ()))
+
+
+def host_link_gb_s(gpu: _Gpu) -> float:
+    """What pinned copies between a GPU and its host reach, one direction."""
+    measured = gpu.measured.host_link_gb_s if gpu.measured else None
+    return measured or PCIE_GB_S * PCIE_ACHIEVED
 
 
 def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: int = 0) -> float:
@@ -60,9 +80,9 @@ def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: 
         return 0.0
     inside = max(1, min(group.size, link.gpus_per_node // group.stride))
     nodes = -(-group.size // inside)
-    seconds = moved_bytes * (inside - 1) / inside / (link.gb_s * ACHIEVED[link.kind] * 1e9)
+    seconds = moved_bytes * (inside - 1) / inside / (link.ring_gb_s * 1e9)
     if nodes > 1:
         beside = link.gpus_per_node / inside
         seconds += beside * moved_bytes * (nodes - 1) / nodes / (link.network_gb_s * ACHIEVED["network"] * 1e9)
-    hops = (group.size - nodes) * HOP_SECONDS[link.kind] + (nodes - 1) * HOP_SECONDS["network"]
-    return seconds + collectives * (COLLECTIVE_SECONDS + hops)
+    latency = link.latency_seconds(group.size - nodes) + (nodes - 1) * HOP_SECONDS["network"]
+    return seconds + collectives * latency

@@ -7,15 +7,17 @@ communicate: the step from one GPU to several pays the ring's (N-1)/N, and leavi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.device import allocatable_bytes
-from recipec.estimate.flops import step_flops
-from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops, teacher_seconds
-from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S, Link
+from recipec.estimate.calibration import calibrated_seconds, calibration_of
+from recipec.estimate.device import allocatable_bytes, context_bytes
+from recipec.estimate.flops import StepFlops, step_flops
+from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
+from recipec.estimate.links import Link, host_link_gb_s
 from recipec.estimate.memory import step_memory
 from recipec.estimate.step import Step, step_of
 from recipec.estimate.traffic import communication_seconds
@@ -30,6 +32,9 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
+BAND_ON_CPU = (0.8, 1.25)  # measured / predicted step time: benchmarks/results/probe.md
+_SCORED_ON_CPU = "4 runs planned with rates that were measured on their CPU; benchmarks/results/probe.md"
+_NOT_SCORED = "no run of this kind was scored"
 _SCORED = "128 published runs on one to eight GPUs, with which the rates were chosen; benchmarks/results"
 
 
@@ -50,14 +55,14 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     """Predict the seconds of one optimizer step of `layout`."""
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
-    micro = micro_step_seconds(architecture, layout, work, step, flops, gpu)
-    taught = {TEACHER: teacher_seconds(layout, step, flops, gpu) * layout.accumulation} if work.teacher else {}
+    micro = calibrated_seconds(architecture, layout, work, step, flops, gpu)
+    taught = _taught(layout, step, flops, gpu) if work.teacher else {}
     terms = {
         "compute": micro * layout.accumulation - sum(taught.values()),
         **taught,
         "communication": communication_seconds(architecture, layout, step, link, micro),
-        "offload": (_paging(architecture, layout, work, step, gpu) or _offload(layout, step, link))
-        + _moved_activations(layout, step),
+        "offload": (_paging(architecture, layout, work, step, gpu) or _offload(layout, step, link, gpu))
+        + _moved_activations(layout, step, gpu),
         "optimizer": _optimizer(work, layout, step, gpu),
     }
     seconds = sum(terms.values())
@@ -69,10 +74,27 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         terms=terms,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
-        scored=_scored(layout),
-        band=BAND,
-        band_source=_SCORED if _scored(layout) else f"no run of this kind was scored; {_SCORED}",
+        **_band(layout, gpu),
     )
+
+
+def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str, float]:
+    """A teacher's part of the computation, which holds the law's corrections like the rest."""
+    each = teacher_seconds(layout, step, flops, gpu) * calibration_of(gpu).kernel_factor
+    return {TEACHER: each * layout.accumulation}
+
+
+def _band(layout: Layout, gpu: Card) -> dict[str, Any]:
+    """How far measured step times were from predicted ones: of the published runs, and of runs on a measured CPU.
+
+    The rates of a GPU may be measured: no run that was planned with those is scored yet, so its band stays.
+    """
+    measured = gpu.measured
+    if measured is not None and measured.device == "cpu":
+        alike = layout.spreads.one_rank and bool(measured.products and measured.micro_steps)
+        return {"scored": alike, "band": BAND_ON_CPU, "band_source": _SCORED_ON_CPU}
+    scored = _scored(layout)
+    return {"scored": scored, "band": BAND, "band_source": _SCORED if scored else f"{_NOT_SCORED}; {_SCORED}"}
 
 
 def _scored(layout: Layout) -> bool:
@@ -82,7 +104,7 @@ def _scored(layout: Layout) -> bool:
     return alike and layout.on_device and layout.mesh.ranks_per_layer == 1
 
 
-def _offload(layout: Layout, step: Step, link: Link) -> float:
+def _offload(layout: Layout, step: Step, link: Link, gpu: Card) -> float:
     """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
     sizes, path = step.fixed.sizes, step.fixed.path
     if not layout.offloads:
@@ -94,15 +116,15 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     if layout.spreads.shards_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
-    return adam + copied / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return adam + copied / (host_link_gb_s(gpu) * 1e9)
 
 
-def _moved_activations(layout: Layout, step: Step) -> float:
+def _moved_activations(layout: Layout, step: Step, gpu: Card) -> float:
     """Inputs of recomputed layers go to the host and come back, on the stream that computes (transformers 5.23)."""
     if not step.depth.offloads:
         return 0.0
     moved = step.depth.recomputed * step.tokens * step.fixed.layers.checkpoint
-    return 2 * moved * layout.accumulation / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return 2 * moved * layout.accumulation / (host_link_gb_s(gpu) * 1e9)
 
 
 def _paging(architecture: Architecture, layout: Layout, work: Workload, step: Step, gpu: Card) -> float:
@@ -111,10 +133,10 @@ def _paging(architecture: Architecture, layout: Layout, work: Workload, step: St
         return 0.0
     states = step.fixed.path.optimizer * step.fixed.sizes.trainable / step.fixed.path.state_shards
     room = (
-        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size)
+        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size, context_bytes(gpu))
         - step_memory(architecture, layout, work).peak_allocated_bytes
     )
-    return 2 * min(states, max(states - room, 0.0)) / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+    return 2 * min(states, max(states - room, 0.0)) / (host_link_gb_s(gpu) * 1e9)
 
 
 def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
@@ -124,7 +146,13 @@ def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
     path = step.fixed.path
     per_param = 2 * max(path.trained, path.master) + path.gradient + 2 * path.optimizer
     moved = step.fixed.sizes.trainable / path.state_shards * per_param
-    return moved * _passes(work, layout) / (gpu.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9)
+    return moved * _passes(work, layout) / _optimizer_rate(layout, gpu)
+
+
+def _optimizer_rate(layout: Layout, gpu: Card) -> float:
+    """Bytes in a second: of the fused AdamW as it was measured, else as fast as memory."""
+    measured = gpu.measured.optimizer_gb_s if gpu.measured and layout.optimizer == "adamw" else None
+    return measured * 1e9 if measured else memory_rate(gpu)
 
 
 def _passes(work: Workload, layout: Layout) -> float:

@@ -89,6 +89,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             "shorter_waits": list(plan.shorter_waits),
             **_band(plan),
         },
+        **({"measured": to_builtins(plan.needs.basis)} if plan.needs.basis else {}),
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
         "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
@@ -110,7 +111,8 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
 def _band(plan: StagePlan) -> dict[str, Any]:
     """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
     time = plan.time
-    scored = time.scored and plan.work.method.single_pass and not plan.decisions["gpu_is_cpu"].value
+    known = plan.work.method.single_pass and not plan.decisions["gpu_is_cpu"].value
+    scored = time.scored and (known or "measured" in plan.decisions)
     source = time.band_source if scored or not time.scored else f"no run of this kind was scored; {time.band_source}"
     return {"scored": scored, "band": list(time.band), "band_source": source}
 

@@ -35,7 +35,7 @@ MEMORY_INPUTS = (
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
-TIME_INPUTS = ("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
+TIME_INPUTS = ("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size", "network_gbps")
 # What a reason depends on that sets another layout beside the chosen one: memory and time of both.
 COMPARED_INPUTS = (*TIME_INPUTS, *MEMORY_INPUTS)
 KEYS = {  # recipe keys that fix a part of the layout which no rule decides

@@ -141,7 +141,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         work=work_of(ledger, facts),
         decisions=_named_for_stage(ledger, context.stage.name),
         memory=chosen.memory,
-        usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
+        usable_bytes=usable_bytes(facts.gpu, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
         time=chosen.time,
         steps=steps,

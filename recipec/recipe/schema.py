@@ -212,13 +212,20 @@ class Hardware(Section):
         "Host memory",
         "Main memory of each node in GiB, which bounds what is offloaded to it.",
         256,
-        absent="recipec assumes that what a plan needs is there, up to 2 TiB, and 16 GiB where a CPU trains",
+        absent="as `measured` has it; else recipec assumes that what a plan needs is there, up to 2 TiB, and 16 GiB "
+        "where a CPU trains",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
         "CPU cores",
         "CPU cores of each node, for the processes that load data.",
         64,
-        absent="not known; the data loader then has 4 processes for each GPU",
+        absent="as `measured` has it, or not known; the data loader then has 4 processes for each GPU",
+    )
+    measured: Line | None = key(
+        "Measured",
+        "A TOML file that `recipec probe` wrote on this machine: its rates, memory and links replace assumed ones.",
+        "./my-node.toml",
+        absent="rates are shares of the catalog's peaks, which the plan says",
     )
 
 

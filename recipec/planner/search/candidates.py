@@ -11,9 +11,9 @@ from recipec.axes import METHODS, STRATEGIES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import allocatable_bytes, device_overhead_bytes, reserved_factor
+from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
-from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
+from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
@@ -21,6 +21,7 @@ from recipec.facts import Facts
 from recipec.layout import Layout, Mesh
 from recipec.planner.search.context import Context, work_of
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema import Hardware
 from recipec.rules.core import Decision, Ledger
 from recipec.units import GIB
 
@@ -33,7 +34,6 @@ TIE = 0.25  # predicted times closer than this count as equal (the estimates err
 class Bounds(Struct, frozen=True):
     """What a candidate must respect, and what it is measured by."""
 
-    memory_gib: float  # of a device
     host_bytes: int | None  # host memory of a node; None: not stated, checked against what common nodes have
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
@@ -50,9 +50,8 @@ class Bounds(Struct, frozen=True):
 def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     """The bounds of a stage under one adaptation."""
     facts, value, hardware = context.facts, ledger.decisions, loaded.recipe.hardware
-    host, micro_batch = hardware.host_memory_gib, context.wishes.get("train.micro_batch_size")
+    host, micro_batch = _host_gib(facts, hardware), context.wishes.get("train.micro_batch_size")
     return Bounds(
-        memory_gib=facts.gpu.memory_gib,
         host_bytes=None if host is None else int(host * GIB),
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
@@ -60,6 +59,12 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         passes=value["passes"].value,
         typical=_typical(work_of(ledger, facts), value),
     )
+
+
+def _host_gib(facts: Facts, hardware: Hardware) -> float | None:
+    """Host memory of a node as the recipe states it, or as it was measured; None where nobody says."""
+    measured = facts.gpu.measured
+    return hardware.host_memory_gib or (measured.host_memory_gib if measured else None)
 
 
 def _link(facts: Facts, kind: str) -> Link:
@@ -128,9 +133,9 @@ def by_preference(tried: Iterable[Candidate]) -> list[str]:
     return list(dict.fromkeys(candidate.adaptation for candidate in tried))
 
 
-def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
+def usable_bytes(gpu: Gpu, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))
+    return int(HEADROOM * allocatable_bytes(gpu.memory_gib, world_size, context_bytes(gpu)))
 
 
 def gpu_gib(allocated_bytes: int, world_size: int) -> float:
@@ -147,7 +152,7 @@ def candidates(
 
 
 def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
-    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    room = usable_bytes(gpu, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
@@ -157,7 +162,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     obstacle = _host_obstacle(host_needed, bounds.host_bytes) if must_hold else ""
     crowds_host = stated is not None and host_needed > stated
     found = Candidate(work.objective, layout, memory, None, over, host_needed, 0.0, obstacle, crowds_host)
-    return _timed(found, shape, work, gpu, bounds) if found.fits else found
+    found = _timed(found, shape, work, gpu, bounds) if found.fits else found
+    memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
+    return replace(found, memory=memory)
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
@@ -170,7 +177,7 @@ def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, 
     if seconds_per_sequence(several) <= seconds_per_sequence(alone):
         return several
     memory = step_memory(shape, layout, work)
-    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    room = usable_bytes(gpu, layout.mesh.world_size)
     return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
 
 
