@@ -25,6 +25,7 @@ from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results" / "probe.md"
+TEMPLATE_TOKENS = 24  # at most, in a row of one question and one answer
 WITHIN_TIME, WITHIN_MEMORY = 0.25, 0.10
 PROBE_FILE = "machine.toml"
 # Runs a script on the CPU seconds of its process, where it would read the clock.
@@ -150,8 +151,11 @@ def prepare(folder: Path) -> None:
     AutoModelForCausalLM.from_config(config).save_pretrained(folder / "wide")
     AutoTokenizer.from_pretrained(folder / "demo-model").save_pretrained(folder / "wide")
     shown = [json.loads(line) for line in (folder / "data" / "docstrings.jsonl").read_text().splitlines()]
+    tokenizer = AutoTokenizer.from_pretrained(folder / "wide")
+    longest = {case.rows: case.max_length - TEMPLATE_TOKENS for case in CASES} | {"text": 10**6}
     for name, rows in {"answers": answers(shown), "pairs": pairs(shown), "text": texts(shown)}.items():
-        (folder / "data" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        kept = [row for row in rows if len(tokenizer(" ".join(row.values()))["input_ids"]) <= longest[name]]
+        (folder / "data" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
     (folder / "data" / "docstrings.jsonl").rename(folder / "data" / "demo.jsonl")
 
 
@@ -163,9 +167,9 @@ def answers(shown: list[dict[str, str]]) -> Iterator[dict[str, str]]:
 
 
 def pairs(shown: list[dict[str, str]]) -> Iterator[dict[str, str]]:
-    """The answers to two questions, of which the second is asked."""
-    for first in range(0, len(shown) - 8, 4):
-        mine, other = (" ".join(row["completion"] for row in shown[at : at + 4]) for at in (first, first + 4))
+    """Right and wrong answers, each of two definitions; both of them and the question fit the length of a row."""
+    for first in range(0, len(shown) - 4, 2):
+        mine, other = (" ".join(row["completion"] for row in shown[at : at + 2]) for at in (first, first + 2))
         yield {"prompt": shown[first]["prompt"], "chosen": mine, "rejected": other}
 
 
@@ -175,14 +179,10 @@ def texts(shown: list[dict[str, str]]) -> Iterator[dict[str, str]]:
         yield {"text": " ".join(row["completion"] for row in shown[first : first + 20])}
 
 
-def recipe(folder: Path, case: Case) -> Path:
-    """Write the recipe of a case, with the lengths that its rows really have."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder / case.model)
-    rows = [json.loads(line) for line in (folder / "data" / f"{case.rows}.jsonl").read_text().splitlines()]
-    kept = [length for row in rows if (length := tokens(tokenizer, row)) <= case.max_length or case.rows == "text"]
+def recipe(folder: Path, case: Case, tokens_per_example: int) -> Path:
+    """Write the recipe of a case."""
     part = "preferences" if case.rows == "pairs" else "train"
+    rows = (folder / "data" / f"{case.rows}.jsonl").read_text().count("\n")
     path = folder / f"{case.name}.toml"
     path.write_text(f"""\
 [recipe]
@@ -193,10 +193,9 @@ task = "{case.task}"
 name = "./{case.model}"
 [data]
 {part} = "data/{case.rows}.jsonl"
-examples = {len(rows)}
-tokens_per_example = {round(sum(kept) / len(kept))}
+examples = {rows}
+tokens_per_example = {tokens_per_example}
 max_length = {case.max_length}
-max_dropped = 0.5
 [hardware]
 gpu = "cpu"
 measured = "{PROBE_FILE}"
@@ -209,21 +208,22 @@ adaptation = "{case.adaptation}"
     return path
 
 
-def tokens(tokenizer: Any, row: dict[str, str]) -> int:
-    """Tokens of a row as the planner counts them: of pairs the mean of both."""
-    lengths = {key: len(tokenizer(text)["input_ids"]) for key, text in row.items()}
-    if "chosen" in lengths:
-        return lengths["prompt"] + (lengths["chosen"] + lengths["rejected"]) // 2
-    return sum(lengths.values())
+def planned(folder: Path, case: Case, one_core: bool) -> tuple[Path, dict[str, Any]]:
+    """The bundle and its plan, with the length that the prepared rows have: what a row takes is not in question."""
+    bundle, length = folder / f"{case.name}-bundle", case.max_length
+    for _ in range(2):
+        path = recipe(folder, case, length)
+        execute(folder, one_core, sys.executable, "-m", "recipec", "build", path.name, "-o", bundle.name)
+        execute(folder, one_core, *script(False, bundle / "prepare_data.py"))
+        (stage,) = json.loads((bundle / ".recipec" / "plan.json").read_text())["stages"]
+        counted = json.loads((bundle / "data" / stage["name"] / "report.json").read_text())["train"]
+        length = round(counted["tokens"] / counted["rows"])
+    return bundle, stage
 
 
 def run(folder: Path, case: Case, one_core: bool) -> Run:
     """Plan, build, prepare and train."""
-    path, bundle = recipe(folder, case), folder / f"{case.name}-bundle"
-    command = (sys.executable, "-m", "recipec")
-    execute(folder, one_core, *command, "build", path.name, "-o", bundle.name)
-    (stage,) = json.loads((bundle / ".recipec" / "plan.json").read_text())["stages"]
-    execute(folder, one_core, *script(False, bundle / "prepare_data.py"))
+    bundle, stage = planned(folder, case, one_core)
     printed = execute(folder, one_core, *script(one_core, bundle / "train.py", "--resume", "none"))
     peak = re.search(r"peak memory of the process: ([\d.]+) GiB", printed)
     assert peak is not None

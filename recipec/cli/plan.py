@@ -250,7 +250,7 @@ def _assumed(stage: Document) -> list[str]:
     decisions = {decision["id"]: decision for decision in stage["decisions"]}
     known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
     network = decisions.get("network_gbps", {"origin": ""})
-    lines = [_row("assumes", card)] if card and not known else []
+    lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
     if network["origin"] == "default":
         lines.append(_row("assumes", network["because"].removeprefix("assumed: ")))
     return lines

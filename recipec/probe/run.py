@@ -10,14 +10,14 @@ from typing import Any
 from recipec.probe import attention, collectives, disk, host_link, machine, memory, products, start, steps
 from recipec.probe.device import name_of_device
 
-# Shares of the time; what is left goes to starting processes and writing files, which take what they take.
+# Shares of the time. Starting processes and writing files take what they take: about half a minute.
 SHARES = {
-    "product": 0.12,
-    "attention": 0.08,
-    "memory_copy": 0.04,
-    "host_link": 0.04,
-    "micro_step": 0.3,
-    "collective": 0.1,
+    "product": 0.1,
+    "attention": 0.06,
+    "memory_copy": 0.03,
+    "host_link": 0.03,
+    "micro_step": 0.2,
+    "collective": 0.06,
 }
 
 
