@@ -1,6 +1,6 @@
 """Predicted and measured time and memory of four trainings on this CPU, planned with rates that `recipec probe` found.
 
-    python -m benchmarks.probe [--one-core] [--minutes 1] [--write]
+    python -m benchmarks.probe [--one-core] [--minutes 1] [--only CASE] [--steps N] [--write]
 
 Each bundle is emitted and run unmodified. On a machine that others use too, --one-core counts CPU seconds of one thread
 instead of wall time, of the probe and of the trainings. --write puts the table into benchmarks/results/probe.md.
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results" / "probe.md"
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--one-core", action="store_true")
     parser.add_argument("--minutes", default="1")
     parser.add_argument("--only", choices=[case.name for case in CASES])
+    parser.add_argument("--steps", type=int, help="of each training, for a first look")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--folder", type=Path)
     args = parser.parse_args()
@@ -97,7 +99,7 @@ def main() -> None:
         prepare(folder)
         if not (folder / PROBE_FILE).exists():
             probe(folder, args.minutes, args.one_core)
-        chosen = [case for case in CASES if args.only in (None, case.name)]
+        chosen = [replace(case, steps=args.steps or case.steps) for case in CASES if args.only in (None, case.name)]
         runs = [run(folder, case, args.one_core) for case in chosen]
         report = table(runs, tomllib.loads((folder / PROBE_FILE).read_text()), args.one_core)
     print(report)
@@ -179,7 +181,7 @@ def texts(shown: list[dict[str, str]]) -> Iterator[dict[str, str]]:
         yield {"text": " ".join(row["completion"] for row in shown[first : first + 20])}
 
 
-def recipe(folder: Path, case: Case, tokens_per_example: int) -> Path:
+def recipe(folder: Path, case: Case, tokens_per_example: int, max_length: int) -> Path:
     """Write the recipe of a case."""
     part = "preferences" if case.rows == "pairs" else "train"
     rows = (folder / "data" / f"{case.rows}.jsonl").read_text().count("\n")
@@ -195,7 +197,7 @@ name = "./{case.model}"
 {part} = "data/{case.rows}.jsonl"
 examples = {rows}
 tokens_per_example = {tokens_per_example}
-max_length = {case.max_length}
+max_length = {max_length}
 [hardware]
 gpu = "cpu"
 measured = "{PROBE_FILE}"
@@ -209,16 +211,21 @@ adaptation = "{case.adaptation}"
 
 
 def planned(folder: Path, case: Case, one_core: bool) -> tuple[Path, dict[str, Any]]:
-    """The bundle and its plan, with the length that the prepared rows have: what a row takes is not in question."""
-    bundle, length = folder / f"{case.name}-bundle", case.max_length
+    """The bundle and its plan, with the lengths that the prepared rows have: those are not in question here."""
+    bundle, usual, longest = folder / f"{case.name}-bundle", case.max_length, case.max_length
     for _ in range(2):
-        path = recipe(folder, case, length)
+        path = recipe(folder, case, usual, longest)
         execute(folder, one_core, sys.executable, "-m", "recipec", "build", path.name, "-o", bundle.name)
         execute(folder, one_core, *script(False, bundle / "prepare_data.py"))
         (stage,) = json.loads((bundle / ".recipec" / "plan.json").read_text())["stages"]
-        counted = json.loads((bundle / "data" / stage["name"] / "report.json").read_text())["train"]
-        length = round(counted["tokens"] / counted["rows"])
+        usual, longest = lengths(bundle / "data" / stage["name"] / "train.jsonl", case.max_length)
     return bundle, stage
+
+
+def lengths(prepared: Path, most: int) -> tuple[int, int]:
+    """Tokens of the usual row, and of the longest; text is cut into blocks of `most`."""
+    found = [json.loads(line)["length"] for line in prepared.read_text().splitlines()]
+    return round(sum(found) / len(found)), min(most, max(found))
 
 
 def run(folder: Path, case: Case, one_core: bool) -> Run:

@@ -14,8 +14,8 @@ WARM_UPS = 2  # are not: allocators, caches and the choice of a kernel come firs
 Work = Callable[[], object]
 
 
-class Figure(Struct, frozen=True):
-    """One measured figure in the unit of its name."""
+class Timed(Struct, frozen=True):
+    """One measured figure, in the unit of its key."""
 
     value: float
     spread: float  # distance of the 10th and the 90th percentile, as a share of the median
@@ -40,12 +40,12 @@ def _once(work: Work, wait: Work | None) -> float:
     return time.perf_counter() - started
 
 
-def figure(values: Sequence[float]) -> Figure:
+def figure(values: Sequence[float]) -> Timed:
     """The median and the spread of at least two values."""
     middle, tenths = median(values), quantiles(values, n=10, method="inclusive")
-    return Figure(middle, (tenths[-1] - tenths[0]) / middle)
+    return Timed(middle, (tenths[-1] - tenths[0]) / middle)
 
 
-def rate(amount: float, seconds: Sequence[float]) -> Figure:
+def rate(amount: float, seconds: Sequence[float]) -> Timed:
     """What is done of `amount` in a second."""
     return figure([amount / each for each in seconds])
