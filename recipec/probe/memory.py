@@ -9,7 +9,8 @@ import torch
 from recipec.probe.device import waiting
 from recipec.probe.timing import rate, repeated
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
+MOST_TAKEN_GIB = 2.0  # by a context and a first kernel; usual are 0.3 to 0.8
 COPIED_MIB = {"cuda": 1024, "cpu": 256}  # far more than the caches hold
 
 
@@ -27,6 +28,9 @@ def room(device: str) -> dict[str, Any]:
         return {}
     torch.ones(1, device=device).sum().item()
     torch.cuda.empty_cache()
-    free, _ = torch.cuda.mem_get_info()
+    free, total = torch.cuda.mem_get_info()
+    free_gib, total_gib = free / GIB, total / GIB
+    if total_gib - free_gib > MOST_TAKEN_GIB:
+        raise SystemExit(f"of the GPU's memory {total_gib - free_gib:.1f} GiB are taken already: end what uses it")
     every = [torch.cuda.mem_get_info(index)[1] for index in range(torch.cuda.device_count())]
-    return {"total_gib": min(every) / (1 << 30), "free_gib": free / (1 << 30)}
+    return {"total_gib": min(every) / GIB, "free_gib": free_gib}
