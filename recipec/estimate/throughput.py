@@ -7,7 +7,6 @@ communicate: the step from one GPU to several pays the ring's (N-1)/N, and leavi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -31,10 +30,8 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
+# It stays where rates are measured: no run that was planned with those is recorded yet (benchmarks/probe.py).
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
-BAND_ON_CPU = (0.8, 1.25)  # measured / predicted step time: benchmarks/results/probe.md
-_SCORED_ON_CPU = "4 runs planned with rates that were measured on their CPU; benchmarks/results/probe.md"
-_NOT_SCORED = "no run of this kind was scored"
 _SCORED = "128 published runs on one to eight GPUs, with which the rates were chosen; benchmarks/results"
 
 
@@ -74,7 +71,9 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
         terms=terms,
         bound_by=max(terms, key=terms.__getitem__),
         mfu=useful / seconds / peak_flops(gpu, layout.precision),
-        **_band(layout, gpu),
+        scored=_scored(layout),
+        band=BAND,
+        band_source=_SCORED if _scored(layout) else f"no run of this kind was scored; {_SCORED}",
     )
 
 
@@ -82,19 +81,6 @@ def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str
     """A teacher's part of the computation, which holds the law's corrections like the rest."""
     each = teacher_seconds(layout, step, flops, gpu) * calibration_of(gpu).kernel_factor
     return {TEACHER: each * layout.accumulation}
-
-
-def _band(layout: Layout, gpu: Card) -> dict[str, Any]:
-    """How far measured step times were from predicted ones: of the published runs, and of runs on a measured CPU.
-
-    The rates of a GPU may be measured: no run that was planned with those is scored yet, so its band stays.
-    """
-    measured = gpu.measured
-    if measured is not None and measured.device == "cpu":
-        alike = layout.spreads.one_rank and bool(measured.products and measured.micro_steps)
-        return {"scored": alike, "band": BAND_ON_CPU, "band_source": _SCORED_ON_CPU}
-    scored = _scored(layout)
-    return {"scored": scored, "band": BAND, "band_source": _SCORED if scored else f"{_NOT_SCORED}; {_SCORED}"}
 
 
 def _scored(layout: Layout) -> bool:

@@ -111,8 +111,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
 def _band(plan: StagePlan) -> dict[str, Any]:
     """Measured over predicted step time of the published runs, and whether runs of this kind were among them."""
     time = plan.time
-    known = plan.work.method.single_pass and not plan.decisions["gpu_is_cpu"].value
-    scored = time.scored and (known or "measured" in plan.decisions)
+    scored = time.scored and plan.work.method.single_pass and not plan.decisions["gpu_is_cpu"].value
     source = time.band_source if scored or not time.scored else f"no run of this kind was scored; {time.band_source}"
     return {"scored": scored, "band": list(time.band), "band_source": source}
 
