@@ -95,7 +95,7 @@ def verdict(table: Iterable[Row]) -> tuple[int, int, list[str]]:
             continue
         modelled += 1
         peak = step_memory(case.architecture, case.layout, case.work).peak_allocated_bytes
-        limit = usable_bytes(card.memory_gib, case.layout.mesh.world_size)
+        limit = usable_bytes(card, case.layout.mesh.world_size)
         refused += peak > limit
         if peak <= limit:
             fitting.append(f"{row['id']} {peak / GIB:.1f} of {limit / GIB:.1f} GiB")

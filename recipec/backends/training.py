@@ -328,6 +328,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
+        "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "mismatches": stage.because(

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.catalog.lookup import entries_with, names_in, nearest
+from recipec.catalog.measured import Measured
 
 _FOLDER = Path(__file__).parent / "gpus"
 _ANY = ""  # every file of the catalog
@@ -38,6 +39,7 @@ class Gpu(Struct, frozen=True):
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # fields that were not looked up when the file was checked
+    measured: Measured | None = None  # where the recipe names a file of `recipec probe`
 
 
 def gpu(name: str) -> Gpu | None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "why": "Explain a line of a bundle or a decision.",
     "explain": "Print the page of a key, a diagnostic, a rule, a method, or a word of another tool.",
     "verify": "Check a bundle, by looking at it or by running it small.",
+    "probe": "Measure this machine, so that a plan need not assume what it does.",
     "diff": "Compare two recipes or two bundles.",
     "list": "List models, GPUs, rules, methods, strategies or diagnostics.",
     "schema": "Print the JSON Schema of the recipe language.",

@@ -245,6 +245,7 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
             "", "not counted: installing packages, waiting for the machine, sample answers, and what a failure repeats"
         ),
         *_assumed(stage),
+        *_basis(stage.get("measured")),
     ]
 
 
@@ -252,7 +253,7 @@ def _assumed(stage: Document) -> list[str]:
     """What the speed of a GPU is taken from that only its memory names, and what nobody stated of the machine."""
     decisions = {decision["id"]: decision for decision in stage["decisions"]}
     known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
-    lines = [_row("assumes", card)] if card and not known else []
+    lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
     choice = stage["choice"]
     hosted = choice["offload"] != ON_DEVICE
     used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": hosted}
@@ -260,6 +261,16 @@ def _assumed(stage: Document) -> list[str]:
         because = decisions[id]["because"]
         lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []
     return lines
+
+
+def _basis(basis: Document | None) -> list[str]:
+    """What the figures above rest on, where the recipe names measurements."""
+    if basis is None:
+        return []
+    return [
+        _row("rates", f"{basis['label']}: {', '.join(basis['measured'])}"),
+        *([_row("", f"assumed, not in that file: {', '.join(basis['assumed'])}")] if basis["assumed"] else []),
+    ]
 
 
 def _machine(stage: Document, noun: str) -> list[str]:

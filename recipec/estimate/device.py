@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from recipec.catalog.measured import Measured
+
 GIB = 1 << 30
 
 # Caching allocator, reserved / allocated. Single GPU: median 1.08 of 11 RTX 4080 runs (canifinetune 0.4.1) and
@@ -22,12 +26,24 @@ def reserved_factor(world_size: int) -> float:
     return RESERVED_SINGLE if world_size == 1 else RESERVED_SHARDED
 
 
-def device_overhead_bytes(world_size: int) -> int:
-    """Memory of a rank outside torch's allocator."""
-    return CONTEXT_BYTES + WORKSPACE_BYTES + (NCCL_BYTES if world_size > 1 else 0)
+class _Card(Protocol):
+    @property
+    def measured(self) -> Measured | None: ...
 
 
-def allocatable_bytes(gpu_memory_gib: float, world_size: int) -> int:
+def context_bytes(card: _Card) -> int:
+    """What a process takes before its first tensor: as it was measured, of a GPU's memory or as a process of a CPU."""
+    found = card.measured
+    gib = None if found is None else found.process_gib if found.device == "cpu" else found.context_gib
+    return CONTEXT_BYTES if gib is None else round(gib * GIB)
+
+
+def device_overhead_bytes(world_size: int, context: int = CONTEXT_BYTES) -> int:
+    """Memory of a rank outside torch's allocator; `context` in bytes."""
+    return context + WORKSPACE_BYTES + (NCCL_BYTES if world_size > 1 else 0)
+
+
+def allocatable_bytes(gpu_memory_gib: float, world_size: int, context: int = CONTEXT_BYTES) -> int:
     """Allocated bytes that fit a card of `gpu_memory_gib`, per rank, beside its overhead and the allocator's cache."""
-    capacity = round(gpu_memory_gib * GIB) - device_overhead_bytes(world_size)
+    capacity = round(gpu_memory_gib * GIB) - device_overhead_bytes(world_size, context)
     return max(0, int(capacity / reserved_factor(world_size)))

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.measured import Measured, rate_at
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.step import Step
 from recipec.estimate.workload import Workload
@@ -61,6 +62,7 @@ class Card(Protocol):
     capability: float | None
     link: str
     link_gb_s: float
+    measured: Measured | None
 
 
 def peak_flops(card: Card, precision: str) -> float:
@@ -83,28 +85,50 @@ def attention_share(card: Card) -> float:
     return ATTENTION_SHARE_HOPPER if card.capability == 9.0 else ATTENTION_SHARE
 
 
-def micro_step_seconds(
+def product_rate(card: Card, precision: str, tokens: float) -> float:
+    """Operations per second of products with so many tokens: measured, or a share of the peak."""
+    measured = rate_at(card.measured.products, precision, tokens) if card.measured else None
+    ramp = tokens / (tokens + HALF_RATE_TOKENS)
+    return measured or peak_flops(card, precision) * matmul_share(card) * ramp
+
+
+def attention_rate(card: Card, precision: str, tokens: float, length: int) -> float:
+    """The same of attention in sequences of `length` tokens."""
+    measured = rate_at(card.measured.attention, precision, length) if card.measured else None
+    return measured or product_rate(card, precision, tokens) * attention_share(card)
+
+
+def memory_rate(card: Card) -> float:
+    """Bytes that elementwise kernels read and write in a second."""
+    measured = card.measured.copy_gb_s if card.measured else None
+    return (measured or card.bandwidth_gb_s * BANDWIDTH_SHARE) * 1e9
+
+
+def kernel_seconds(
     architecture: Architecture, layout: Layout, work: Workload, step: Step, flops: StepFlops, card: Card
 ) -> float:
-    """One forward and backward of the micro batch on one rank."""
-    bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
-    ramp = step.tokens / (step.tokens + HALF_RATE_TOKENS)
-    rate = peak_flops(card, layout.precision) * matmul_share(card) * ramp
-    products = (flops.products + flops.attention / attention_share(card)) * step.tokens / layout.mesh.tensor / rate
+    """What the device computes and moves in a micro step."""
+    bandwidth, precision, tokens = memory_rate(card), layout.precision, step.tokens
+    products = flops.products * tokens / layout.mesh.tensor / product_rate(card, precision, tokens)
+    attended = attention_rate(card, precision, tokens, work.seq_len_tokens)
+    products += flops.attention * tokens / layout.mesh.tensor / attended
     # The weights are read by every pass: forward, backward, recomputation, and those without a gradient.
-    passes = step.fixed.weight_passes + layout.recomputed_share(architecture.num_layers)
+    passes = _weight_passes(architecture, layout, step)
     weights = (passes * step.fixed.sizes.params + (work.teacher.params if work.teacher else 0)) * 2 / bandwidth
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
     if step.fixed.path.quantized:
         kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear / bandwidth
-    return max(kernels, _launches(architecture, work, passes) * LAUNCH_SECONDS)
+    return kernels
+
+
+def _weight_passes(architecture: Architecture, layout: Layout, step: Step) -> float:
+    return step.fixed.weight_passes + layout.recomputed_share(architecture.num_layers)
 
 
 def teacher_seconds(layout: Layout, step: Step, flops: StepFlops, card: Card) -> float:
     """What a teacher's products and layers take of a micro step."""
-    bandwidth = card.bandwidth_gb_s * 1e9 * BANDWIDTH_SHARE
-    rate = peak_flops(card, layout.precision) * matmul_share(card) * step.tokens / (step.tokens + HALF_RATE_TOKENS)
-    return flops.taught * step.tokens / layout.mesh.tensor / rate + _teacher_traffic(step) / bandwidth
+    rate = product_rate(card, layout.precision, step.tokens)
+    return flops.taught * step.tokens / layout.mesh.tensor / rate + _teacher_traffic(step) / memory_rate(card)
 
 
 def _elementwise(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
@@ -143,8 +167,9 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int,
     return [shape for shape in architecture.linear_shapes() if lora.adapts(shape[0])]
 
 
-def _launches(architecture: Architecture, work: Workload, passes: float) -> float:
+def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
+    passes = _weight_passes(architecture, layout, step)
     per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
     return architecture.num_layers * per_pass * passes + teacher

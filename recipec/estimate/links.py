@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.measured import Measured
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
@@ -26,6 +27,7 @@ HOP_SECONDS = {"nvlink": 3.4e-6, "infinity-fabric": 3.4e-6, "pcie": 5.7e-6, "net
 class _Gpu(Protocol):
     link: str
     link_gb_s: float
+    measured: Measured | None
 
 
 class Link(Struct, frozen=True):
@@ -37,6 +39,22 @@ class Link(Struct, frozen=True):
     network_gb_s: float  # per node and direction; infinite where there is one node
     host_gb_s: float = PCIE_GB_S  # of a GPU to host memory, per direction, peak
     host_cores: int | None = None  # of a node; None: not known
+    measured: Measured | None = None
+
+    @property
+    def ring_gb_s(self) -> float:
+        """What large collectives reach within a node."""
+        return (self.measured and self.measured.bus_gb_s) or self.gb_s * ACHIEVED[self.kind]
+
+    @property
+    def copied_gb_s(self) -> float:
+        """What pinned copies between a GPU and its host reach, one direction."""
+        return (self.measured and self.measured.host_link_gb_s) or self.host_gb_s * PCIE_ACHIEVED
+
+    def latency_seconds(self, hops: int) -> float:
+        """Of a collective within a node, however little it moves."""
+        measured = self.measured and self.measured.collective_seconds
+        return measured or COLLECTIVE_SECONDS + hops * HOP_SECONDS[self.kind]
 
 
 class Group(Struct, frozen=True):
@@ -50,7 +68,7 @@ def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: f
     """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
     chosen = gpu.link if kind == AUTO else kind
     rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
-    return Link(chosen, rate, gpus_per_node, network_gbps / 8)
+    return Link(chosen, rate, gpus_per_node, network_gbps / 8, measured=gpu.measured)
 
 
 def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: int = 0) -> float:
@@ -62,9 +80,9 @@ def transfer_seconds(moved_bytes: float, group: Group, link: Link, collectives: 
         return 0.0
     inside = max(1, min(group.size, link.gpus_per_node // group.stride))
     nodes = -(-group.size // inside)
-    seconds = moved_bytes * (inside - 1) / inside / (link.gb_s * ACHIEVED[link.kind] * 1e9)
+    seconds = moved_bytes * (inside - 1) / inside / (link.ring_gb_s * 1e9)
     if nodes > 1:
         beside = link.gpus_per_node / inside
         seconds += beside * moved_bytes * (nodes - 1) / nodes / (link.network_gb_s * ACHIEVED["network"] * 1e9)
-    hops = (group.size - nodes) * HOP_SECONDS[link.kind] + (nodes - 1) * HOP_SECONDS["network"]
-    return seconds + collectives * (COLLECTIVE_SECONDS + hops)
+    latency = link.latency_seconds(group.size - nodes) + (nodes - 1) * HOP_SECONDS["network"]
+    return seconds + collectives * latency

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
@@ -63,6 +64,11 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
         error_band=error_band(layout, scored=memory_scored(architecture, layout, work)),
         host_bytes=round(step.fixed.states.host) + _waiting_on_host(step),
     )
+
+
+def on_device(memory: MemoryEstimate, world_size: int, context: int) -> MemoryEstimate:
+    """The estimate on a machine where a process takes `context` bytes before its first tensor."""
+    return replace(memory, peak_device_bytes=memory.peak_reserved_bytes + device_overhead_bytes(world_size, context))
 
 
 def _waiting_on_host(step: Step) -> int:

@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.device import allocatable_bytes
-from recipec.estimate.flops import step_flops
-from recipec.estimate.kernels import BANDWIDTH_SHARE, Card, micro_step_seconds, peak_flops, teacher_seconds
-from recipec.estimate.links import PCIE_ACHIEVED, Link
+from recipec.estimate.calibration import calibrated_seconds, calibration_of
+from recipec.estimate.device import allocatable_bytes, context_bytes
+from recipec.estimate.flops import StepFlops, step_flops
+from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
+from recipec.estimate.links import Link
 from recipec.estimate.memory import step_memory
 from recipec.estimate.scored import time_scored
 from recipec.estimate.step import Step, step_of
@@ -31,6 +32,7 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 # Adafactor's operations on one parameter move 24 fp32 values of each weight, where one pass would move 3
 # (transformers 5.23 optimization.py, counted); the multi-tensor SGD makes one more pass for a decay.
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
+# It stays where rates are measured: no run that was planned with those is recorded yet (benchmarks/probe.py).
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
 _SCORED = "128 published runs, 124 of them on A100s, with which the rates were chosen; benchmarks/results"
 
@@ -52,8 +54,8 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     """Predict the seconds of one optimizer step of `layout`."""
     step = step_of(architecture, layout, work)
     flops = step_flops(architecture, layout, work, step.fixed)
-    micro = micro_step_seconds(architecture, layout, work, step, flops, gpu)
-    taught = {TEACHER: teacher_seconds(layout, step, flops, gpu) * layout.accumulation} if work.teacher else {}
+    micro = calibrated_seconds(architecture, layout, work, step, flops, gpu)
+    taught = _taught(layout, step, flops, gpu) if work.teacher else {}
     terms = {
         "compute": micro * layout.accumulation - sum(taught.values()),
         **taught,
@@ -77,6 +79,12 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     )
 
 
+def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str, float]:
+    """A teacher's part of the computation, which holds the law's corrections like the rest."""
+    each = teacher_seconds(layout, step, flops, gpu) * calibration_of(gpu).kernel_factor
+    return {TEACHER: each * layout.accumulation}
+
+
 def _offload(layout: Layout, step: Step, link: Link) -> float:
     """Gradients to the host, the host's AdamW, weights back; with offloaded weights also each pass over them."""
     sizes, path = step.fixed.sizes, step.fixed.path
@@ -89,7 +97,7 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     if layout.spreads.shards_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
-    return adam + copied / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
+    return adam + copied / (link.copied_gb_s * 1e9)
 
 
 def _host_adam_seconds(cores: int | None) -> float:
@@ -104,7 +112,7 @@ def _moved_activations(layout: Layout, step: Step, link: Link) -> float:
     if not step.depth.offloads:
         return 0.0
     moved = step.depth.recomputed * step.tokens * step.fixed.layers.checkpoint
-    return 2 * moved * layout.accumulation / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
+    return 2 * moved * layout.accumulation / (link.copied_gb_s * 1e9)
 
 
 def _paging(architecture: Architecture, layout: Layout, work: Workload, step: Step, gpu: Card, link: Link) -> float:
@@ -113,10 +121,10 @@ def _paging(architecture: Architecture, layout: Layout, work: Workload, step: St
         return 0.0
     states = step.fixed.path.optimizer * step.fixed.sizes.trainable / step.fixed.path.state_shards
     room = (
-        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size)
+        allocatable_bytes(gpu.memory_gib, layout.mesh.world_size, context_bytes(gpu))
         - step_memory(architecture, layout, work).peak_allocated_bytes
     )
-    return 2 * min(states, max(states - room, 0.0)) / (link.host_gb_s * PCIE_ACHIEVED * 1e9)
+    return 2 * min(states, max(states - room, 0.0)) / (link.copied_gb_s * 1e9)
 
 
 def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
@@ -126,7 +134,13 @@ def _optimizer(work: Workload, layout: Layout, step: Step, gpu: Card) -> float:
     path = step.fixed.path
     per_param = 2 * max(path.trained, path.master) + path.gradient + 2 * path.optimizer
     moved = step.fixed.sizes.trainable / path.state_shards * per_param
-    return moved * _passes(work, layout) / (gpu.bandwidth_gb_s * BANDWIDTH_SHARE * 1e9)
+    return moved * _passes(work, layout) / _optimizer_rate(layout, gpu)
+
+
+def _optimizer_rate(layout: Layout, gpu: Card) -> float:
+    """Bytes in a second: of the fused AdamW as it was measured, else as fast as memory."""
+    measured = gpu.measured.optimizer_gb_s if gpu.measured and layout.optimizer == "adamw" else None
+    return measured * 1e9 if measured else memory_rate(gpu)
 
 
 def _passes(work: Workload, layout: Layout) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.measured import Measured
 from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S
 from recipec.estimate.step import step_of
@@ -40,6 +41,17 @@ class Rates(Struct, frozen=True):
     # Imports of torch, transformers and TRL: 7 CPU seconds from a warm local disk (measured 2026-11), and the first
     # touch of a device. From a network disk torch alone takes 20 (stas00/ml-engineering, storage).
     start_seconds: float = 15.0
+
+
+def rates_of(measured: Measured | None) -> Rates:
+    """What is usual, with what was measured in its place."""
+    if measured is None:
+        return Rates()
+    found = {
+        "disk_bytes_per_second": measured.disk_write_gb_s and measured.disk_write_gb_s * 1e9,
+        "start_seconds": measured.start_seconds,
+    }
+    return Rates(**{name: value for name, value in found.items() if value is not None})
 
 
 class Rows(Struct, frozen=True):

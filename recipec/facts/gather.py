@@ -19,6 +19,7 @@ from recipec.facts.fact import known, stated
 from recipec.facts.families import unknown_wishes
 from recipec.facts.hardware import hardware_facts, look_up_gpu, without_effect
 from recipec.facts.held_out import with_held_out
+from recipec.facts.measured import measured_gpu
 from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
@@ -62,7 +63,8 @@ class Facts(Struct, frozen=True):
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     """What a recipe gives; None when something that it names is missing, unreadable or at odds with it."""
     model, others = _models(loaded, report)
-    gpu = look_up_gpu(loaded, report)
+    named = look_up_gpu(loaded, report)
+    gpu = measured_gpu(loaded, named, report) if named else None
     template, data = template_text(loaded, report), _data(loaded, report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):

@@ -79,19 +79,40 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
     key = "gpu" if hardware.gpu is not None else "vram_gib"
     shared = ("gpus_per_node",) if gpu.kind == "cpu" else ()
-    cores = hardware.cpu_cores and hardware.cpu_cores // per_node
     return [
         stated(loaded, "gpu", gpu.name, "hardware", key),
         stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
         known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
         *node_facts(loaded, gpu),
-        known("vram_gib", gpu.memory_gib, f"memory of a {gpu.name}", "gpu", *shared, source=source),
+        known("vram_gib", gpu.memory_gib, _memory_of(gpu), "gpu", *shared, source=source),
         known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "gpus", *shared),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
-        replace(stated(loaded, "cores_per_gpu", cores, "hardware", "cpu_cores"), inputs=("gpus_per_node",)),
+        _cores(loaded, gpu, per_node),
+        *_measured(loaded, gpu),
     ]
+
+
+def _cores(loaded: LoadedRecipe, gpu: Gpu, per_node: int) -> Decision:
+    """Cores of the CPU for each GPU, as the recipe says or as they were counted."""
+    stated_ones, counted_ones = loaded.recipe.hardware.cpu_cores, gpu.measured.cores if gpu.measured else None
+    cores = stated_ones or counted_ones
+    absent, origin = ("", "default") if gpu.measured is None else (gpu.measured.label, "measured")
+    share = cores and cores // per_node
+    fact = stated(loaded, "cores_per_gpu", share, "hardware", "cpu_cores", absent=absent, origin=origin)
+    return replace(fact, inputs=("gpus_per_node",))
+
+
+def _measured(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
+    """Which machine was measured, and when; nothing where rates are assumed."""
+    return [stated(loaded, "measured", gpu.measured.label, "hardware", "measured")] if gpu.measured else []
+
+
+def _memory_of(gpu: Gpu) -> str:
+    """Whose memory it is, and whether it was measured."""
+    label = gpu.measured.label if gpu.measured else ""
+    return f"memory of a {gpu.name}" + (f", {label}" if gpu.memory_note == label else "")
 
 
 def _gpus(nodes: int, per_node: int) -> str:

@@ -26,18 +26,24 @@ class Node(Struct, frozen=True):
     host_cores: int | None
     network_gbps: float | None  # what it sends to the other nodes
     pcie_gb_s: float  # of a GPU to host memory, peak of one direction
-    assumed: frozenset[str]  # which of them the recipe does not state
+    assumed: frozenset[str]  # which of them neither the recipe states nor a measurement has
 
 
 def node_of(hardware: Hardware, gpu: Gpu, gpus_per_node: int) -> Node:
     """A node with so many GPUs of this kind."""
-    usual = machine(gpu.name, gpus_per_node)
-    values = {
-        "host_memory_gib": hardware.host_memory_gib or _times(usual.host_memory_gib_per_gpu, gpus_per_node),
-        "host_cores": hardware.cpu_cores or _times(usual.cores_per_gpu, gpus_per_node),
-        "network_gbps": hardware.network_gbps or usual.network_gbps,
+    usual, measured = machine(gpu.name, gpus_per_node), gpu.measured
+    said = {
+        "host_memory_gib": hardware.host_memory_gib or (measured and measured.host_memory_gib),
+        "host_cores": hardware.cpu_cores or (measured and measured.cores),
+        "network_gbps": hardware.network_gbps,
     }
-    assumed = frozenset(name for name, key in KEYS.items() if getattr(hardware, key) is None)
+    usually = {
+        "host_memory_gib": _times(usual.host_memory_gib_per_gpu, gpus_per_node),
+        "host_cores": _times(usual.cores_per_gpu, gpus_per_node),
+        "network_gbps": usual.network_gbps,
+    }
+    values = {name: usually[name] if value is None else value for name, value in said.items()}
+    assumed = frozenset(name for name, value in said.items() if value is None)
     return Node(**values, pcie_gb_s=usual.pcie_gb_s, assumed=assumed)
 
 
@@ -58,14 +64,14 @@ def node_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     if gpu.kind == "cpu":  # its memory and cores are those of the device
         texts = {"network_gbps": texts["network_gbps"]}
     names = [name for name in texts if name != "network_gbps" or nodes > 1]
-    return [_fact(loaded, name, getattr(node, name), usual, gpu, *texts[name]) for name in names]
+    return [_fact(loaded, name, node, usual, gpu, *texts[name]) for name in names]
 
 
-def _fact(
-    loaded: LoadedRecipe, name: str, value: float | None, usual: Machine, gpu: Gpu, text: str, of: str
-) -> Decision:
+def _fact(loaded: LoadedRecipe, name: str, node: Node, usual: Machine, gpu: Gpu, text: str, of: str) -> Decision:
     """One of them; where it is assumed, what it is taken from."""
-    key = f"hardware.{KEYS[name]}"
+    key, value = f"hardware.{KEYS[name]}", getattr(node, name)
+    if gpu.measured and name not in node.assumed:
+        return stated(loaded, name, value, "hardware", KEYS[name], absent=gpu.measured.label, origin="measured")
     because = f"assumed: {text}, usual with {gpu.name} GPUs ({usual.basis(of)}); set `{key}`"
     absent = f"not known of machines with {gpu.name} GPUs; set `{key}`" if value is None else because
     found = stated(loaded, name, value, "hardware", KEYS[name], absent=absent)

@@ -91,6 +91,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             **_band(plan),
         },
         "run": [{"part": part.name, "seconds": _short(part.seconds), "because": part.because} for part in plan.parts],
+        **({"measured": to_builtins(plan.needs.basis)} if plan.needs.basis else {}),
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
         "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},

@@ -37,7 +37,7 @@ MEMORY_INPUTS = (
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
 TIME_INPUTS = (
-    *("gpus", "gpu", "max_length", "tokens_per_example", "global_batch_size"),
+    *("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size"),
     *("network_gbps", "host_memory_gib", "host_cores"),
 )
 # What a reason depends on that sets another layout beside the chosen one: memory and time of both.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from recipec.estimate.basis import Basis
 from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
@@ -52,6 +53,7 @@ class Needs(Struct, frozen=True):
     evaluation: Evaluation
     loader_cores_per_gpu: int
     waiting_share: float  # of a step's time, in communication that no computation hides
+    basis: Basis | None  # which figures were measured; None where the recipe names no measurements
 
 
 class StagePlan(Struct, frozen=True):

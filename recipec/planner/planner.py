@@ -10,11 +10,11 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.estimate.storage import checkpoint_bytes
-from recipec.estimate.whole_run import checkpoint_seconds
+from recipec.estimate.whole_run import checkpoint_seconds, rates_of
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import other_networks
-from recipec.planner.advice.bill import RATES, bill
+from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
@@ -131,7 +131,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert chosen.time is not None
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, checkpoint_seconds(saved_bytes, RATES))
+    saving_seconds = checkpoint_seconds(saved_bytes, rates_of(facts.gpu.measured))
+    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds)
     others = [
         *rejected(chosen, found.tried, seconds),
         *idle(context, ledger, chosen, found.tried, seconds),
@@ -149,7 +150,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         work=work_of(ledger, facts),
         decisions=_named_for_stage(ledger, context.stage.name),
         memory=chosen.memory,
-        usable_bytes=usable_bytes(facts.gpu.memory_gib, chosen.layout.mesh.world_size),
+        usable_bytes=usable_bytes(facts.gpu, chosen.layout.mesh.world_size),
         capacity_bytes=int(facts.gpu.memory_gib * GIB),
         time=chosen.time,
         steps=steps,

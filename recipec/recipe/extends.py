@@ -245,6 +245,7 @@ def rebased(data: dict[str, Any], origin: Path, target: Path) -> dict[str, Any]:
     for section, name in _NAME_OR_PATH:
         _apply(data, section, name, lambda value: move_if_path(value) if isinstance(value, str) else value)
     _apply(data, "budget", "prices", lambda value: move(value) if isinstance(value, str) else value)
+    _apply(data, "hardware", "measured", lambda value: move(value) if isinstance(value, str) else value)
     for name in DATA_SOURCES:
         _apply(data, "data", name, lambda value: _moved_sources(value, move))
     return data

@@ -212,13 +212,20 @@ class Hardware(Section):
         "Host memory",
         "Main memory of each node in GiB, which bounds what is offloaded to it.",
         256,
-        absent="what most machines with this GPU have is assumed, and 16 GiB where a CPU trains",
+        absent="as `measured` has it; else what most machines with this GPU have, and 16 GiB where a CPU trains",
     )
     cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
         "CPU cores",
         "Physical CPU cores of each node, for the processes that load data and for offloaded optimizers.",
         64,
-        absent="the data loader has 4 processes for each GPU, and offload is timed with what most machines have",
+        absent="as `measured` has it; else the data loader has 4 processes for each GPU, and offload is timed with "
+        "what most machines have",
+    )
+    measured: Line | None = key(
+        "Measured",
+        "A TOML file that `recipec probe` wrote on this machine: its rates, memory and links replace assumed ones.",
+        "./my-node.toml",
+        absent="rates are shares of the catalog's peaks, which the plan says",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import pytest
@@ -111,6 +112,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "hardware.gpu_link": ("full-fsdp", "pcie"),
     "hardware.host_memory_gib": ("cpu", 32),
     "hardware.cpu_cores": ("lora-single", 12),
+    "hardware.measured": ("lora-ddp", "my-node.toml"),
     "launch.with": ("lora-single", "none"),
     "launch.env": ("lora-single", {"NCCL_DEBUG": "WARN"}),
     "data.ignore": ("lora-single+hub", ["id"]),
@@ -217,6 +219,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     write_data(folder, *SPLIT_BY)
     (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
+    copyfile(Path(__file__).parents[1] / "facts" / "h100-pair.toml", folder / "my-node.toml")
     return folder
 
 

@@ -24,7 +24,7 @@ EDGES = {
 }
 RECORDS = "msgspec"  # everywhere: what dataclasses would be
 LIBRARIES = {"cli": {"click"}, "recipe": {"pydantic", "pydantic_core"}, "render": {"jinja2"}, "dataset": {"pyarrow"}}
-RUN_THINGS = ("verify", "simulate")  # these alone load frameworks
+RUN_THINGS = ("verify", "simulate", "probe")  # these alone load frameworks
 WRITERS = ("bundle", "cli", *RUN_THINGS)  # these alone write files; render writes jinja2's cache through jinja2
 WRITES = frozenset(("write_text", "write_bytes", "mkdir", "unlink", "rmtree", "rename", "touch", "chmod"))
 CACHES = ("render/cache.py",)

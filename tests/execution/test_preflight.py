@@ -275,7 +275,7 @@ def test_speed_is_the_tokens_of_a_rank_over_the_time_of_its_steps(
     """No evaluation, before the first step or between steps, and no save slows it; waiting for data does."""
     ranks = SimpleNamespace(args=SimpleNamespace(world_size=2))
     guard = preflight.RunGuard(trainer=ranks, run=RUN, anew=False)
-    state, now = SimpleNamespace(log_history=[{}]), [100.0]
+    state, now = SimpleNamespace(log_history=[{}], global_step=10), [100.0]
     monkeypatch.setattr(preflight.time, "monotonic", lambda: now[0])
 
     def passes(seconds: float) -> None:
@@ -286,7 +286,7 @@ def test_speed_is_the_tokens_of_a_rank_over_the_time_of_its_steps(
     guard.on_evaluate(None, state, SimpleNamespace(should_save=False))
     passes(10)
     guard.on_step_end(None, state, None)
-    assert guard.measure({"loss": 2.0, "num_tokens": 6000.0})["tokens_per_second"] == 300
+    assert guard.measure({"loss": 2.0, "num_tokens": 6000.0}, state)["tokens_per_second"] == 300
     passes(30)
     guard.on_evaluate(None, state, SimpleNamespace(should_save=False))
     passes(40)
@@ -294,7 +294,24 @@ def test_speed_is_the_tokens_of_a_rank_over_the_time_of_its_steps(
     passes(5)  # waiting for data
     passes(5)
     guard.on_step_end(None, state, None)
-    assert guard.measure({"loss": 2.0, "num_tokens": 8000.0})["tokens_per_second"] == 100
+    state.global_step = 20
+    assert guard.measure({"loss": 2.0, "num_tokens": 8000.0}, state)["tokens_per_second"] == 100
+
+
+@pytest.mark.parametrize(("resumed", "said_at"), [(0, 20), (35, 60)])  # logs every 10 steps
+def test_the_time_of_a_step_is_set_beside_the_plan_once(
+    preflight: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys, resumed: int, said_at: int
+) -> None:
+    ranks = SimpleNamespace(args=SimpleNamespace(world_size=1))
+    guard = preflight.RunGuard(trainer=ranks, run=RUN, anew=False)
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: 3 * preflight.STEP_SECONDS * state.global_step)
+    state = SimpleNamespace(global_step=resumed, is_world_process_zero=True)
+    guard.began, guard.logged, guard.compared = preflight.time.monotonic(), resumed, resumed + 20
+    for step in range(resumed // 10 * 10 + 10, 100, 10):
+        state.global_step = step
+        guard.measure({"loss": 2.0, "num_tokens": 100.0 * step}, state)
+        planned = f"steps take 3 x the planned {preflight.STEP_SECONDS:g} s\n"
+        assert capsys.readouterr().out == (planned if step == said_at else "")
 
 
 def test_what_is_counted_of_the_rows_is_logged_once(preflight: ModuleType) -> None:

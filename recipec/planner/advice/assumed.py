@@ -57,7 +57,7 @@ def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
 
 def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     memory, needed = stage.decisions.get("host_memory_gib"), stage.needs.host.needed_bytes / GIB
-    if memory is None or memory.origin == "recipe" or stage.layout.on_device:
+    if memory is None or memory.origin != "default" or stage.layout.on_device:
         return
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key), f"{memory.value:,g} GiB are assumed, and {needed:,.0f} GiB are needed")

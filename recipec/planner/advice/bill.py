@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.estimate import whole_run
-from recipec.estimate.whole_run import Rates, Rows, RunPart
+from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate
@@ -15,7 +15,6 @@ from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
 from recipec.units import counted, duration
 
-RATES = Rates()
 ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
 
 
@@ -26,22 +25,22 @@ def bill(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_sec
 
 def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_seconds: float) -> Iterator[RunPart]:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    steps, rows = value["total_steps"], _rows(value)
+    steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
     each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
-    yield whole_run.preparation(rows, _cores(facts, value), RATES)
+    yield whole_run.preparation(rows, _cores(facts, value), rates)
     if needs.storage.hub_cache_bytes and value["stage"] == value["stages"][0]:
-        yield whole_run.download(needs.storage.hub_cache_bytes, RATES)
-    yield whole_run.loading(weights, RATES)
+        yield whole_run.download(needs.storage.hub_cache_bytes, rates)
+    yield whole_run.loading(weights, rates)
     if chosen.reference_seconds:
         yield RunPart("reference", steps * chosen.reference_seconds, "it scores all rows once, before the first step")
     each_step = f"{counted(steps, 'step')} of {duration(chosen.time.seconds_per_step)}"
     yield RunPart(whole_run.STEPS, step_seconds, each_step)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
-    yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, RATES)
-    yield whole_run.result(needs.storage.export_bytes - merged, merged, RATES)
+    yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, rates)
+    yield whole_run.result(needs.storage.export_bytes - merged, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
-    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, RATES)
+    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, rates)
 
 
 def _rows(value: Mapping[str, Any]) -> Rows:

@@ -100,7 +100,7 @@ def _verdict(other: Candidate, chosen: Candidate, facts: Facts) -> str:
 
 
 def _needs(layout: Layout, allocated_bytes: int, facts: Facts) -> str:
-    usable = usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size)
+    usable = usable_bytes(facts.gpu, layout.mesh.world_size)
     return f"needs {allocated_bytes / GIB:,.1f} GiB, and {usable / GIB:,.1f} GiB are usable"
 
 
@@ -128,7 +128,7 @@ def _instead(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, la
     """What another layout would take: memory where it does not fit, else time."""
     shape = facts.model.architecture
     allocated_bytes = step_memory(shape, layout, work_of(ledger, facts)).peak_allocated_bytes
-    if allocated_bytes > usable_bytes(facts.gpu.memory_gib, layout.mesh.world_size):
+    if allocated_bytes > usable_bytes(facts.gpu, layout.mesh.world_size):
         return _needs(layout, allocated_bytes, facts)
     time = step_time(shape, layout, bounds.typical, facts.gpu, bounds.link)
     return f"takes {times(_ratio(replace(chosen, layout=layout, time=time), chosen))}"

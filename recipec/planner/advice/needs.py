@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from recipec.axes import Method
 from recipec.catalog.models import Model
+from recipec.estimate.basis import basis_of
 from recipec.estimate.evaluation import Evaluation, evaluation_needs
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.estimate.workload import Workload
@@ -35,6 +36,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
         evaluation=_evaluation(facts, chosen, work),
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),
+        basis=basis_of(facts.gpu, chosen.layout, facts.machines) if facts.gpu.measured else None,
     )
 
 

@@ -103,4 +103,4 @@ def _micro_batches(context: Context, work: Workload, layout: Layout, global_batc
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:
-    return memory.peak_allocated_bytes <= usable_bytes(context.facts.gpu.memory_gib, layout.mesh.world_size)
+    return memory.peak_allocated_bytes <= usable_bytes(context.facts.gpu, layout.mesh.world_size)

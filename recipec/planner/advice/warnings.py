@@ -177,11 +177,12 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     memory, host = stage.decisions.get("host_memory_gib"), stage.needs.host
     if memory is None or memory.value is None or not stage.crowds_host:
         return
-    stated = memory.origin == "recipe"
+    stated, assumed = memory.origin == "recipe", memory.origin == "default"
     needed = f"stage {stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
-    if not stated:
+    if assumed:
         needed += f", and {memory.value:g} GiB are assumed; state `hardware.host_memory_gib`"
-    label = Label(loaded.place("hardware", "host_memory_gib" if stated else "gpu"), needed)
+    key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
+    label = Label(loaded.place("hardware", key), needed)
     help = ("use `zero3`, of which one process of a node loads the weights, no offload, or fewer GPUs",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 

@@ -12,9 +12,9 @@ from recipec.axes import METHODS, STRATEGIES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
-from recipec.estimate.device import allocatable_bytes, device_overhead_bytes, reserved_factor
+from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
-from recipec.estimate.memory import MemoryEstimate, largest_that_fits, step_memory
+from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
@@ -37,9 +37,8 @@ OFFLOAD_TIE = 1.0
 class Bounds(Struct, frozen=True):
     """What a candidate must respect, and what it is measured by."""
 
-    memory_gib: float  # of a device
     host_bytes: int | None  # host memory of a node that a plan may take; None: neither stated nor known
-    host_assumed: bool  # whether the recipe does not state it
+    host_assumed: bool  # whether neither the recipe nor a measurement says it
     global_batch: int
     micro_batch: int | None  # fixed by the recipe
     link: Link  # between the devices
@@ -58,7 +57,6 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
     assumed = "host_memory_gib" in node.assumed
     return Bounds(
-        memory_gib=facts.gpu.memory_gib,
         host_bytes=_usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
         global_batch=value["global_batch_size"].value,
@@ -146,9 +144,9 @@ def by_preference(tried: Iterable[Candidate]) -> list[str]:
     return list(dict.fromkeys(candidate.adaptation for candidate in tried))
 
 
-def usable_bytes(gpu_memory_gib: float, world_size: int) -> int:
+def usable_bytes(gpu: Gpu, world_size: int) -> int:
     """The allocated bytes per rank that a plan may be predicted to reach."""
-    return int(HEADROOM * allocatable_bytes(gpu_memory_gib, world_size))
+    return int(HEADROOM * allocatable_bytes(gpu.memory_gib, world_size, context_bytes(gpu)))
 
 
 def gpu_gib(allocated_bytes: int, world_size: int) -> float:
@@ -165,7 +163,7 @@ def candidates(
 
 
 def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
-    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    room = usable_bytes(gpu, layout.mesh.world_size)
     layout, memory = _with_largest_batch(layout, shape, work, bounds, room)
     over = memory.peak_allocated_bytes - room
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
@@ -184,7 +182,9 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
         crowds_host=crowds,
         host_assumed=bounds.host_assumed,
     )
-    return _timed(found, shape, work, gpu, bounds) if found.fits else found
+    found = _timed(found, shape, work, gpu, bounds) if found.fits else found
+    memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
+    return replace(found, memory=memory)
 
 
 def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, bounds: Bounds) -> Candidate:
@@ -197,7 +197,7 @@ def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, 
     if seconds_per_sequence(several) <= seconds_per_sequence(alone):
         return several
     memory = step_memory(shape, layout, work)
-    room = usable_bytes(bounds.memory_gib, layout.mesh.world_size)
+    room = usable_bytes(gpu, layout.mesh.world_size)
     return replace(alone, memory=memory) if memory.peak_allocated_bytes <= room else several
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
-from transformers import Trainer, TrainerCallback
+from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import ends_with_stop, trained_text, trained_tokens
@@ -28,6 +28,7 @@ PLANNED = {
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 4.4  # predicted: the checkpoints that are kept, one being written, the result
+STEP_SECONDS = 3.4  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:
@@ -194,6 +195,8 @@ class RunGuard(TrainerCallback):
         self.counted: dict[str, float] = {}  # of the rows; the first log has it
         self.began, self.tokens = 0.0, 0.0  # when the steps of the next log began, and the tokens of all before
         self.stepped = 0.0  # when the last step ended
+        self.logged = 0  # step of the last log
+        self.compared = 0  # the step at which the time of a step is compared with the plan
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
         facts = run_facts(self.trainer)
@@ -205,6 +208,7 @@ class RunGuard(TrainerCallback):
         if args.should_save:
             forget_result(Path(args.output_dir), self.anew)
         self.began = self.stepped = time.monotonic()
+        self.logged, self.compared = state.global_step, state.global_step + 20  # the first steps are slower
         resume_patience(self.trainer, state, control)
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
@@ -225,25 +229,31 @@ class RunGuard(TrainerCallback):
                 f"{bad[0]} is {logs[bad[0]]} at step {state.global_step}: halve the learning rate, "
                 "prefer bf16 to fp16, and look for empty or broken rows in the data"
             )
-        measured = self.measure(logs) | self.counted
+        measured = self.measure(logs, state) | self.counted
         self.counted = {}
         logs |= measured
         state.log_history[-1] |= measured  # where trainer_state.json has it from
 
-    def measure(self, logs: dict) -> dict:
+    def measure(self, logs: dict, state: TrainerState) -> dict:
         """What the trainer does not log itself."""
         measured = {}
         if "loss" in logs:
             self.train_loss = logs["loss"]
             now, tokens = time.monotonic(), logs["num_tokens"] / self.trainer.args.world_size
             measured["tokens_per_second"] = (tokens - self.tokens) / (now - self.began)  # of each rank, no padding
-            self.began, self.stepped, self.tokens = now, now, tokens
+            self.compare_time((now - self.began) / (state.global_step - self.logged), state)
+            self.began, self.stepped, self.tokens, self.logged = now, now, tokens, state.global_step
             measured["peak_memory_gib"] = torch.accelerator.max_memory_allocated() / 2**30
         if "eval_loss" in logs and self.train_loss > 0:
             measured["train_eval_gap"] = (logs["eval_loss"] - self.train_loss) / self.train_loss
         if "eval_loss" in logs:
             measured["perplexity"] = math.exp(min(logs["eval_loss"], 100.0))
         return measured
+
+    def compare_time(self, seconds: float, state: TrainerState) -> None:
+        """Say once how the time of a step, of those since the last log, compares with the plan."""
+        if self.logged < self.compared <= state.global_step and state.is_world_process_zero:
+            print(f"steps take {seconds / STEP_SECONDS:.2g} x the planned {STEP_SECONDS:.2g} s")
 
     def on_save(self, args, state, control, **kwargs) -> None:
         self.trainer.accelerator.wait_for_everyone()  # until every rank has written its files

@@ -1,0 +1,112 @@
+"""What is left of a micro step once products, attention and copies are measured: learned from the probed model's.
+
+Two figures: how long Python takes to issue an operation, and by what factor the kernels of the law are too fast. On a
+GPU the operations are issued beside the kernels, on a CPU between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import mean
+
+from msgspec import Struct
+
+from recipec.axes.strategies import ON_DEVICE
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.measured import PROBED, Measured, MicroStep
+from recipec.estimate.flops import StepFlops, step_flops
+from recipec.estimate.kernels import LAUNCH_SECONDS, Card, kernel_seconds, launches
+from recipec.estimate.step import Step, step_of
+from recipec.estimate.workload import Workload
+from recipec.layout import Layout, Mesh
+
+LOADED = 1.5  # times the smallest step: above that, kernels and not launches take the time of a GPU's step; our choice
+
+
+class Calibration(Struct, frozen=True):
+    """The two figures; the second is 1 and the first as assumed where no micro step was measured."""
+
+    launch_seconds: float = LAUNCH_SECONDS
+    kernel_factor: float = 1.0
+
+
+class _Point(Struct, frozen=True):
+    """A measured micro step, and what the law says of it."""
+
+    seconds: float
+    launches: float
+    kernels: float
+
+
+def calibrated_seconds(
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, flops: StepFlops, card: Card
+) -> float:
+    """One forward and backward of the micro batch on one rank."""
+    found = calibration_of(card)
+    kernels = found.kernel_factor * kernel_seconds(architecture, layout, work, step, flops, card)
+    issued = found.launch_seconds * launches(architecture, layout, work, step)
+    return kernels + issued if _on_cpu(card) else max(kernels, issued)
+
+
+def calibration_of(card: Card) -> Calibration:
+    """What the measured micro steps of a card say."""
+    return _calibration(card) if card.measured and card.measured.micro_steps else Calibration()
+
+
+def _on_cpu(card: Card) -> bool:
+    return card.measured is not None and card.measured.device == "cpu"
+
+
+@lru_cache(maxsize=64)
+def _calibration(card: Card) -> Calibration:
+    assert card.measured is not None
+    points = sorted((_point(row, card) for row in card.measured.micro_steps), key=lambda point: point.seconds)
+    return _one_after_the_other(points) if _on_cpu(card) else _side_by_side(points)
+
+
+def _one_after_the_other(points: Sequence[_Point]) -> Calibration:
+    """The two figures with the least squares of relative errors; no time is negative."""
+    shares = [(point.launches / point.seconds, point.kernels / point.seconds) for point in points]
+    ll, lk, kk = (sum(one[i] * one[j] for one in shares) for i, j in ((0, 0), (0, 1), (1, 1)))
+    l1, k1 = (sum(one[i] for one in shares) for i in (0, 1))
+    scale = ll * kk - lk * lk
+    issued = max(0.0, (l1 * kk - k1 * lk) / scale) if scale else 0.0
+    return Calibration(issued, (k1 - issued * lk) / kk)
+
+
+def _side_by_side(points: Sequence[_Point]) -> Calibration:
+    """The smallest step is all launches, the larger ones are all kernels."""
+    smallest = points[0]
+    factors = [point.seconds / point.kernels for point in points if point.seconds > LOADED * smallest.seconds]
+    return Calibration(smallest.seconds / smallest.launches, mean(factors) if factors else 1.0)
+
+
+def _point(row: MicroStep, card: Card) -> _Point:
+    """The law's parts of a step as recipec/probe/steps.py runs it."""
+    assert card.measured is not None
+    architecture = _probed(card.measured)
+    layout = Layout("full", row.dtype, "single", Mesh(), ON_DEVICE, row.sequences, 1, False, "sdpa", False, "adamw")
+    work = Workload(seq_len_tokens=row.tokens, head="hf")
+    step = step_of(architecture, layout, work)
+    flops = step_flops(architecture, layout, work, step.fixed)
+    parts = (architecture, layout, work, step)
+    return _Point(row.passes_seconds, launches(*parts), kernel_seconds(*parts, flops, card))
+
+
+@lru_cache(maxsize=2)
+def _probed(measured: Measured) -> Architecture:
+    shape = PROBED[measured.device]
+    return Architecture(
+        model_type="llama",
+        hidden_size=shape.hidden,
+        num_layers=shape.layers,
+        num_heads=shape.heads,
+        num_kv_heads=shape.heads,
+        head_dim=shape.hidden // shape.heads,
+        intermediate_size=shape.intermediate,
+        vocab_size=shape.vocabulary,
+        tie_embeddings=True,
+        max_position=8192,
+        decoder_layer="LlamaDecoderLayer",
+    )

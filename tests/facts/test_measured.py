@@ -1,0 +1,140 @@
+"""A file of measurements: what of it reaches the plan, what stays assumed, and whether it is this machine's and new."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, codes, compiled, with_key, write_data
+
+from recipec.cli.plan import plan_text
+from recipec.compiler import Compilation, compile_recipe
+from recipec.facts import measured as facts
+
+PAIR = Path(__file__).parent / "h100-pair.toml"  # two H100, made up
+NAMED = "my-node.toml"
+ON_PAIR = with_key(BASES["lora-ddp"], "hardware.measured", NAMED)
+
+
+@pytest.fixture(autouse=True)
+def soon_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sample stays new."""
+    monkeypatch.setattr(facts, "today", lambda: date(2026, 12, 1))
+
+
+def planned(folder: Path, recipe: dict[str, Any] = ON_PAIR, **edits: str) -> Compilation:
+    """Compile with the sample, in which texts are replaced."""
+    text = PAIR.read_text()
+    for old, new in edits.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    (folder / NAMED).write_text(text)
+    return compiled(folder, recipe)
+
+
+def stage(found: Compilation) -> dict[str, Any]:
+    assert found.plan is not None, found.diagnostics
+    return json.loads(found.plan_json)["stages"][0]
+
+
+def without(table: str) -> str:
+    """The sample without the rows of one table."""
+    tables = PAIR.read_text().split("\n\n")
+    return "\n\n".join(text for text in tables if not text.startswith((f"[{table}]", f"[[{table}]]"))) + "\n"
+
+
+def test_a_measured_plan_says_what_was_measured_and_what_was_not(tmp_path: Path) -> None:
+    found = stage(planned(tmp_path))
+    assert found["measured"]["label"] == "measured on my-node, 2026-11-20"
+    assert {"bf16 products", "memory traffic", "links in the node"} <= set(found["measured"]["measured"])
+    assert found["measured"]["assumed"] == []
+    assert found["measured"]["waits"]["start"] == 9.4
+    said = plan_text({"stages": [found], "total": {}})
+    assert "rates    measured on my-node, 2026-11-20: bf16 products" in said
+    assert "every process starts in 9.4 s" in said
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [("product", "bf16 products"), ("memory_copy", "memory traffic"), ("collective", "links in the node")],
+)
+def test_what_the_file_does_not_have_stays_assumed_and_is_named(tmp_path: Path, table: str, name: str) -> None:
+    write_data(tmp_path)
+    (tmp_path / NAMED).write_text(without(table))
+    found = stage(compiled(tmp_path, ON_PAIR))
+    assert found["measured"]["assumed"] == [name]
+    assert f"assumed, not in that file: {name}" in plan_text({"stages": [found], "total": {}})
+
+
+def test_a_plan_without_measurements_says_nothing_of_them(tmp_path: Path) -> None:
+    assert "measured" not in stage(compiled(tmp_path, BASES["lora-ddp"]))
+
+
+@pytest.mark.parametrize("edit", [{"tflops = 655.0": "tflops = 327.0"}, {"gb_s = 2710.0": "gb_s = 300.0"}])
+def test_a_slower_machine_takes_longer(tmp_path: Path, edit: dict[str, str]) -> None:
+    """Without micro steps, whose law would put down the difference to something else."""
+    text = without("micro_step")
+    (old, new), *_ = edit.items()
+    write_data(tmp_path)
+    (tmp_path / NAMED).write_text(text)
+    fast = stage(compiled(tmp_path, ON_PAIR))["time"]["terms"]["compute"]
+    (tmp_path / NAMED).write_text(text.replace(old, new))
+    assert stage(compiled(tmp_path, ON_PAIR))["time"]["terms"]["compute"] > 1.05 * fast
+
+
+def test_measured_memory_and_host_replace_the_catalogs(tmp_path: Path) -> None:
+    found = planned(tmp_path, **{"total_gib = 79.11": "total_gib = 70.5", "free_gib = 78.6": "free_gib = 68.5"})
+    memory = stage(found)["memory"]
+    assert memory["capacity_bytes"] == int(70.5 * 2**30)
+    assert memory["peak_device_bytes"] - memory["peak_reserved_bytes"] > 2 * 2**30
+    assert found.facts is not None
+    assert found.facts.decisions["cores_per_gpu"].value == 26
+    assert found.facts.decisions["vram_gib"].because == "memory of a h100, measured on my-node, 2026-11-20"
+
+
+def test_what_the_recipe_states_wins_over_what_was_measured(tmp_path: Path) -> None:
+    found = planned(tmp_path, with_key(ON_PAIR, "hardware.cpu_cores", 16))
+    assert found.facts is not None and found.facts.decisions["cores_per_gpu"].value == 8
+
+
+def test_old_measurements_are_used_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "W0524" not in codes(planned(tmp_path))
+    monkeypatch.setattr(facts, "today", lambda: date(2027, 5, 20))
+    found = planned(tmp_path)
+    assert "W0524" in codes(found) and "measured" in stage(found)
+
+
+@pytest.mark.parametrize("torch", ["2.12.1+cu130", "2.14.0"])
+def test_another_minor_version_of_torch_is_a_warning(tmp_path: Path, torch: str) -> None:
+    assert "W0524" in codes(planned(tmp_path, **{"2.13.0+cu130": torch}))
+
+
+def test_a_gpu_that_only_its_memory_describes_is_compared_by_it(tmp_path: Path) -> None:
+    hardware = {"vram_gib": 80, "gpus_per_node": 2, "measured": NAMED}
+    recipe = {**ON_PAIR, "hardware": hardware}
+    assert "measured" in stage(planned(tmp_path, recipe))
+    assert "E0412" in codes(planned(tmp_path, {**recipe, "hardware": hardware | {"vram_gib": 40}}))
+
+
+def test_a_bridge_that_the_recipe_states_is_not_measured_against_the_cards_link(tmp_path: Path) -> None:
+    faster = {"bus_gb_s = 310": "bus_gb_s = 600"}
+    assert "E0413" in codes(planned(tmp_path, **faster))
+    assert "E0413" not in codes(planned(tmp_path, with_key(ON_PAIR, "hardware.gpu_link", "infinity-fabric"), **faster))
+
+
+def test_a_preset_names_a_file_beside_it(tmp_path: Path) -> None:
+    shared, mine = tmp_path / "shared", tmp_path / "mine"
+    shared.mkdir()
+    mine.mkdir()
+    shutil.copy(PAIR, shared / NAMED)
+    (shared / "team.toml").write_text(f'[hardware]\ngpu = "h100"\ngpus_per_node = 2\nmeasured = "{NAMED}"\n')
+    write_data(mine)
+    (mine / "recipe.toml").write_text(
+        '[recipe]\nname = "case"\nextends = "../shared/team.toml"\n[goal]\ntask = "instruct"\n'
+        '[model]\nname = "Qwen/Qwen3-8B"\n[data]\ntrain = "chat.jsonl"\n'
+    )
+    assert "measured" in stage(compile_recipe(mine / "recipe.toml"))
