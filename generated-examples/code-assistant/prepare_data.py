@@ -175,7 +175,7 @@ def parsed(text: bytes) -> dict:
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -191,36 +191,38 @@ def read(source: dict, root: Path) -> Dataset:
     files = named_files(source["path"], root)
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
-    times = tuple((str(file), file.stat().st_mtime_ns) for file in files)  # a file that changed is read anew
+    # a file that changed is read anew
+    told = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
     try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": told}, features=RAW)
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
 
-def rows_of(files: tuple[tuple[str, int], ...]) -> Iterator[dict]:
+def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, _ in files:
-        yield from rows_in(Path(name))
+    for name, shown, _ in files:
+        yield from rows_in(Path(name), shown)
 
 
-def rows_in(file: Path) -> Iterator[dict]:
+def rows_in(file: Path, shown: str) -> Iterator[dict]:
     try:
-        yield from json_lines(file)
+        yield from json_lines(file, shown)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
 
 
-def json_lines(file: Path) -> Iterator[dict]:
+def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if row := line.strip():
-                yield {"row": row, "place": f"{file.name}, line {number}"}
+                yield {"row": row, "place": f"{shown}, line {number}"}
 
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
@@ -228,6 +230,11 @@ def once(pairs: list[tuple[str, object]]) -> dict:
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
     return dict(pairs)
+
+
+def as_written(file: Path, root: Path) -> str:
+    """The path of a file as the recipe would write it: files of several folders may have one name."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
@@ -247,7 +254,7 @@ def text_of(row: dict, column: str) -> str:
 def from_instruction(row: dict) -> dict:
     """An instruction, its optional input and the output, as one question and its answer."""
     question = text_of(row, "instruction")
-    if row.get("input"):
+    if row.get("input") not in (None, ""):
         question += "\n\n" + text_of(row, "input")
     asked = {"role": "user", "content": question}
     answer = {"role": "assistant", "content": text_of(row, "output")}

@@ -4,6 +4,7 @@
 
 Every stage goes through the same steps: read, convert, count tokens, drop rows with nothing to learn, drop exact
 duplicates, split, drop leaks, handle rows over max_length. It writes data/STAGE/SPLIT.jsonl and data/STAGE/report.json.
+What conversations say behind their last learned answer teaches nothing, and is counted as messages_behind_answers.
 All answers to a prompt are on one side of a split.
 Where script, data files and tokenizer are those of the last time, the rows of the last time stay.
 """
@@ -145,6 +146,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
             first.setdefault(itself[index], index)
     kept, teaching = sorted(first.values()), sum(teaches)
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
+    counted["messages_behind_answers"] = sum(rows["behind"][:])
     report["train"] = counted
     return rows.select(kept)
 
@@ -179,7 +181,7 @@ def parsed(text: bytes) -> dict:
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -195,36 +197,38 @@ def read(source: dict, root: Path) -> Dataset:
     files = named_files(source["path"], root)
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
-    times = tuple((str(file), file.stat().st_mtime_ns) for file in files)  # a file that changed is read anew
+    # a file that changed is read anew
+    told = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
     try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": told}, features=RAW)
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
 
-def rows_of(files: tuple[tuple[str, int], ...]) -> Iterator[dict]:
+def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, _ in files:
-        yield from rows_in(Path(name))
+    for name, shown, _ in files:
+        yield from rows_in(Path(name), shown)
 
 
-def rows_in(file: Path) -> Iterator[dict]:
+def rows_in(file: Path, shown: str) -> Iterator[dict]:
     try:
-        yield from json_lines(file)
+        yield from json_lines(file, shown)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
 
 
-def json_lines(file: Path) -> Iterator[dict]:
+def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             if row := line.strip():
-                yield {"row": row, "place": f"{file.name}, line {number}"}
+                yield {"row": row, "place": f"{shown}, line {number}"}
 
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
@@ -232,6 +236,11 @@ def once(pairs: list[tuple[str, object]]) -> dict:
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
     return dict(pairs)
+
+
+def as_written(file: Path, root: Path) -> str:
+    """The path of a file as the recipe would write it: files of several folders may have one name."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:
@@ -246,6 +255,8 @@ def messages_of(row: dict, column: str) -> list[dict]:
     """The messages of a column."""
     if not isinstance(row.get(column), list):
         raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+    if not row[column]:
+        raise ValueError(f"`{column}` is an empty list")
     return [message_of(turn) for turn in row[column]]
 
 
@@ -256,7 +267,7 @@ def message_of(turn: dict) -> dict:
     role, content = turn.get("role"), turn.get("content")
     if role not in ("system", "user", "assistant"):
         raise ValueError(f"this message is not from system, user or assistant: {turn}")
-    if lost := [name for name, value in turn.items() if name not in FIELDS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in turn.items() if name not in FIELDS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)} of this message (see data.carry and data.ignore): {turn}")
     if not isinstance(content, str):
         raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn}")
@@ -272,7 +283,7 @@ CONVERTERS = {"chat": from_chat}
 TURNS = List({"role": Value("string"), "content": Value("string")})
 FEATURES = {"chat": Features({"messages": TURNS})}
 # Columns that rows have on the way, and that training does not read.
-MARKS = ["teaches", "itself", "question", "beginnings", "place"]
+MARKS = ["teaches", "itself", "question", "beginnings", "behind", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
 COLUMNS = ["messages"]
 FIELDS = ["role", "content"]
@@ -298,6 +309,7 @@ def marks(row: dict) -> dict:
         "itself": digest(content),
         "question": question(row),
         "beginnings": beginnings(row),
+        "behind": behind_answers(row["messages"]),
     }
 
 
@@ -333,6 +345,12 @@ def question(row: dict) -> bytes:
 def asked_in(messages: list[dict]) -> bytes:
     """What the user asks in a conversation, whatever is answered."""
     return digest([message["content"] for message in messages if message["role"] == "user"])
+
+
+def behind_answers(messages: list[dict]) -> int:
+    """How many messages stand behind the last answer: nothing is learned from them."""
+    answers = [place for place, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    return len(messages) - answers[-1] if answers else 0
 
 
 def beginnings(row: dict) -> list[bytes]:

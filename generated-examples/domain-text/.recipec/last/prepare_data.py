@@ -172,7 +172,7 @@ def parsed(text: bytes) -> dict:
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -188,35 +188,37 @@ def read(source: dict, root: Path) -> Dataset:
     files = named_files(source["path"], root)
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
-    times = tuple((str(file), file.stat().st_mtime_ns) for file in files)  # a file that changed is read anew
+    # a file that changed is read anew
+    told = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
     try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": times}, features=RAW)
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": told}, features=RAW)
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
 
-def rows_of(files: tuple[tuple[str, int], ...]) -> Iterator[dict]:
+def rows_of(files: tuple[tuple[str, str, int], ...]) -> Iterator[dict]:
     """Every row of the files; it is parsed where it is converted, in as many processes as there are."""
-    for name, _ in files:
-        yield from rows_in(Path(name))
+    for name, shown, _ in files:
+        yield from rows_in(Path(name), shown)
 
 
-def rows_in(file: Path) -> Iterator[dict]:
+def rows_in(file: Path, shown: str) -> Iterator[dict]:
     try:
-        yield from text_file(file)
+        yield from text_file(file, shown)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
 
 
-def text_file(file: Path) -> Iterator[dict]:
+def text_file(file: Path, shown: str) -> Iterator[dict]:
     """A whole file is one row."""
     text = file.read_text(encoding="utf-8-sig")
     if text.strip():
-        yield {"row": json.dumps({"text": text}).encode(), "place": file.name}
+        yield {"row": json.dumps({"text": text}).encode(), "place": shown}
 
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
@@ -224,6 +226,11 @@ def once(pairs: list[tuple[str, object]]) -> dict:
     if len(dict(pairs)) < len(pairs):
         raise ValueError(f"a key stands twice in {[key for key, _ in pairs]}")
     return dict(pairs)
+
+
+def as_written(file: Path, root: Path) -> str:
+    """The path of a file as the recipe would write it: files of several folders may have one name."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def named_files(pattern: str, root: Path) -> list[Path]:

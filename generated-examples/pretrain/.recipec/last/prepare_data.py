@@ -103,6 +103,7 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
     """Read, bring to the trainer's columns, count tokens, drop rows with nothing to learn, then exact duplicates."""
     raw = [read(source, root) for source in sources]
+    look_ahead(raw, stage)
     parts = [converted(part, stage, tokenizer) for part in raw]
     rows = concatenate_datasets(parts)
     teaches, itself = rows["teaches"][:], rows["itself"][:]  # whole columns at once: one value at a time is slow
@@ -114,6 +115,13 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
     counted = {"read": len(rows), "empty": len(rows) - teaching, "duplicates": teaching - len(kept)}
     report["train"] = counted
     return rows.select(kept)
+
+
+def look_ahead(raw: list[Dataset], stage: Stage) -> None:
+    """Convert the first rows of every source before all others: what a whole source lacks is told at once."""
+    for part in raw:
+        for row in part.select(range(min(200, len(part)))):
+            converted_row(row, stage)
 
 
 def converted(raw: Dataset, stage: Stage, tokenizer: PreTrainedTokenizerBase) -> Dataset:
@@ -146,7 +154,7 @@ def parsed(text: bytes) -> dict:
     row = json.loads(text, object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
-    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in (None, "", [], {})]:
+    if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
         raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
@@ -187,6 +195,7 @@ def without_nulls(value: object) -> object:
 
 PLACE = {"place": Value("string")}  # file and line of a row, for what is said of it
 RAW = Features({"row": Value("binary"), **PLACE})
+NOTHING = (None, "", [], {})  # values of a column or a field that say nothing; 0 and false say something
 
 
 def once(pairs: list[tuple[str, object]]) -> dict:
