@@ -18,7 +18,7 @@ CHAT = [
     {"messages": [{"role": "user", "content": f"Why {n}?"}, {"role": "assistant", "content": f"Because of {n}."}]}
     for n in range(8)
 ]
-SPLIT_BY = {"label": [n % 2 for n in range(8)], "user": list(range(8)), "date": [2020 + n for n in range(8)]}
+SPLIT_BY = {"topic": [n % 2 for n in range(8)], "user": list(range(8)), "date": [2020 + n for n in range(8)]}
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
 ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n % 2 == 0} for n in range(8)]
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]

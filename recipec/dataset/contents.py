@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from recipec.axes import CARRIED, RowFormat
+from recipec.axes import CARRIED, KINDS, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.dataset.rows import MAX_DEPTH, once, parts_of
 
@@ -48,6 +48,10 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     first, kind = next(iter(kinds.items()))
     if kind == IDS:
         _check_labels(row, columns)
+    if format.wraps:
+        taught = KINDS[format.kind].taught
+        for name in (name for role, name in used.items() if format.role(role).becomes in taught):
+            _check_answer(row, name, row.get(columns.get("prompt", "")))
     if format.wraps and {*kinds.values()} == {TEXTS, MESSAGES}:
         return EITHER
     for name, other in kinds.items():
@@ -116,7 +120,9 @@ def _kind(value: Any, name: str) -> str:
     if isinstance(value, str):
         return TEXTS
     if not isinstance(value, list):
-        held = {bool: "true or false", int: "a number", float: "a number", dict: "an object"}.get(type(value), "null")
+        held = {bool: "true or false", int: "a number", float: "a number", dict: "an object", type(None): "null"}.get(
+            type(value), f"a value of the type {type(value).__name__}"
+        )
         raise BadContent(f"`{name}` holds {held}, neither text nor a list of messages")
     if not value:
         raise BadContent(f"`{name}` is an empty list")
@@ -132,7 +138,8 @@ def _kind(value: Any, name: str) -> str:
 def _checked(kind: str, turns: list[dict[str, Any]], name: str, speaker: str, text: str, known: tuple[str, ...]) -> str:
     for turn in turns:
         if speaker not in turn or not (text in turn or turn.get("tool_calls")):
-            raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`")
+            seen = ", ".join(f"`{field}`" for field in turn) or "none"
+            raise BadContent(f"`{name}` has a message without `{speaker}` and `{text}`: its fields are {seen}")
         if turn[speaker] not in known:
             listed = ", ".join(known)
             raise BadContent(f"`{name}` has a message with the {speaker} {turn[speaker]!r:.40}, not one of {listed}")
@@ -214,8 +221,8 @@ def read_json(value: Any) -> Any:
 def _check_labels(row: Row, columns: Mapping[str, str]) -> None:
     """A label is the token at its place, or -100 where nothing is learned."""
     ids, labels = (row.get(columns.get(role, "")) for role in ("input_ids", "labels"))
-    if min(ids) < 0:
-        raise BadContent(f"`{columns['input_ids']}` holds {min(ids)}, which is no token")
+    if odd := [token for token in ids if not 0 <= token < 2**31]:
+        raise BadContent(f"`{columns['input_ids']}` holds {odd[0]}, which is no token")
     fit = labels is None or (
         len(labels) == len(ids) and all(label in (-100, token) for token, label in zip(ids, labels, strict=True))
     )
@@ -233,6 +240,18 @@ def _check_mask(mask: list[int], ids: list[int], labels: list[int] | None, colum
     learned = {-100, *(labels[:start] + labels[end:] if labels else ())}
     if 0 in mask[start:end] or len({*ids[:start], *ids[end:]}) > 1 or learned != {-100}:
         raise BadContent(f"`{column}` hides tokens that are no padding: they would be seen, or learned")
+
+
+def _check_answer(row: Row, name: str, prompt: Any) -> None:
+    """Behind the prompt, which its column may repeat, an answer is what the assistant says, and nothing else."""
+    asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if asked is None or isinstance(row[name], str):
+        return  # answers that share their prompt are another matter
+    told = row[name][len(asked) :] if row[name][: len(asked)] == asked else row[name]
+    if told and told[0]["role"] != ASSISTANT[0]:
+        raise BadContent(f"`{name}` neither begins with the assistant's answer nor repeats the prompt")
+    if any(turn["role"] != ASSISTANT[0] for turn in told):
+        raise BadContent(f"`{name}` holds what others say behind an answer, which would be learned")
 
 
 def _check_shared_beginning(row: Row, columns: list[str], implicit: str, kind: str) -> None:

@@ -130,7 +130,7 @@ class SplitBy(Section):
     stratify: Line | None = key(
         "Stratify",
         "Give every part the same mix of this column's values.",
-        "label",
+        "topic",
         absent="rows are drawn without regard to a column",
     )
     group: Line | None = key(

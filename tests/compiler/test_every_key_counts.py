@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "data.eval_fraction": ("lora-single", 0.2),
     "data.test": ("lora-single", "chat.jsonl"),
     "data.test_fraction": ("lora-single", 0.2),
-    "data.split.stratify": ("lora-single+share", "label"),
+    "data.split.stratify": ("lora-single+share", "topic"),
     "data.split.group": ("lora-single+share", "user"),
     "data.split.time": ("lora-single+share", "date"),
     "data.format": ("lora-single+hub", "instruction"),

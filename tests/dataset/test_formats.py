@@ -184,7 +184,7 @@ def test_a_column_that_may_be_the_label_is_named(others: dict[str, Any], renamed
 @pytest.mark.parametrize(
     "rows",
     [
-        [{"prompt": "a", "chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]}],
+        [{"prompt": "Why?", "chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]}],
         [{"prompt": "a", "chosen": "b", "rejected": "c"}, {"prompt": [ASK], "chosen": [ANSWER], "rejected": [ANSWER]}],
     ],
 )

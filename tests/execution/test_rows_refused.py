@@ -11,7 +11,7 @@ import pytest
 from compiling import BASES, Tables, compiled, with_key
 from emitted_modules import load
 from test_carried import AMBIGUOUS, CALL, TOOL, asked, recipe, said, tokenizer_of
-from test_prepare_data import Words, chats, emitted, pairs, prepared, write
+from test_prepare_data import Words, answered, chats, emitted, pairs, prepared, write
 
 from recipec.verify.stand_in import template_text
 
@@ -231,7 +231,7 @@ def test_a_header_that_names_a_column_twice_is_refused(tmp_path: Path, monkeypat
     (tmp_path / "rows.csv").write_text(f"instruction,output,notes\n{lines}")
     script = emitted(tmp_path, with_key(made, "data.ignore", ["notes"]), monkeypatch)
     (tmp_path / "rows.csv").write_text(f"instruction,output,output\n{lines}")
-    with pytest.raises(SystemExit, match=r"the header of rows\.csv names output twice"):
+    with pytest.raises(SystemExit, match=r"rows\.csv: line 1: the header names output twice"):
         script.main()
     (finding,) = [found for found in compiled(tmp_path, made).diagnostics if found.code[0] == "E"]
     assert (finding.code, finding.title) == ("E0304", "`rows.csv:1` cannot be used")
@@ -275,3 +275,59 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mo
     write(tmp_path / "a" / "rows.jsonl", bad)
     found = compiled(tmp_path, with_key(BASES["lora-single"], "data.train", "*/rows.jsonl")).diagnostics
     assert [finding.title for finding in found if finding.code[0] == "E"] == ["`a/rows.jsonl:31` cannot be used"]
+
+
+TURN = {"role": "user", "content": "Go"}
+LISTED = [
+    {"prompt": [{**TURN, "content": f"Go {n}"}], "chosen": [said("A")], "rejected": [said("B")]} for n in range(20)
+]
+ODD = {  # what a recipe learns, fine rows of it, and a row that none of its readers may take
+    "a user behind an answer": ("dpo-full", LISTED, {**LISTED[0], "chosen": [said("A"), TURN]}),
+    "an empty answer": ("dpo-full", LISTED, {**LISTED[0], "chosen": []}),
+    "an empty conversation": ("lora-single", chats(20), {"messages": []}),
+    "letters that look alike": ("lora-single", chats(20), {"m\u0435ssages": chats(1)[0]["messages"]}),
+    "a role in capitals": ("lora-single", chats(20), {"messages": [{**TURN, "role": "User"}, said("So.")]}),
+    "a role of ShareGPT": ("lora-single", chats(20), {"messages": [{**TURN, "role": "human"}, said("So.")]}),
+    "a message that is null": ("lora-single", chats(20), {"messages": [TURN, None, said("So.")]}),
+    "an answer that is true": ("lora-single", chats(20), {"messages": [TURN, said(True)]}),
+    "a weight in quotes": ("lora-single", [asked(f"{n}?", said("A", weight=1)) for n in range(20)],
+                           asked("Go", said("So.", weight="0"))),
+    "a label that is no number": ("kto", [answered(f"{n}?", "A", n % 2 == 0) for n in range(20)],
+                                  answered("Go", "A", float("nan"))),
+    "a label of 1.0": ("kto", [answered(f"{n}?", "A", n % 2 == 0) for n in range(20)], answered("Go", "A", 1.0)),
+    "a token of 40 bits": ("lora-single", [{"input_ids": [n, 1]} for n in range(20)], {"input_ids": [1, 2**40]}),
+    "a token that is true": ("lora-single", [{"input_ids": [n, 1]} for n in range(20)], {"input_ids": [1, True]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_rows_are_refused_by_their_place_wherever_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    base, rows, bad = ODD[what]
+    section = "train" if base == "lora-single" else "preferences"
+    made = with_key(BASES[base], f"data.{section}", "odd.jsonl")
+    write(tmp_path / "chat.jsonl", [])
+    write(tmp_path / "odd.jsonl", [*rows, bad])
+    found = [finding for finding in compiled(tmp_path, made).diagnostics if finding.code[0] == "E"]
+    assert [finding.title for finding in found] == ["`odd.jsonl:21` cannot be used"]
+    write(tmp_path / "odd.jsonl", rows)
+    script = emitted(tmp_path, made, monkeypatch)
+    write(tmp_path / "odd.jsonl", [*rows, bad])
+    with pytest.raises(SystemExit, match=r"^odd\.jsonl, line 21: "):
+        script.main()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [(b"f\xfcr,x", "'utf-8' codec"), (b'"open,x', "unexpected end of data"), (b"a,b,c", "more fields")],
+)
+def test_a_line_that_is_no_record_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes, reason: str
+) -> None:
+    text = "instruction,output\n" + "".join(f'Why {n}?,"So,\nthat."\n' for n in range(20))
+    (tmp_path / "rows.csv").write_text(text)
+    script = emitted(tmp_path, with_key(BASES["lora-single"], "data.train", "rows.csv"), monkeypatch)
+    (tmp_path / "rows.csv").write_bytes(text.encode() + line + b"\n")
+    with pytest.raises(SystemExit, match=rf"rows\.csv: line 42: .*{reason}"):
+        script.main()

@@ -195,9 +195,15 @@ def read(source: dict, root: Path) -> Dataset:
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
     # a file that changed is read anew
+<<<<<<< HEAD
     dated_files = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
     try:
         return Dataset.from_generator(rows_of, gen_kwargs={"files": dated_files}, features=RAW)
+=======
+    told = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
+    try:
+        return Dataset.from_generator(rows_of, gen_kwargs={"files": told}, features=RAW)
+>>>>>>> attack-rows
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 
@@ -212,7 +218,7 @@ def rows_in(file: Path, shown: str) -> Iterator[dict]:
     try:
         yield from json_lines(file, shown)
     except ValueError as error:
-        raise ValueError(f"{file}: {error}") from error
+        raise ValueError(f"{shown}: {error}") from error
 
 
 def json_lines(file: Path, shown: str) -> Iterator[dict]:
@@ -252,6 +258,8 @@ def messages_of(row: dict, column: str) -> list[dict]:
     """The messages of a column."""
     if not isinstance(row.get(column), list):
         raise ValueError(f"`{column}` holds {row.get(column)!r}, which is no list of messages")
+    if not row[column]:
+        raise ValueError(f"`{column}` is an empty list")
     return [message_of(turn) for turn in row[column]]
 
 
