@@ -24,10 +24,10 @@ MEANT = {
     **dict.fromkeys(("weight", "weights", "train", "loss", "loss_mask", "loss_weight"), "how much a part counts"),
     **dict.fromkeys(("image", "images", "audio", "audios", "video", "videos"), "what is seen or heard"),
     **dict.fromkeys(("system", "system_prompt"), "the system prompt"),
-    "label": "whether a row is good, or what it is",
     **dict.fromkeys(("history", "context"), "what came before the question"),
     **dict.fromkeys(MASKS, "which tokens are learned or seen"),
 }
+FLAG_NAMES = ("label",)  # columns that say whether a row is good, where every one is true or false
 
 
 class Carried(Struct, frozen=True, kw_only=True):

@@ -44,7 +44,12 @@ def named_roles(format: RowFormat, renamed: Mapping[str, str]) -> int:
 
 
 def _is_undecided(row: Row, format: RowFormat, rival: RowFormat, renamed: Mapping[str, str]) -> bool:
-    """Whether neither holds all that the other does, and the recipe names no column of one of them alone."""
+    """Whether neither holds all that the other does, and the recipe names no column of one of them alone.
+
+    A text beside a question and its answer is those two once more, as data sets after Alpaca have it.
+    """
+    if format.turns and rival.splits:
+        return False
     own, theirs = (set(_columns(row, one, renamed)) for one in (format, rival))
     return not (own <= theirs or theirs <= own) and named_roles(format, renamed) == named_roles(rival, renamed)
 

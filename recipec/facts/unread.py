@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from recipec.axes import CARRIED, ROW_FORMATS, readers
-from recipec.axes.row_formats import MASKS, MEANT
+from recipec.axes.row_formats import FLAG_NAMES, MASKS, MEANT
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
@@ -54,6 +54,7 @@ def _unread_in(
 ) -> Iterator[Diagnostic]:
     """Yield what is to be said of the names in one part of the data; the line to write has those of every part."""
     meant = MEANT | dict.fromkeys(_forbidden(loaded, facts), "what makes a row one of another format")
+    meant |= {name: "whether a row is good" for name in FLAG_NAMES if name in facts.flags}
     lost, others = ([name for name in names if (name in meant) is wanted] for wanted in (True, False))
     accepted = loaded.recipe.data.ignore or []
     if lost:

@@ -247,3 +247,9 @@ def test_the_recipe_says_how_a_row_is_read(
 ) -> None:
     shape = recognise((row,), ROW_FORMATS, renamed, ["f:1"], ignored, ROW_FORMATS)
     assert read in shape.columns.values()
+
+
+def test_the_whole_text_beside_a_question_and_its_answer_is_no_second_reading() -> None:
+    """tatsu-lab/alpaca has it: the template of Alpaca around instruction, input and output."""
+    row = {"instruction": "Add 2 and 2.", "input": "", "output": "4", "text": "### Instruction: Add 2 and 2. 4"}
+    assert recognise((row,), None, {}, ["f:1"], rivals=ROW_FORMATS).format == "instruction"
