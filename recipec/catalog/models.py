@@ -37,7 +37,7 @@ class Model(Struct, frozen=True):
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # keys of the file that `source` does not cover: widely published, not looked up
-    purpose: str = ""  # reasoning | code | research | intermediate, where it is made for one; "": for anything
+    purpose: str = ""  # reasoning | code | math | research | intermediate | legacy; "": for anything
 
     @property
     def line(self) -> str:

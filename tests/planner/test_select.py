@@ -84,7 +84,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "a line": ({"model.family": "llama"}, "meta-llama/Llama-2-13b-chat-hf"),
     "generations": ({"model.family": ["Llama-3.1", "llama-3.2"]}, "meta-llama/Llama-3.1-8B-Instruct"),
     "a family of one purpose": ({"model.family": "codellama"}, "codellama/CodeLlama-13b-Instruct-hf"),
-    "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"),
+    "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B"),
     "general before reasoning": ({"model.family": "phi-4"}, "microsoft/phi-4"),
     "a line without its mixtures": ({"model.family": "qwen"}, "Qwen/Qwen3-14B"),
     "a license": ({"model.licenses": ["mit"]}, "microsoft/phi-4"),
