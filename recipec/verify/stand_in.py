@@ -216,7 +216,7 @@ def stand_in_config(
         "model_type": shape.model_type,
         "vocab_size": vocab_size,
         "hidden_size": HIDDEN,
-        "intermediate_size": INNER,
+        row.intermediate: INNER,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "num_key_value_heads": _kv_heads(shape),
