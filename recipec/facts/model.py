@@ -51,6 +51,9 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
             report.add(_taken_for_base(loaded, section))
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
+    elif found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
+        report.add(_holds_more(loaded, (*table, "name"), found))
+        return None
     elif found is not None and (others := others_meant(section.name, found)):
         report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
@@ -68,12 +71,22 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
 
 def _incomplete(loaded: LoadedRecipe, name: str, table: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Yield what a folder lacks to be loaded (W0517); a stage that starts from random weights needs none."""
-    starts_random = all(row.random_weights for row in stages_of(loaded.recipe.goal.task))
-    missing = missing_files(loaded.folder / name, weights=table != ("model",) or not starts_random)
+    missing = missing_files(loaded.folder / name, weights=table != ("model",) or not _starts_random(loaded))
     if missing:
         label = Label(loaded.place(*table, "name", part="value"), f"no {' and no '.join(missing)}")
         help = ("copy the missing files into the folder before you run the bundle",)
         yield Diagnostic("W0517", f"the model folder `{name}` is not complete", (label,), help)
+
+
+def _starts_random(loaded: LoadedRecipe) -> bool:
+    """Whether no stage needs the weights of a model."""
+    return all(row.random_weights for row in stages_of(loaded.recipe.goal.task))
+
+
+def _holds_more(loaded: LoadedRecipe, path: tuple[str, ...], found: Model) -> Diagnostic:
+    label = Label(loaded.place(*path, part="value"), "its checkpoint holds a vision tower beside the language model")
+    help = ("the language model is taken out for a model that is trained, not for one that only runs or starts random",)
+    return Diagnostic("E0401", f"`{found.name}` cannot be loaded here", (label,), help)
 
 
 def _renders_as_base(loaded: LoadedRecipe, found: Model) -> bool:

@@ -32,6 +32,7 @@ AS_IT_IS = "itself"  # a model that needs no stand-in
 HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
 USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
 EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
+VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}  # of a tower
 VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
 PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
 _MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
@@ -139,11 +140,19 @@ def write_stand_in(
     """
     with silence():
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+        from transformers import (
+            AutoConfig,
+            AutoModelForCausalLM,
+            AutoModelForImageTextToText,
+            AutoModelForSequenceClassification,
+        )
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     sizes = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
     config = AutoConfig.for_model(**sizes, **({"num_labels": 1} if scores else {}))
     loader = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
+    if known.stored:
+        config = AutoConfig.for_model(known.stored.model_type, text_config=sizes, vision_config=VISION)
+        config.tie_word_embeddings, loader = sizes["tie_word_embeddings"], AutoModelForImageTextToText
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         try:

@@ -22,6 +22,7 @@ KEYS = {
     "unverified",
     "names",
     "architecture",
+    "stored",
 }
 NAME_KEYS = {"name", "kind", "purpose", "aliases", "gated", "template", "stop_tokens", "architecture"}
 
