@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
+from recipec.catalog.refused import why_no_type
 
 _SIZES = {
     "hidden_size": "hidden_size",
@@ -32,6 +33,8 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         raise UnsupportedConfig("the configuration names no model_type", ("model_type",))
+    if why := why_no_type(model_type):
+        raise UnsupportedConfig(f"model_type '{model_type}' is not built: {why}")
     if model_type not in MODEL_TYPES:
         raise UnsupportedConfig(
             f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.lookup import entries_with, names_in
+from recipec.catalog.mirrors import mirrored
 from recipec.catalog.templates import BY_TRL, MARKED, Template, templates
 from recipec.catalog.text_parts import Stored
 
@@ -83,7 +85,14 @@ def model(name: str) -> Model | None:
         for twin in entry["names"]:
             if wanted in (twin["name"].lower(), *_aliases(twin)):
                 return _model(entry, twin)
-    return None
+    return _copy(*found) if (found := mirrored(name)) else None
+
+
+def _copy(name: str, original: str) -> Model | None:
+    """A copy on the hub; whether it is gated is not known, and its chat template is its own."""
+    found = model(original)
+    same = f"{original}, of which {name} is a copy"
+    return found and replace(found, name=name, gated=None, template_family=None, source=f"{same}: {found.source}")
 
 
 def others_meant(name: str, taken: Model) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.models import Model, model, model_names, others_meant
+from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.dataset import files_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -110,7 +111,12 @@ def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnost
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
-        (Label(loaded.place(*path, part="value"), "not in the catalog"),),
+        (
+            Label(
+                loaded.place(*path, part="value"),
+                f"not built: {why}" if (why := why_not(name)) else "not in the catalog",
+            ),
+        ),
         (
             *([f'for the folder beside the recipe, write `name = "./{name}"`'] if here else []),
             f"the nearest in the catalog: {', '.join(close)}" if close else "see `recipec list models`",
