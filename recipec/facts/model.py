@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.models import Model, model, model_names, others_meant
@@ -50,6 +51,8 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         found = replace(like, name=section.name, template_sha256="") if like else None
         if found is not None and table == ("model",) and _renders_as_base(loaded, found):
             report.add(_taken_for_base(loaded, section))
+    elif found is None:
+        found = _cached(loaded, section, (*table, "name"), report)
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
     elif found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
@@ -67,6 +70,17 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
         label = Label(loaded.place(*path, part="value"), str(error))
         help = ("name the folder that holds config.json and the tokenizer, as save_pretrained writes them",)
         report.add(Diagnostic("E0306", f"`{name}` is not a model folder that can be used", (label,), help))
+        return None
+
+
+def _cached(loaded: LoadedRecipe, section: Any, path: tuple[str, ...], report: Report) -> Model | None:
+    """A model outside the catalog that the Hub's cache on this machine has."""
+    try:
+        return cached_model(section.name, section.revision)
+    except (UnsupportedConfig, OSError, ValueError) as error:
+        label = Label(loaded.place(*path, part="value"), f"its config.json in the Hugging Face cache: {error}")
+        help = ("add `like` with a catalog name of the same shape, or name a model of the catalog",)
+        report.add(Diagnostic("E0301", f"unknown model `{section.name}`", (label,), help))
         return None
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, window_keys
+from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 from recipec.catalog.models import Model, model
@@ -198,6 +199,11 @@ def known_model(wanted: PlannedModel) -> Model:
     for name in (wanted.name, wanted.like):
         if name and (found := model(name)):
             return found
+    try:
+        if found := cached_model(wanted.name, wanted.revision):
+            return found
+    except UnsupportedConfig as error:
+        raise NoStandIn(f"{wanted.name}: {error}") from error
     raise NoStandIn(f"`{wanted.name}` is not in the catalog, and the plan does not say what it is like")
 
 
