@@ -18,6 +18,7 @@ from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
 from recipec.backends.templates import template_artifacts
+from recipec.backends.text_part import text_part_artifacts
 from recipec.backends.training import training_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
@@ -46,7 +47,7 @@ def lower(job: Job) -> list[Artifact]:
     files = document_artifacts(job)
     for stage in job.stages:
         files += [*training_artifacts(stage), rows_artifact(stage), evaluation_artifact(stage)]
-    files += [*preparation_artifacts(job), *template_artifacts(job)]
+    files += [*preparation_artifacts(job), *text_part_artifacts(job), *template_artifacts(job)]
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
     return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
 

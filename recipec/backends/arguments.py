@@ -10,7 +10,8 @@ from typing import Any
 
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import weights_dtype
+from recipec.backends.models import pinned_revision, weights_dtype
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
@@ -108,6 +109,12 @@ def _recomputation(stage: StageJob) -> dict[str, Any]:
     return options
 
 
+def _sounds_routed(stage: StageJob) -> bool:
+    """Whether the trainer would add a loss for experts that a model of this type may have, and this one has not."""
+    alone = MODEL_TYPES[stage.job.facts.model.architecture.model_type].attention_alone
+    return alone and "router_aux_loss_coef" in arguments_of(stage.method.config)
+
+
 def _reenters(stage: StageJob) -> bool:
     return stage.strategy.reenters(not stage.adapts.trains_all)
 
@@ -129,6 +136,8 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
         yield _precomputed(stage)
     if stage.routes:
         yield Arg("router_aux_loss_coef", ROUTER_AUX_LOSS_COEF, stage.ids("model"), "keeps the experts' load balanced")
+    elif _sounds_routed(stage):
+        yield Arg("router_aux_loss_coef", 0.0, stage.ids("model"), "its layers have no experts to balance")
     if stage.method.drops_dropout:
         yield _dropout(stage)
     if stage.groups_by_length:
@@ -203,8 +212,8 @@ def _model(stage: StageJob) -> Iterator[Arg]:
         "dtype": stage.because(weights_dtype(stage), "adaptation", "precision", "strategy"),
         "attn_implementation": stage.traced("attention"),
     }
-    if model.revision and stage.plan.stage.starts_from is None:
-        options["revision"] = stage.traced("model", model.revision)
+    if revision := pinned_revision(stage):
+        options["revision"] = stage.traced("model", revision)
     if model.trust_remote_code:
         options["trust_remote_code"] = stage.traced("model", True)
     yield Arg("model_init_kwargs", options)

@@ -119,6 +119,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "usage": usage(launcher, job) if launcher else None,
         "several_stages": job.because(len(job.stages) > 1, "stage"),
         "selection": _selection(job),
+        "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
         "needs": needs(job),
         "unpinned": list(_unpinned(job)),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),

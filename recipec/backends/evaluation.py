@@ -22,6 +22,7 @@ from recipec.backends.models import (
     head_options,
     model_expression,
     other_models,
+    pinned_revision,
     placed,
     random_model,
     reads_data_root,
@@ -214,8 +215,8 @@ def _load_model(stage: StageJob) -> Call:
     if base is not None:
         wanted = Raw(f'{base.LOADING}() if when != "merged" else None')
         args.append(Arg("quantization_config", wanted, stage.ids("quantization")))
-    if model.revision and stage.plan.stage.starts_from is None:
-        args.append(Arg("revision", model.revision, stage.ids("model"), "of the base; the trained model is a folder"))
+    if revision := pinned_revision(stage):
+        args.append(Arg("revision", revision, stage.ids("model"), "of the base; the trained model is a folder"))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     loader = stage.method.auto_class if stage.adapts.trains_all else "loader"

@@ -20,6 +20,7 @@ _KEEP_NAMES = """\
 # checkpoints with the running model's parameter names: resuming looks for these and skips what it does not find
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
+TEXT_PART = "text-part"  # the folder of the bundle that text_part.py writes
 MARKED_TEMPLATE = "marked_template.jinja"  # the file of the bundle that marks turns in the model's own template
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
@@ -34,6 +35,8 @@ def gated(job: Job) -> list[str]:
 def model_expression(stage: StageJob) -> Raw:
     """Where the stage's model comes from, as code."""
     start = stage.plan.stage.starts_from
+    if has_text_part(stage):
+        return code(stage, f'str(BUNDLE / "{TEXT_PART}")', "model")
     if start is None:
         return base_model(stage)
     previous = stage.job.stages[stage.index - 1]
@@ -45,8 +48,19 @@ def starting_point(stage: StageJob) -> str:
     """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
     start = stage.plan.stage.starts_from
     if start is None:
-        return stage.job.facts.model.name
+        return TEXT_PART if has_text_part(stage) else stage.job.facts.model.name
     return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].merges
+
+
+def has_text_part(stage: StageJob) -> bool:
+    """Whether the stage begins with the language model that text_part.py took out of a larger checkpoint."""
+    return stage.job.facts.model.stored is not None and stage.plan.stage.starts_from is None
+
+
+def pinned_revision(stage: StageJob) -> str | None:
+    """The commit of the recipe, where the stage itself reads from the hub."""
+    reads = stage.plan.stage.starts_from is None and not has_text_part(stage)
+    return stage.job.loaded.recipe.model.revision if reads else None
 
 
 def base_model(stage: StageJob) -> Raw:
@@ -102,12 +116,13 @@ def result_part(stage: StageJob) -> Part:
     return Part(imports=(Import("torch", "", ids),), before_saving=lines(ids, _SERVED))
 
 
-def from_hub(stage: StageJob, loader: str, source: Raw) -> Call:
-    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with."""
+def from_hub(stage: StageJob, loader: str, source: Raw, *, whole: bool = False) -> Call:
+    """How `loader`, AutoTokenizer or AutoConfig, reads what the stage begins with; `whole`: the hub's checkpoint."""
     model = stage.job.loaded.recipe.model
+    revision = model.revision if whole else pinned_revision(stage)
     args = [Arg("", source, stage.ids("model"))]
-    if model.revision and stage.plan.stage.starts_from is None:
-        args.append(Arg("revision", model.revision, stage.ids("model")))
+    if revision:
+        args.append(Arg("revision", revision, stage.ids("model")))
     if model.trust_remote_code:
         args.append(Arg("trust_remote_code", True, stage.ids("model")))
     return Call(f"{loader}.from_pretrained", args)
@@ -168,6 +183,9 @@ def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     folders = {role: (role.upper(), stage.value(role)) for role in stage.method.named_models}
     if stage.plan.stage.starts_from is None:
         folders["model"] = (constant, stage.job.facts.model.name)
+    if has_text_part(stage):
+        missing = f'raise SystemExit(f"No model in {{{constant}}}: run text_part.py first")'
+        return lines(stage.ids("model"), f"if not Path({constant}).is_dir():", f"    {missing}")
     local = {decision: found for decision, found in folders.items() if is_path(found[1])}
     return tuple(
         line

@@ -70,7 +70,7 @@ def _names(job: Job) -> dict[str, Any]:
         "local_model": is_path(model),
         "model_folder": base_folder(first, "root"),
         "no_model": Raw(no_model("folder", model)),
-        "tokenizer": from_hub(first, "AutoTokenizer", tokenizer),
+        "tokenizer": from_hub(first, "AutoTokenizer", tokenizer, whole=True),
         "chat_template_file": first.because(uses_template_file(job), "template"),
         "marks_turns": first.because(any(stage.marks_turns for stage in stages), "template", "loss_on"),
         "marked_template": MARKED_TEMPLATE,

@@ -7,6 +7,7 @@ from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
+from recipec.catalog.refused import why_no_type
 
 _SIZES = {
     "hidden_size": "hidden_size",
@@ -32,6 +33,8 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         raise UnsupportedConfig("the configuration names no model_type", ("model_type",))
+    if why := why_no_type(model_type):
+        raise UnsupportedConfig(f"model_type '{model_type}' is not built: {why}")
     if model_type not in MODEL_TYPES:
         raise UnsupportedConfig(
             f"model_type '{model_type}' is not one of the supported ones: {', '.join(sorted(MODEL_TYPES))}"
@@ -40,12 +43,18 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
     if row.moe and row.moe.count not in config and row.moe.count_saved in config:
         config = {**config, row.moe.count: config[row.moe.count_saved]}
     _refuse_missing(model_type, config, row)
-    sizes = {field: _integer(config, key) for field, key in _SIZES.items()}
+    _refuse_other_mixers(model_type, config, row)
+    sizes = {field: _integer(config, key) for field, key in _sizes(row).items()}
     return Architecture(model_type=model_type, **sizes, **_heads(config, row), **_parts(config, row))
 
 
+def _sizes(row: ModelType) -> dict[str, str]:
+    """Field of the architecture -> its key in config.json."""
+    return _SIZES | {"intermediate_size": row.intermediate}
+
+
 def _required(row: ModelType) -> tuple[str, ...]:
-    keys = list(_SIZES.values())
+    keys = list(_sizes(row).values())
     if not row.kv_heads_optional:
         keys.append("num_key_value_heads")
     if row.moe:
@@ -58,6 +67,17 @@ def _refuse_missing(model_type: str, config: Mapping[str, Any], row: ModelType) 
     missing = tuple(key for key in _required(row) if key not in config)
     if missing:
         raise UnsupportedConfig(f"the {model_type} configuration lacks {', '.join(missing)}", missing)
+
+
+def _refuse_other_mixers(model_type: str, config: Mapping[str, Any], row: ModelType) -> None:
+    """Granite 4 has models of attention alone under the type of its hybrids."""
+    if not row.attention_alone:
+        return
+    kinds = set(config.get("layer_types") or ())
+    if kinds - {"attention", "full_attention"} or not kinds:
+        raise UnsupportedConfig(f"the {model_type} configuration has Mamba layers, whose memory is not modeled")
+    if config.get("num_local_experts", 8):
+        raise UnsupportedConfig(f"the {model_type} configuration has experts, which are built for other types only")
 
 
 def _heads(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
@@ -103,8 +123,10 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
 
 
 def window_keys(architecture: Architecture) -> dict[str, Any]:
-    """The keys of a config.json that give these windows; the way back of `architecture_from_config`."""
+    """The keys of a config.json that give these layers and windows; the way back of `architecture_from_config`."""
     row = MODEL_TYPES[architecture.model_type]
+    if row.attention_alone:
+        return {"layer_types": architecture.layer_types, "num_local_experts": 0}
     if not row.windowed:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}

@@ -55,6 +55,8 @@ class ModelType(Struct, frozen=True):
     layers_differ: bool = False  # the class reads layer_types
     full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
     pattern_key: str = ""  # an older key for the same
+    attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
+    intermediate: str = "intermediate_size"  # key of the feed-forward block's width
     modules: Modules = _SPLIT
     moe: MoeType | None = None
     scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
@@ -66,6 +68,8 @@ _BIAS_ON = Key("attention_bias", True)
 _MLP_BIAS = Key("mlp_bias", False)
 _USE_BIAS = Key("use_bias", True)
 _FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
+_GLM4 = Modules(mlp_in=("gate_up_proj",))
+_GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
@@ -155,6 +159,27 @@ MODEL_TYPES: dict[str, ModelType] = {
         full_attention_every=4,
     ),
     "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS, scores=False),
+    "granitemoehybrid": ModelType(
+        "GraniteMoeHybridDecoderLayer",
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        attention_alone=True,
+        intermediate="shared_intermediate_size",
+        modules=_GRANITE4,
+        scores=False,
+    ),
+    "glm4": ModelType(
+        "Glm4DecoderLayer", kv_heads_optional=False, head_dim=128, qkv_bias=_BIAS_ON, norms=4, modules=_GLM4
+    ),
+    "ministral3": ModelType("Ministral3DecoderLayer", kv_heads_optional=False, head_dim=128, windowed="always"),
+    "seed_oss": ModelType(
+        "SeedOssDecoderLayer",
+        kv_heads_optional=False,
+        head_dim=128,
+        qkv_bias=_BIAS_ON,
+        output_bias=Key("attention_out_bias", False),
+        mlp_bias=_MLP_BIAS,
+    ),
     "smollm3": ModelType(
         "SmolLM3DecoderLayer",
         ties=True,

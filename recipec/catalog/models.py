@@ -9,12 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import architecture_from_config
 from recipec.catalog.lookup import entries_with, names_in
+from recipec.catalog.mirrors import mirrored
 from recipec.catalog.templates import BY_TRL, MARKED, Template, templates
+from recipec.catalog.text_parts import Stored
 
 _FOLDER = Path(__file__).parent / "models"
 _GENERATION = re.compile(r"([a-z]+)-?(\d+(?:\.\d+)?)(?:-[a-z]+)?")  # qwen2.5, llama-3.1, qwen3-moe
@@ -37,7 +40,15 @@ class Model(Struct, frozen=True):
     source: str = ""
     checked: date | None = None
     unverified: tuple[str, ...] = ()  # keys of the file that `source` does not cover: widely published, not looked up
-    purpose: str = ""  # reasoning | code | research | intermediate, where it is made for one; "": for anything
+    purpose: str = ""  # reasoning | code | math | research | intermediate | legacy; "": for anything
+
+    stored: Stored | None = None  # where its checkpoint holds more than the language model
+
+    @property
+    def params_on_disk(self) -> int:
+        """Parameters of the checkpoint, and of the language model that a bundle takes out of a larger one."""
+        size = self.architecture.params
+        return size + round(self.stored.params_billion * 1e9) if self.stored else size
 
     @property
     def line(self) -> str:
@@ -74,7 +85,14 @@ def model(name: str) -> Model | None:
         for twin in entry["names"]:
             if wanted in (twin["name"].lower(), *_aliases(twin)):
                 return _model(entry, twin)
-    return None
+    return _copy(*found) if (found := mirrored(name)) else None
+
+
+def _copy(name: str, original: str) -> Model | None:
+    """A copy on the hub; whether it is gated is not known, and its chat template is its own."""
+    found = model(original)
+    same = f"{original}, of which {name} is a copy"
+    return found and replace(found, name=name, gated=None, template_family=None, source=f"{same}: {found.source}")
 
 
 def others_meant(name: str, taken: Model) -> tuple[str, ...]:
@@ -122,4 +140,5 @@ def _model(entry: dict[str, Any], twin: dict[str, Any]) -> Model:
         checked=entry["checked"],
         unverified=tuple(entry.get("unverified", ())),
         purpose=twin.get("purpose", ""),
+        stored=convert(entry["stored"], Stored) if "stored" in entry else None,
     )

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from recipec.axes import stages_of
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig
+from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
 from recipec.catalog.models import Model, model, model_names, others_meant
+from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
 from recipec.dataset import files_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
@@ -49,8 +51,13 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         found = replace(like, name=section.name, template_sha256="") if like else None
         if found is not None and table == ("model",) and _renders_as_base(loaded, found):
             report.add(_taken_for_base(loaded, section))
+    elif found is None:
+        found = _cached(loaded, section, (*table, "name"), report)
     if found is None and len(report.diagnostics) == reported:
         report.add(_unknown(loaded, (*table, "like" if section.like else "name"), section.like or section.name))
+    elif found is not None and found.stored and (table != ("model",) or _starts_random(loaded)):
+        report.add(_holds_more(loaded, (*table, "name"), found))
+        return None
     elif found is not None and (others := others_meant(section.name, found)):
         report.add(short_name(loaded, (*table, "name"), found.name, others))
     return found
@@ -66,14 +73,35 @@ def _local(loaded: LoadedRecipe, name: str, path: tuple[str, ...], report: Repor
         return None
 
 
+def _cached(loaded: LoadedRecipe, section: Any, path: tuple[str, ...], report: Report) -> Model | None:
+    """A model outside the catalog that the Hub's cache on this machine has."""
+    try:
+        return cached_model(section.name, section.revision)
+    except (UnsupportedConfig, OSError, ValueError) as error:
+        label = Label(loaded.place(*path, part="value"), f"its config.json in the Hugging Face cache: {error}")
+        help = ("add `like` with a catalog name of the same shape, or name a model of the catalog",)
+        report.add(Diagnostic("E0301", f"unknown model `{section.name}`", (label,), help))
+        return None
+
+
 def _incomplete(loaded: LoadedRecipe, name: str, table: tuple[str, ...]) -> Iterator[Diagnostic]:
     """Yield what a folder lacks to be loaded (W0517); a stage that starts from random weights needs none."""
-    starts_random = all(row.random_weights for row in stages_of(loaded.recipe.goal.task))
-    missing = missing_files(loaded.folder / name, weights=table != ("model",) or not starts_random)
+    missing = missing_files(loaded.folder / name, weights=table != ("model",) or not _starts_random(loaded))
     if missing:
         label = Label(loaded.place(*table, "name", part="value"), f"no {' and no '.join(missing)}")
         help = ("copy the missing files into the folder before you run the bundle",)
         yield Diagnostic("W0517", f"the model folder `{name}` is not complete", (label,), help)
+
+
+def _starts_random(loaded: LoadedRecipe) -> bool:
+    """Whether no stage needs the weights of a model."""
+    return all(row.random_weights for row in stages_of(loaded.recipe.goal.task))
+
+
+def _holds_more(loaded: LoadedRecipe, path: tuple[str, ...], found: Model) -> Diagnostic:
+    label = Label(loaded.place(*path, part="value"), "its checkpoint holds a vision tower beside the language model")
+    help = ("the language model is taken out for a model that is trained, not for one that only runs or starts random",)
+    return Diagnostic("E0401", f"`{found.name}` cannot be loaded here", (label,), help)
 
 
 def _renders_as_base(loaded: LoadedRecipe, found: Model) -> bool:
@@ -97,7 +125,12 @@ def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnost
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
-        (Label(loaded.place(*path, part="value"), "not in the catalog"),),
+        (
+            Label(
+                loaded.place(*path, part="value"),
+                f"not built: {why}" if (why := why_not(name)) else "not in the catalog",
+            ),
+        ),
         (
             *([f'for the folder beside the recipe, write `name = "./{name}"`'] if here else []),
             f"the nearest in the catalog: {', '.join(close)}" if close else "see `recipec list models`",

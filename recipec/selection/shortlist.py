@@ -91,10 +91,17 @@ def _licence(model: Model, terms: Terms) -> Iterator[Miss]:
 
 
 def _purpose(model: Model, terms: Terms) -> Iterator[Miss]:
-    special = f"made for {model.purpose}" if model.purpose else "a mixture of experts" * bool(model.architecture.moe)
+    special = _special(model)
     exact = map(str.casefold, terms.value("model_family") or ())
     if special and (terms.value("model_purposes") == "general" or model.family not in exact):
         yield Miss("model_purposes", special, f'family = "{model.family}"')
+
+
+def _special(model: Model) -> str:
+    """What keeps a model from being taken for anything; "" where nothing does."""
+    if model.purpose == "legacy":
+        return "the last of its line, of 2024 or before"
+    return f"made for {model.purpose}" if model.purpose else "a mixture of experts" * bool(model.architecture.moe)
 
 
 def _context(model: Model, terms: Terms) -> Iterator[Miss]:

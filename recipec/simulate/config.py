@@ -19,7 +19,7 @@ def config_fields(architecture: Architecture) -> dict[str, Any]:
         "num_attention_heads": architecture.num_heads,
         "num_key_value_heads": architecture.num_kv_heads,
         "head_dim": architecture.head_dim,
-        "intermediate_size": architecture.intermediate_size,
+        row.intermediate: architecture.intermediate_size,
         "vocab_size": architecture.vocab_size,
         "max_position_embeddings": architecture.max_position,
         "tie_word_embeddings": architecture.tie_embeddings,

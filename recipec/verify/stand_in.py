@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, window_keys
+from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 from recipec.catalog.models import Model, model
@@ -32,6 +33,7 @@ AS_IT_IS = "itself"  # a model that needs no stand-in
 HIDDEN, INNER, LAYERS, HEADS, HEAD_DIM, EXPERTS, PER_TOKEN, WINDOW, POSITIONS = 64, 128, 2, 4, 16, 4, 2, 64, 4096
 USUAL_RANGE = 0.02  # initializer_range of most model types in transformers 5.23: the first loss is that of a guess
 EXPRESSIVE_RANGE = 0.1  # five times the usual: a frozen random head must be able to express a confident answer
+VISION = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}  # of a tower
 VOCABULARY = 768  # 256 bytes, the markers, and what the sample's words need
 PAD, BOS = "<|stand-in-pad|>", "<|stand-in-bos|>"
 _MARKER = re.compile(r"<[|｜][^<>\s'\"]+?[|｜]>|</?[a-z][a-z_]*>")
@@ -139,11 +141,19 @@ def write_stand_in(
     """
     with silence():
         import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+        from transformers import (
+            AutoConfig,
+            AutoModelForCausalLM,
+            AutoModelForImageTextToText,
+            AutoModelForSequenceClassification,
+        )
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     sizes = stand_in_config(known.architecture, len(tokenizer), spread, **ids)
     config = AutoConfig.for_model(**sizes, **({"num_labels": 1} if scores else {}))
     loader = AutoModelForSequenceClassification if scores else AutoModelForCausalLM
+    if known.stored:
+        config = AutoConfig.for_model(known.stored.model_type, text_config=sizes, vision_config=VISION)
+        config.tie_word_embeddings, loader = sizes["tie_word_embeddings"], AutoModelForImageTextToText
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         try:
@@ -189,6 +199,11 @@ def known_model(wanted: PlannedModel) -> Model:
     for name in (wanted.name, wanted.like):
         if name and (found := model(name)):
             return found
+    try:
+        if found := cached_model(wanted.name, wanted.revision):
+            return found
+    except UnsupportedConfig as error:
+        raise NoStandIn(f"{wanted.name}: {error}") from error
     raise NoStandIn(f"`{wanted.name}` is not in the catalog, and the plan does not say what it is like")
 
 
@@ -216,7 +231,7 @@ def stand_in_config(
         "model_type": shape.model_type,
         "vocab_size": vocab_size,
         "hidden_size": HIDDEN,
-        "intermediate_size": INNER,
+        row.intermediate: INNER,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "num_key_value_heads": _kv_heads(shape),

@@ -18,6 +18,7 @@ TINY = {
     "pad_token_id": 0,
 }
 EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "moe_intermediate_size": 20}
+ATTENTION_ALONE = {"layer_types": ["attention"] * 4, "num_local_experts": 0, "mamba_n_heads": 4}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
     "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
@@ -32,6 +33,9 @@ VARIANTS = {
     "qwen3 with biases": {"attention_bias": True, "head_dim": 16},
     "gemma2 untied": {"tie_word_embeddings": False, "head_dim": 8},
     "gpt_neox": {"num_key_value_heads": 4},
+    "granitemoehybrid": {**ATTENTION_ALONE, "shared_intermediate_size": 56},
+    "glm4 without biases": {"attention_bias": False},
+    "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
 }
@@ -109,7 +113,7 @@ def linears(layer) -> list[tuple[str, int, int]]:
 
 
 def has_experts(layer) -> bool:
-    return hasattr(layer.mlp, "experts")
+    return hasattr(getattr(layer, "mlp", None), "experts")
 
 
 def embeddings(model) -> int:

@@ -22,6 +22,7 @@ KEYS = {
     "unverified",
     "names",
     "architecture",
+    "stored",
 }
 NAME_KEYS = {"name", "kind", "purpose", "aliases", "gated", "template", "stop_tokens", "architecture"}
 
@@ -65,10 +66,10 @@ def test_the_numbers_are_sane(name: str) -> None:
     found = model(name)
     shape = found.architecture
     assert found.kind in ("base", "chat")
-    assert found.purpose in ("", "reasoning", "code", "research", "intermediate")
+    assert found.purpose in ("", "reasoning", "code", "math", "research", "intermediate", "legacy")
     assert shape.num_heads % shape.num_kv_heads == 0
     assert shape.head_dim in (64, 80, 96, 128, 256)
-    assert 2048 <= shape.max_position <= 262144
+    assert 2048 <= shape.max_position <= 524_288
     assert 32_000 <= shape.vocab_size <= 262_208
     assert shape.active_params <= shape.params
     assert all(token.strip() == token and token for token in found.stop_tokens)
@@ -135,6 +136,6 @@ def test_the_family_tells_line_and_generation(name: str, line: str, generation: 
     assert (model(name).line, model(name).generation) == (line, generation)
 
 
-@pytest.mark.parametrize("word", ["thinking", "reasoning", "r1-distill", "codellama"])
+@pytest.mark.parametrize("word", ["thinking", "reasoning", "r1-distill", "codellama", "coder", "math", "qwq"])
 def test_a_name_that_tells_what_a_model_is_made_for_has_a_purpose(word: str) -> None:
     assert all(found.purpose for found in models() if word in found.name.lower())

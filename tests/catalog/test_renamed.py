@@ -14,6 +14,13 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "n
 WIDTHS = {"intermediate_size": 32, "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "vocab_size": 64}
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False}
 EXPERTS = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
+ATTENTION_ALONE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "mamba_n_heads": 4,
+    "layer_types": ["attention"] * 2,
+    "num_local_experts": 0,
+}
 
 
 @pytest.mark.parametrize("name", MODEL_TYPES)
@@ -21,8 +28,9 @@ def test_a_saved_model_has_the_names_that_its_row_says(tmp_path: Path, name: str
     from safetensors.torch import load_file
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    config = CONFIG_MAPPING[name]()
-    for key, value in {**SIZES, **WIDTHS, **TOKENS, **EXPERTS}.items():
+    alone = MODEL_TYPES[name].attention_alone
+    config = CONFIG_MAPPING[name](**ATTENTION_ALONE if alone else {})
+    for key, value in {**SIZES, **WIDTHS, **TOKENS, **({} if alone else EXPERTS)}.items():
         if hasattr(config, key):
             setattr(config, key, value)
     if getattr(config, "layer_types", None):

@@ -45,8 +45,8 @@ HARDWARE = [
     (CHAT, 24, 1, "speed", "Qwen/Qwen3-4B-Instruct-2507", "lora", "none"),
     (CHAT, 24, 1, "memory", "Qwen/Qwen3-4B-Instruct-2507", "lora", "nf4"),
     (CHAT, 80, 1, "speed", "Qwen/Qwen3-14B", "lora", "none"),
-    (TEXT, 24, 1, None, "Qwen/Qwen3-8B-Base", "lora", "none"),
-    (TEXT, 80, 8, None, "Qwen/Qwen2.5-32B", "lora", "none"),
+    (TEXT, 24, 1, None, "mistralai/Ministral-3-8B-Base-2512", "lora", "none"),
+    (TEXT, 80, 8, None, "ByteDance-Seed/Seed-OSS-36B-Base", "lora", "none"),
     (PAIRS, 24, 1, None, "Qwen/Qwen3-8B", "lora", "none"),
     (BOTH, 24, 1, None, "Qwen/Qwen3-8B", "lora", "none"),
 ]
@@ -84,7 +84,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "a line": ({"model.family": "llama"}, "meta-llama/Llama-3.1-8B-Instruct"),
     "generations": ({"model.family": ["Llama-3.1", "llama-3.2"]}, "meta-llama/Llama-3.1-8B-Instruct"),
     "a family of one purpose": ({"model.family": "codellama"}, "codellama/CodeLlama-13b-Instruct-hf"),
-    "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"),
+    "reasoning": ({"model.family": "deepseek-r1-distill"}, "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B"),
     "general before reasoning": ({"model.family": "phi-4"}, "microsoft/phi-4"),
     "a line without its mixtures": ({"model.family": "qwen"}, "Qwen/Qwen3-14B"),
     "a license": ({"model.licenses": ["mit"]}, "microsoft/phi-4"),
@@ -93,7 +93,7 @@ WISHES: dict[str, tuple[dict[str, Any], str]] = {
     "a newer generation of half the size": ({"model.max_params_billion": 8.1}, "Qwen/Qwen3-4B-Instruct-2507"),
     "a long context": ({"data.max_length": 20_000}, "Qwen/Qwen3-8B"),
     "a longer context": ({"data.max_length": 60_000}, "microsoft/Phi-4-mini-instruct"),
-    "a context of 100k": ({"data.max_length": 100_000}, "ibm-granite/granite-3.1-2b-instruct"),
+    "a context of 100k": ({"data.max_length": 100_000}, "ibm-granite/granite-4.0-1b"),
     "base models for many rows": ({"model.family": "olmo-3", "data.examples": 10_000}, "allenai/Olmo-3-1025-7B"),
     "modules to adapt": ({"train.lora.targets": ["qkv_proj"]}, "microsoft/phi-4"),
     "all weights": ({"train.adaptation": "full"}, "Qwen/Qwen3-1.7B"),
@@ -125,7 +125,7 @@ def test_a_budget_takes_a_smaller_model_and_the_next_larger_is_over_it(tmp_path:
     [
         ({"licenses": ["mit"]}, "microsoft/phi-4"),
         ({"models": ["HuggingFaceTB/*"]}, "HuggingFaceTB/SmolLM3-3B"),
-        ({"licenses": ["Gemma Terms of Use"]}, "google/gemma-2-9b-it"),
+        ({"licenses": ["Gemma Terms of Use"]}, "google/gemma-3-12b-it"),
     ],
 )
 def test_a_policy_holds(tmp_path: Path, policy: Tables, name: str) -> None:

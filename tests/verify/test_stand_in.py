@@ -36,7 +36,7 @@ def real(model_type: str) -> Model:
     config = {
         "model_type": model_type,
         "hidden_size": 2048,
-        "intermediate_size": 8192,
+        row.intermediate: 8192,
         "num_hidden_layers": layers,
         "num_attention_heads": 16,
         "num_key_value_heads": 8,
@@ -47,6 +47,8 @@ def real(model_type: str) -> Model:
         "layer_types": ["sliding_attention", "full_attention"] * (layers // 2),
         "tie_word_embeddings": True,
     }
+    if row.attention_alone:
+        config |= {"layer_types": ["attention"] * layers, "num_local_experts": 0}
     if row.moe:
         config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
         config |= {row.moe.shared: 1024} if row.moe.shared else {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.backends.job import StageJob
+from recipec.backends.models import pinned_revision
 from recipec.backends.parts import Import, Part, lines, returning
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
@@ -37,7 +38,7 @@ def _head_in_fp32(stage: StageJob) -> tuple[Raw, ...]:
 
 
 def _config(stage: StageJob) -> Call:
-    revision = stage.job.loaded.recipe.model.revision
+    revision = pinned_revision(stage)
     pinned = [Arg("revision", revision, stage.ids("model"), "of the base: evaluate.py and merge_adapter.py load it")]
     head = [
         Arg("modules_to_save", [stage.method.new_head], stage.ids("stage"), "the new head, trained and saved whole")
@@ -52,7 +53,7 @@ def _config(stage: StageJob) -> Call:
             Arg("bias", "none", stage.ids("adaptation")),
             *(head if stage.method.new_head else []),
             Arg("task_type", stage.method.peft_task, stage.ids("adaptation")),
-            *(pinned if revision and stage.plan.stage.starts_from is None else []),
+            *(pinned if revision else []),
         ],
     )
 

@@ -73,6 +73,7 @@ def _names(job: Job) -> dict[str, Any]:
         "one_device": job.because(all(alone), "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],
         "setup": [Raw(line) for line in launch.setup or []],
+        "text_part": first.because(job.facts.model.stored is not None, "model"),
         "several_stages": first.because(len(job.stages) > 1, "stage"),
         "stages": [_stage(stage, one and not all(alone)) for stage, one in zip(job.stages, alone, strict=True)],
     }

@@ -25,7 +25,7 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger, facts)
-    downloaded = sum(model.architecture.params for model in _downloaded(facts, work.method))
+    downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method))
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node

@@ -198,15 +198,9 @@ def read(source: dict, root: Path) -> Dataset:
     if not files:
         raise SystemExit(f"No file matches {source['path']} in {root.resolve()}. Set DATA_ROOT to the recipe's folder.")
     # a file that changed is read anew
-<<<<<<< HEAD
     dated_files = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
     try:
         return Dataset.from_generator(rows_of, gen_kwargs={"files": dated_files}, features=RAW)
-=======
-    told = tuple((str(file), as_written(file, root), file.stat().st_mtime_ns) for file in files)
-    try:
-        return Dataset.from_generator(rows_of, gen_kwargs={"files": told}, features=RAW)
->>>>>>> attack-rows
     except DatasetGenerationError as error:
         raise SystemExit(f"{source['path']} cannot be read: {error.__cause__}") from error
 

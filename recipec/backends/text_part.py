@@ -1,0 +1,34 @@
+"""text_part.py: the language model out of a checkpoint that holds a vision tower too, as a folder that stages load."""
+
+from __future__ import annotations
+
+from recipec.backends.job import Job
+from recipec.backends.models import base_model, from_hub
+from recipec.render.artifact import Artifact
+from recipec.render.call import Arg, Call
+from recipec.render.traced import Raw
+
+SCRIPT = "text_part.py"
+
+
+def text_part_artifacts(job: Job) -> list[Artifact]:
+    """The script that takes the language model out; none where the checkpoint is one."""
+    stored, first = job.facts.model.stored, job.stages[0]
+    if stored is None:
+        return []
+    ids = first.ids("model")
+    load = from_hub(first, "AutoModelForCausalLM", Raw("MODEL"), whole=True)
+    options = [
+        Arg("config", Raw("shape"), ids),
+        Arg("key_mapping", {f"^{stored.prefix.replace('.', '[.]')}": ""}, ids),
+        Arg("dtype", "auto", ids),
+        Arg("output_loading_info", True, ids),
+    ]
+    names = {
+        "name": first.traced("model"),
+        "model": base_model(first),
+        "shape": from_hub(first, "AutoConfig", Raw("MODEL"), whole=True),
+        "load": Call(load.target, [*load.args, *options]),
+        "tokenizer": from_hub(first, "AutoTokenizer", Raw("MODEL"), whole=True),
+    }
+    return [Artifact(SCRIPT, ids, "text_part.py.j2", names)]

@@ -1,0 +1,27 @@
+"""Checkpoints that hold a vision tower beside the language model, and how the latter is taken out of them.
+
+TRL 1.16 loads the class that a checkpoint's config.json names (trainer/utils.py `create_model_from_path`): the whole of
+it, whose vision tower text gives no gradient. transformers 5.23 loads the text part alone from its own configuration
+and with these names. Tried 2026-11-23 on tiny checkpoints, weight by weight.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+TEXT_PARTS = {  # model_type of the checkpoint -> what its language model's parameters are called before their own names
+    "gemma3": "language_model.",
+    "mistral3": "language_model.",
+}
+
+
+class Stored(Struct, frozen=True):
+    """What the hub has of a model whose checkpoint holds more than its language model."""
+
+    model_type: str  # of TEXT_PARTS
+    params_billion: float  # all of them, vision included
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the names of the language model's parameters."""
+        return TEXT_PARTS[self.model_type]

@@ -1,0 +1,54 @@
+"""text_part.py: the language model of a checkpoint with a vision tower, weight by weight, as every stage loads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compiling import BASES, good, texts, with_key
+
+from recipec.catalog.models import model
+from recipec.verify.stand_in import hub_folder, stand_in_tokenizer, write_stand_in
+
+NAMES = ("google/gemma-3-4b-it", "mistralai/Ministral-3-3B-Base-2512", "mistralai/Mistral-Small-3.1-24B-Instruct-2503")
+CHAT = BASES["lora-single"]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("name", NAMES)
+def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, name: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    known, hub = model(name), hub_folder(tmp_path / "hub", name, None)
+    write_stand_in(known, stand_in_tokenizer(known, ["one two three"], "{{ messages }}"), hub)
+    bundle = texts(good(tmp_path, with_key(CHAT, "model.name", name)))
+    (tmp_path / "text_part.py").write_text(bundle["text_part.py"], encoding="utf-8")
+    environment = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    for _ in range(2):  # the second time it is there
+        subprocess.run([sys.executable, "text_part.py"], cwd=tmp_path, env=environment, check=True, timeout=300)
+
+    whole = AutoModelForImageTextToText.from_pretrained(hub)
+    part = AutoModelForCausalLM.from_pretrained(tmp_path / "text-part")
+    assert part.config.architectures == [type(part).__name__]
+    assert part.config.model_type == known.architecture.model_type
+    wanted, found = whole.model.language_model.state_dict(), part.model.state_dict()
+    assert wanted.keys() == found.keys()
+    assert all(torch.equal(wanted[key], found[key]) for key in wanted)
+    assert torch.equal(whole.lm_head.weight, part.lm_head.weight)
+
+
+def test_only_checkpoints_with_more_than_a_language_model_have_the_script(tmp_path: Path) -> None:
+    plain = texts(good(tmp_path, CHAT))
+    part = texts(good(tmp_path, with_key(CHAT, "model.name", NAMES[0])))
+    assert "text_part.py" not in plain
+    assert "text_part" not in plain["launch/local.sh"]
+    assert 'python "$BUNDLE/text_part.py"' in part["launch/local.sh"]
+    assert 'MODEL = str(BUNDLE / "text-part")' in part["train.py"]
+
+
+def test_the_disk_holds_the_checkpoint_and_the_part() -> None:
+    known = model(NAMES[0])
+    assert known.params_on_disk == known.architecture.params + 4_300_000_000
