@@ -76,6 +76,12 @@ def download(size_bytes: int, rates: Rates) -> RunPart:
     return RunPart("download", size_bytes / rates.hub_bytes_per_second, because)
 
 
+def text_part(stored_bytes: int, weights_bytes: int, rates: Rates) -> RunPart:
+    """text_part.py reads a checkpoint with a vision tower and writes its language model."""
+    seconds = rates.start_seconds + _disk(stored_bytes + weights_bytes, rates)
+    return RunPart("text part", seconds, f"{gib(weights_bytes)} taken out of a checkpoint of {gib(stored_bytes)}, once")
+
+
 def loading(weights_bytes: int, rates: Rates) -> RunPart:
     """train.py until its first step: imports, and the weights from the disk, which ranks of a node share."""
     because = f"train.py starts and reads {gib(weights_bytes)} of weights"

@@ -62,3 +62,10 @@ def test_evaluations_take_the_forward_share_of_what_their_rows_take_in_training(
     looked_at = min(value["eval_samples"], value["examples"] * value["eval_fraction"])
     expected = times * looked_at / rows * seconds(plan)["training steps"] / 3
     assert seconds(plan)["evaluations"] == pytest.approx(expected, rel=0.05)
+
+
+def test_a_text_part_is_taken_out_of_what_was_downloaded(tmp_path: Path) -> None:
+    plan = stage(tmp_path, with_key(BASES["lora-single"], "model.name", "google/gemma-3-4b-it"))
+    parts = {part.name: part.because for part in plan.parts}
+    assert parts["download"].startswith("8.0 GiB") and parts["text part"].startswith("7.2 GiB")
+    assert "checkpoint of 8.0 GiB" in parts["text part"]

@@ -29,8 +29,8 @@ def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_s
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
     each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
     yield whole_run.preparation(rows, _cores(facts, value), rates)
-    if needs.storage.hub_cache_bytes and value["stage"] == value["stages"][0]:
-        yield whole_run.download(needs.storage.hub_cache_bytes, rates)
+    if value["stage"] == value["stages"][0]:
+        yield from _base(facts, needs, rates)
     yield whole_run.loading(weights, rates)
     if chosen.reference_seconds:
         yield RunPart("reference", steps * chosen.reference_seconds, "it scores all rows once, before the first step")
@@ -41,6 +41,16 @@ def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_s
     yield whole_run.result(needs.storage.export_bytes - merged, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, rates)
+
+
+def _base(facts: Facts, needs: Needs, rates: whole_run.Rates) -> Iterator[RunPart]:
+    """What it takes until the models of the recipe are on the disk as training reads them."""
+    model = facts.model
+    part_bytes = 2 * model.architecture.params if model.stored else 0
+    if downloaded := needs.storage.hub_cache_bytes - part_bytes:
+        yield whole_run.download(downloaded, rates)
+    if part_bytes:
+        yield whole_run.text_part(2 * model.params_on_disk - part_bytes, part_bytes, rates)
 
 
 def _rows(value: Mapping[str, Any]) -> Rows:
