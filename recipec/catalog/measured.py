@@ -127,6 +127,7 @@ class Measured(Struct, frozen=True):
     process_gib: float | None = None  # host memory of a process that has imported what training imports
     start_seconds: float | None = None
     disk_write_gb_s: float | None = None
+    disk_read_gb_s: float | None = None
     optimizer_gb_s: float | None = None  # memory traffic of the fused AdamW
 
     @property
@@ -158,6 +159,7 @@ def measured_from(name: str, document: Mapping[str, Any], shares: int = 1) -> Me
         process_gib=process.get("started_gib"),
         start_seconds=process.get("start_seconds"),
         disk_write_gb_s=disk.get("write_gb_s"),
+        disk_read_gb_s=disk.get("read_gb_s"),
         optimizer_gb_s=_share(_optimizer(document.get("micro_step", ())), shares),
     )
 

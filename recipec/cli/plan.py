@@ -256,7 +256,7 @@ def _assumed(stage: Document) -> list[str]:
     lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
     choice = stage["choice"]
     hosted = choice["offload"] != ON_DEVICE
-    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": hosted}
+    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": True}
     for id in (id for id, decides in used.items() if decides and id in decisions):
         because = decisions[id]["because"]
         lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []
