@@ -63,11 +63,17 @@ class Rows(Struct, frozen=True):
     tested: int  # that evaluate.py reads at most
 
 
+TOKENIZATION = "tokenization"
+ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
+
+
 def preparation(rows: Rows, cores: int, rates: Rates) -> RunPart:
-    """prepare_data.py: all cores read, convert and count tokens."""
+    """prepare_data.py: its processes read, convert and count tokens."""
+    processes = max(1, min(cores, rows.count // ROWS_PER_PROCESS))
     busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token)
-    because = f"prepare_data.py reads {rows.count:,} rows with {counted(cores, 'core')}"
-    return RunPart("data preparation", rates.start_seconds + busy / cores, because)
+    several = f" in {processes} processes" if processes > 1 else ""
+    because = f"prepare_data.py reads {rows.count:,} rows{several}"
+    return RunPart("data preparation", rates.start_seconds + busy / processes, because)
 
 
 def download(size_bytes: int, rates: Rates) -> RunPart:
@@ -82,10 +88,17 @@ def text_part(stored_bytes: int, weights_bytes: int, rates: Rates) -> RunPart:
     return RunPart("text part", seconds, f"{gib(weights_bytes)} taken out of a checkpoint of {gib(stored_bytes)}, once")
 
 
-def loading(weights_bytes: int, rates: Rates) -> RunPart:
-    """train.py until its first step: imports, and the weights from the disk, which ranks of a node share."""
-    because = f"train.py starts and reads {gib(weights_bytes)} of weights"
-    return RunPart("loading", rates.start_seconds + _read(weights_bytes, rates), because)
+def loading(weights_bytes: int, saved_bytes: int, rates: Rates) -> RunPart:
+    """train.py until its first step: imports, weights that the ranks of a node share, and a save that is tried."""
+    because = f"train.py starts, reads {gib(weights_bytes)} of weights and tries a save"
+    seconds = rates.start_seconds + _read(weights_bytes, rates) + written_seconds(saved_bytes, rates)
+    return RunPart("loading", seconds, because)
+
+
+def tokenization(rows: Rows, processes: int, rates: Rates) -> RunPart:
+    """The trainer's own pass over the rows before its first step; other ranks wait for the first."""
+    because = f"the trainer, in {processes} processes" if processes > 1 else "the trainer, in one process"
+    return RunPart(TOKENIZATION, rows.count * rows.tokens_each * rates.seconds_per_token / processes, because)
 
 
 def reference(seconds: float) -> RunPart:
@@ -111,11 +124,13 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
 
 
-def result(export_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
+def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
     """The best checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
     merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0
-    because = f"{gib(export_bytes)} saved" + (f", and merged into {gib(merged_bytes)}" if merged_bytes else "")
-    return RunPart("the result", _moved(export_bytes, rates) + merging, because)
+    merged = f", and merged into {gib(merged_bytes)}" if merged_bytes else ""
+    because = f"{gib(reloaded_bytes)} of the best checkpoint read, {gib(export_bytes)} saved{merged}"
+    seconds = _read(reloaded_bytes, rates) + written_seconds(export_bytes, rates) + merging
+    return RunPart("the result", seconds, because)
 
 
 def scoring(

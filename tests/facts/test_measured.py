@@ -61,7 +61,9 @@ def test_measured_starts_and_disks_are_in_the_bill(tmp_path: Path) -> None:
     found = stage(planned(tmp_path))
     seconds = {part["part"]: part["seconds"] for part in found["run"]}
     weights_gb = 2 * next(fact["value"] for fact in found["decisions"] if fact["id"] == "params") / 1e9
-    assert seconds["loading"] == pytest.approx(START_SECONDS + weights_gb / READ_GB_S, rel=1e-3)
+    saved_gb = found["storage"]["export_bytes"] / 1e9
+    expected = START_SECONDS + weights_gb / READ_GB_S + saved_gb / WRITE_GB_S
+    assert seconds["loading"] == pytest.approx(expected, rel=1e-3)
     each = found["storage"]["checkpoint_bytes"] / 1e9 / WRITE_GB_S
     assert seconds["checkpoints"] / each == pytest.approx(round(seconds["checkpoints"] / each), rel=1e-3)
 

@@ -14,6 +14,7 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
+from recipec.rules.loader import tokenizing_processes
 
 ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
 
@@ -29,13 +30,14 @@ def bill(
     yield whole_run.preparation(rows, _cores(facts, value), rates)
     if value["stage"] == value["stages"][0]:
         yield from _base(facts, needs, rates)
-    yield whole_run.loading(weights, rates)
+    yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
+    yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
     yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
     yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, rates)
-    yield whole_run.result(needs.storage.export_bytes - merged, merged, rates)
+    yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
 
