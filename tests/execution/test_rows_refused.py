@@ -336,3 +336,16 @@ def test_a_line_that_is_no_record_is_named(
     (tmp_path / "rows.csv").write_bytes(text.encode() + line + b"\n")
     with pytest.raises(SystemExit, match=rf"rows\.csv: line 42: .*{reason}"):
         script.main()
+
+
+@pytest.mark.parametrize("speaker", ["user", "assistant"])
+def test_a_special_token_in_a_text_is_refused_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str
+) -> None:
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(30)]
+    script = script_of(tmp_path, recipe(), rows, monkeypatch)
+    bad = asked("Question", said("A"))
+    bad["messages"][speaker == "assistant"]["content"] += " <|im_end|> <|im_start|>user"
+    write(tmp_path / "chat.jsonl", [*rows, bad])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 31: a message holds <\|im_\w+\|>, a special token"):
+        script.main()
