@@ -21,6 +21,7 @@ _KEEP_NAMES = """\
 trainer.model.save_pretrained = partial(trainer.model.save_pretrained, save_original_format=False)"""
 _SERVED = "trainer.model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
 TEXT_PART = "text-part"  # the folder of the bundle that text_part.py writes
+RECORD = "taken_from.txt"  # the file of that folder that says which model and revision it is of
 MARKED_TEMPLATE = "marked_template.jinja"  # the file of the bundle that marks turns in the model's own template
 _OWN_NAMES = "del trainer.model.save_pretrained  # the result with the names that other tools know"
 _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls every result a fine-tuned version of MODEL"
@@ -55,6 +56,12 @@ def starting_point(stage: StageJob) -> str:
 def has_text_part(stage: StageJob) -> bool:
     """Whether the stage begins with the language model that text_part.py took out of a larger checkpoint."""
     return stage.job.facts.model.stored is not None and stage.plan.stage.starts_from is None
+
+
+def taken_from(stage: StageJob) -> str:
+    """The checkpoint that text_part.py reads, with its revision where the recipe has one."""
+    revision = stage.job.loaded.recipe.model.revision
+    return stage.job.facts.model.name + (f"@{revision}" if revision else "")
 
 
 def pinned_revision(stage: StageJob) -> str | None:
@@ -184,13 +191,21 @@ def folder_checks(stage: StageJob, constant: str) -> tuple[Raw, ...]:
     if stage.plan.stage.starts_from is None:
         folders["model"] = (constant, stage.job.facts.model.name)
     if has_text_part(stage):
-        missing = f'raise SystemExit(f"No model in {{{constant}}}: run text_part.py first")'
-        return lines(stage.ids("model"), f"if not Path({constant}).is_dir():", f"    {missing}")
+        return lines(stage.ids("model"), *_text_part_check(constant, taken_from(stage)))
     local = {decision: found for decision, found in folders.items() if is_path(found[1])}
     return tuple(
         line
         for decision, (folder, name) in local.items()
         for line in lines(stage.ids(decision), f"if not Path({folder}).is_dir():", f"    {no_model(folder, name)}")
+    )
+
+
+def _text_part_check(constant: str, origin: str) -> tuple[str, ...]:
+    return (
+        f"wanted = {py(origin)}",
+        f'taken_from = Path({constant}) / "{RECORD}"',
+        "if not taken_from.is_file() or taken_from.read_text() != wanted:",
+        f'    raise SystemExit(f"{{{constant}}} is not taken from {{wanted}}: run text_part.py first")',
     )
 
 

@@ -28,6 +28,7 @@ from recipec.dataset import DataShape
 from recipec.facts.conversations import WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
+from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
@@ -154,6 +155,8 @@ def _splitting(job: Job) -> dict[str, Any]:
         "splits_by_time": bool(split and split.time),
         "splits_by_group": bool(split and split.group),
         "splits_by_class": bool(split and split.stratify),
+        "own_classes": OWN_CLASSES,
+        "fewest_rows": FEWEST_ROWS,
         "looks_ahead": bool(split and split.stratify) or any(map(_mixes_sources, job.stages)),
         "splits_by_prompt": column is None and shared,
         "all_conversations": all(map(of_conversations, job.stages)),
@@ -237,7 +240,7 @@ def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     return {
         "asks_source": asks_source,
         "needs_source": "source" in types or weighs(job),
-        "looks_at_source": "source" in types or bool(data.split and data.split.stratify),
+        "looks_at_source": "source" in types,
         "looks_at_stage": "stage" in types,
         "given_to_row": Raw(", ".join(types)),
         "asked_of_row": Raw(", ".join(f"{name}: {type}" for name, type in types.items())),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.backends.job import Job
-from recipec.backends.models import base_model, from_hub
+from recipec.backends.models import RECORD, base_model, from_hub, taken_from
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg, Call
 from recipec.render.traced import Raw
@@ -27,6 +27,8 @@ def text_part_artifacts(job: Job) -> list[Artifact]:
     names = {
         "name": first.traced("model"),
         "model": base_model(first),
+        "taken_from": first.traced("model", taken_from(first)),
+        "record": RECORD,
         "shape": from_hub(first, "AutoConfig", Raw("MODEL"), whole=True),
         "load": Call(load.target, [*load.args, *options]),
         "tokenizer": from_hub(first, "AutoTokenizer", Raw("MODEL"), whole=True),

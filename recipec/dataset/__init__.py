@@ -10,9 +10,9 @@ from recipec.dataset.contents import (
     thoughts,
     turns_of,
 )
-from recipec.dataset.faults import BadRows, RowFault, TwoReadings, UnknownFormat, told
+from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
 from recipec.dataset.files import ENDINGS, endings_in, files_of
-from recipec.dataset.formats import DataShape, flag_columns, recognise
+from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import Sample, read_sample
 

@@ -249,8 +249,8 @@ def _check_mask(mask: list[int], ids: list[int], labels: list[int] | None, colum
     if len(mask) != len(ids) or not {0, 1}.issuperset(mask) or 1 not in mask:
         raise BadContent(f"`{column}` must be 1 at each place, or 0 where padding is")
     start, end = mask.index(1), len(mask) - mask[::-1].index(1)
-    learned = {-100, *(labels[:start] + labels[end:] if labels else ())}
-    if 0 in mask[start:end] or len({*ids[:start], *ids[end:]}) > 1 or learned != {-100}:
+    padding, learned = {*ids[:start], *ids[end:]}, {*labels[:start], *labels[end:]} if labels else set()
+    if 0 in mask[start:end] or len(padding) > 1 or learned - {-100}:
         raise BadContent(f"`{column}` hides tokens that are no padding: they would be seen, or learned")
 
 

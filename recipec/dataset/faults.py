@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from msgspec import Struct
-
-if TYPE_CHECKING:
-    from recipec.dataset.formats import DataShape
 
 MOST_KINDS = 5  # of faults that a message lists
 _VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.]*")  # what a row holds, in what is said of it
@@ -38,14 +34,6 @@ class RowFault(Struct, frozen=True):
     def kind(self) -> str:
         """What is said, whatever the row holds."""
         return _VALUE.sub("…", self.said)
-
-
-class BadRows(UnknownFormat):
-    """Rows of one format, some of which cannot be read."""
-
-    def __init__(self, faults: Sequence[RowFault], shape: DataShape) -> None:
-        super().__init__("; ".join(told(faults)))
-        self.faults, self.shape = tuple(faults), shape  # the shape is that of the other rows
 
 
 def told(faults: Iterable[RowFault]) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
 from recipec.dataset.contents import BadContent, Row, content_of, is_flag
-from recipec.dataset.faults import BadRows, RowFault, UnknownFormat
+from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 
 MOST_NAMES = 12  # columns that a message lists
@@ -42,6 +42,14 @@ class DataShape(Struct, frozen=True):
         """Whether the role that can be left out is: other columns then share its text as their beginning."""
         implicit = ROW_FORMATS[self.format].implicit
         return bool(implicit) and implicit not in self.columns
+
+
+class BadRows(UnknownFormat):
+    """Rows of one format, some of which cannot be read."""
+
+    def __init__(self, faults: Sequence[RowFault], shape: DataShape) -> None:
+        super().__init__("; ".join(told(faults)))
+        self.faults, self.shape = tuple(faults), shape  # the shape is that of the other rows
 
 
 def recognise(

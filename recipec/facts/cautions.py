@@ -1,7 +1,8 @@
-"""What sampled rows hold that can be used, but of which a user may not know that nothing is learned: warnings."""
+"""What sampled rows hold that can be used, but not as a user may mean it: warnings."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +16,16 @@ from recipec.recipe import LoadedRecipe
 from recipec.units import counted
 
 
-def cautions(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
-    """Yield what rows hold that teaches nothing: messages behind answers (W0532), and thoughts in prompts (W0533)."""
+def cautions(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], turn_end: str
+) -> Iterator[Diagnostic]:
+    """Yield messages behind answers (W0532), thoughts in prompts (W0533), and texts that end a turn (W0534).
+
+    `turn_end` is what ends a turn in the chat template of the training; "" where that is not known.
+    """
     yield from _behind_answers(loaded, section, sources)
+    if turn_end:
+        yield from _ending_turns(loaded, section, sources, turn_end)
     if loaded.recipe.data.reasoning is None:
         yield from _thoughts_in_prompts(loaded, section, sources)
 
@@ -83,6 +91,25 @@ def _thoughts_in_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[S
         )
         note = "chat templates of models that think, such as Qwen 3, show earlier answers without their thoughts"
         yield Diagnostic("W0533", title, (Label(loaded.place("data", section), seen),), help, (note,))
+
+
+def _ending_turns(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], turn_end: str
+) -> Iterator[Diagnostic]:
+    """Texts of messages that hold the token that ends a turn."""
+    found = [
+        place
+        for source in sources
+        if ROW_FORMATS[source.shape.format].turns
+        for place, row in zip(source.places, source.rows, strict=True)
+        if turn_end in json.dumps([row.get(name) for name in source.shape.columns.values()], ensure_ascii=False)
+    ]
+    if found:
+        title = f"texts of data.{section} hold `{turn_end}`, which ends a turn in the chat template"
+        seen = f"{_rows(found, sources)}, the first {found[0]}"
+        help = ("write it with a space in it, or remove these rows",)
+        note = "prepare_data.py refuses such rows where it is a special token of the tokenizer"
+        yield Diagnostic("W0534", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
 def _asked(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:

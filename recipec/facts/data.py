@@ -55,8 +55,11 @@ class DataFacts(Struct, frozen=True):
         return tuple(dict.fromkeys(shape.format for shape in self.shapes))
 
 
-def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts | None:
-    """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used."""
+def data_facts(loaded: LoadedRecipe, section: str, turn_end: str, report: Report) -> DataFacts | None:
+    """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
+
+    `turn_end` is what ends a turn in the chat template of the training; "" where that is not known.
+    """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
     if found is None:
@@ -66,7 +69,7 @@ def data_facts(loaded: LoadedRecipe, section: str, report: Report) -> DataFacts 
     facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
-    for finding in (*against_split(loaded, section, sources), *cautions(loaded, section, sources)):
+    for finding in (*against_split(loaded, section, sources), *cautions(loaded, section, sources, turn_end)):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))

@@ -25,7 +25,7 @@ from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.sources import sources_of
-from recipec.facts.template import template_text
+from recipec.facts.template import template_text, turn_end_of
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
@@ -65,7 +65,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     model, others = _models(loaded, report)
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
-    template, data = template_text(loaded, report), _data(loaded, report)
+    template, data = template_text(loaded, report), _data(loaded, turn_end_of(loaded, model), report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
@@ -117,9 +117,9 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-def _data(loaded: LoadedRecipe, report: Report) -> dict[str, DataFacts]:
+def _data(loaded: LoadedRecipe, turn_end: str, report: Report) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
-    looked = {name: data_facts(loaded, name, report) for name in SECTIONS if loaded.is_set("data", name)}
+    looked = {name: data_facts(loaded, name, turn_end, report) for name in SECTIONS if loaded.is_set("data", name)}
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():

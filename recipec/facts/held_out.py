@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -35,11 +35,11 @@ def with_held_out(loaded: LoadedRecipe, data: Mapping[str, DataFacts], report: R
     for name, facts in data.items():
         parts = {part: fitting[part][name] for part in PARTS if name in fitting[part]}
         held_out = {part: _held_out(loaded, held) for part, held in parts.items()}
-        known = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
+        carrying = _carrying_parts(loaded, facts, [source for held in parts.values() for source in held])
         for part, held in parts.items():
-            _check(loaded, part, held, known, report)
-        decisions = {**known.decisions, **_decisions(loaded, name, fitting)}
-        found[name] = replace(known, decisions=decisions, held_out=held_out)
+            _check(loaded, part, held, carrying, report)
+        decisions = {**carrying.decisions, **_decisions(loaded, name, fitting)}
+        found[name] = replace(carrying, decisions=decisions, held_out=held_out)
     return found
 
 
@@ -120,11 +120,14 @@ def _fitting(
 
 def _like(loaded: LoadedRecipe, source: SampledSource, facts: DataFacts, section: str) -> DataShape:
     """The shape of a source whose rows are of a format that is learned. Raises UnknownFormat."""
-    ways, errors = {shape.written: shape for shape in reversed(facts.shapes)}, []
+    ways: dict[tuple[Hashable, ...], DataShape] = {}
+    errors = []
+    for shape in facts.shapes:
+        ways.setdefault(shape.written, shape)
     if len(ways) > 1 and not source.rows and source.given.format in (None, AUTO):
         wanted = either(facts.formats, "")
         raise UnknownFormat(f"{source.name} is not read at compile time: say its `format`, {wanted}")
-    for shape in reversed(ways.values()):
+    for shape in ways.values():
         try:
             return _learned_alike(facts, source, section, _read_as(loaded, source, section, shape))
         except UnknownFormat as error:

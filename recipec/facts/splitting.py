@@ -15,7 +15,7 @@ from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of
 from recipec.recipe import LoadedRecipe
 
-_OWN_CLASSES, _FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
+OWN_CLASSES, FEWEST_ROWS = 0.95, 20  # as many rows with a value of their own, of so many, have no classes
 
 
 def against_split(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
@@ -71,7 +71,7 @@ def _no_classes(loaded: LoadedRecipe, section: str, column: str, sources: list[S
     """Values of which nearly every row has one of its own: no class would give a row to another part."""
     rows = rows_of(sources)
     values = {json.dumps(row.get(column), sort_keys=True, default=str) for row in rows}
-    if len(rows) >= _FEWEST_ROWS and len(values) >= _OWN_CLASSES * len(rows):
+    if len(rows) >= FEWEST_ROWS and len(values) >= OWN_CLASSES * len(rows):
         first, second = places_of(sources)[:2]
         shown = f"{rows[0].get(column)!r:.40} in {first}, {rows[1].get(column)!r:.40} in {second}"
         labels = (

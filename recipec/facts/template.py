@@ -1,9 +1,11 @@
-"""The chat template that a recipe brings as a file."""
+"""The chat template of the training: the file that a recipe brings, and what ends a turn in the model's own."""
 
 from __future__ import annotations
 
 import re
 
+from recipec.axes.tasks import AUTO
+from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.files import read_regular
 from recipec.recipe import LoadedRecipe
@@ -36,6 +38,12 @@ def template_text(loaded: LoadedRecipe, report: Report) -> str | None:
             report.add(_at(loaded, "E0006", title, f"a private-use character in line {line}", "remove the character"))
         return text
     return None
+
+
+def turn_end_of(loaded: LoadedRecipe, model: Model | None) -> str:
+    """What ends a turn in the chat template of the training; "" where that is not known."""
+    own = loaded.recipe.data.template in (None, AUTO, "model")
+    return model.template.end if own and model is not None and model.template else ""
 
 
 def _unreadable(loaded: LoadedRecipe, name: str, error: OSError) -> Diagnostic:

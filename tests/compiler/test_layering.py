@@ -7,6 +7,7 @@ import re
 import statistics
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,10 @@ def test_public_functions_are_annotated() -> None:
     assert not [name for name, function in _public() if function.returns is None]
     given = [(name, part) for name, function in _public() for part in (*function.args.args, *function.args.kwonlyargs)]
     assert not [f"{name}({part.arg})" for name, part in given if part.annotation is None]
+
+
+def test_modules_of_the_dataset_need_each_other_in_one_direction() -> None:
+    """Also for their types alone."""
+    needs = {path.stem: {name.rpartition(".")[2] for name in _imports(tree)} for path, tree in FILES.items()
+             if _part(path) == "dataset" and path.stem != "__init__"}  # fmt: skip
+    TopologicalSorter({name: others & needs.keys() for name, others in needs.items()}).prepare()

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from compiling import BASES, Tables, good, texts, with_key
@@ -22,6 +22,7 @@ class Words:
     """A tokenizer whose tokens are words."""
 
     chat_template, eos_token = "plain", "."
+    added_tokens_decoder: ClassVar[dict[int, Any]] = {}
 
     def get_vocab(self) -> dict[str, int]:
         return {"word": 0}

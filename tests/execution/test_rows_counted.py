@@ -146,3 +146,27 @@ def test_messages_behind_the_last_learned_answer_are_counted(
     assert report_of(tmp_path, "sft")["messages_behind_answers"] == expected
     (told,) = [found for found in compiled(tmp_path, recipe()).diagnostics if found.code == "W0532"]
     assert f"the first chat.jsonl:1: {expected} messages in all" in told.labels[0].message
+
+
+EMPTY = ["", " \n", "\u200b", "\ufeff \u2060"]
+
+
+@pytest.mark.parametrize("tools", [False, True], ids=["text", "tools"])
+@pytest.mark.parametrize("text", EMPTY, ids=ascii)
+def test_a_conversation_with_an_empty_answer_is_dropped_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, tools: bool
+) -> None:
+    """An empty turn would be learned, too."""
+    again = {"role": "user", "content": "And?"}
+    rows = [asked(f"Question {n}", said(f"A {n}"), again, said("No.")) for n in range(30)]
+    if tools:
+        called = said("", tool_calls=[{"name": "look", "arguments": {}}])
+        rows[0] = asked("Look", called, {"role": "tool", "content": "Rain"}, said("Rain."))
+    empty = [asked("Last", said("A"), again, said(text)), asked("First", said(text), again, said("No."))]
+    write(tmp_path / "chat.jsonl", [*rows, *empty])
+    script = emitted(tmp_path, recipe(), monkeypatch)
+    tokenizer = tokenizer_of(rows)
+    monkeypatch.setattr(script, "load_tokenizer", lambda *_: tokenizer)
+    script.main()
+    assert report_of(tmp_path, "sft")["empty"] == 2
+    assert sum(len(prepared(tmp_path, f"sft/{part}")) for part in ("train", "eval", "test")) == 30

@@ -320,7 +320,12 @@ def test_odd_rows_are_refused_by_their_place_wherever_they_stand(
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [(b"f\xfcr,x", "'utf-8' codec"), (b'"open,x', "unexpected end of data"), (b"a,b,c", "more fields")],
+    [
+        (b"f\xfcr,x", "'utf-8' codec"),
+        (b"\xc3\xef\xbf\xbd\xa9,x", "'utf-8' codec"),  # cut in two by a replacement character, which is UTF-8
+        (b'"open,x', "unexpected end of data"),
+        (b"a,b,c", "more fields"),
+    ],
 )
 def test_a_line_that_is_no_record_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes, reason: str
@@ -330,4 +335,17 @@ def test_a_line_that_is_no_record_is_named(
     script = emitted(tmp_path, with_key(BASES["lora-single"], "data.train", "rows.csv"), monkeypatch)
     (tmp_path / "rows.csv").write_bytes(text.encode() + line + b"\n")
     with pytest.raises(SystemExit, match=rf"rows\.csv: line 42: .*{reason}"):
+        script.main()
+
+
+@pytest.mark.parametrize("speaker", ["user", "assistant"])
+def test_a_special_token_in_a_text_is_refused_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speaker: str
+) -> None:
+    rows = [asked(f"Question {n}", said(f"A {n}")) for n in range(30)]
+    script = script_of(tmp_path, recipe(), rows, monkeypatch)
+    bad = asked("Question", said("A"))
+    bad["messages"][speaker == "assistant"]["content"] += " <|im_end|> <|im_start|>user"
+    write(tmp_path / "chat.jsonl", [*rows, bad])
+    with pytest.raises(SystemExit, match=r"^chat\.jsonl, line 31: a message holds <\|im_\w+\|>, a special token"):
         script.main()

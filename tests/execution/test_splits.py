@@ -259,3 +259,19 @@ def test_values_that_are_no_classes_are_told_before_rows_are_converted(
     monkeypatch.setattr(script, "converted", lambda *_: pytest.fail("a whole source was converted"))
     with pytest.raises(SystemExit, match="60 values of user in 60 rows are no classes"):
         script.main()
+
+
+@pytest.mark.parametrize("held_out", [None, "own.jsonl"])
+def test_the_classes_of_all_training_sources_are_judged_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held_out: str | None
+) -> None:
+    """As `check` does; what is held out by a file is not split."""
+    for name, count in {"chat": 24, "more": 400}.items():
+        asked = [{"messages": [{**turn, "content": f"{name}: {turn['content']}"} for turn in row["messages"]]}
+                 for row in chats(count)]  # fmt: skip
+        write(tmp_path / f"{name}.jsonl", [row | {"topic": n % 24} for n, row in enumerate(asked)])
+    write(tmp_path / "own.jsonl", [row | {"topic": n} for n, row in enumerate(chats(30))])
+    made = with_key(BASES["lora-single"], "data.train", ["chat.jsonl", "more.jsonl"])
+    made = with_key(with_key(made, "data.split", {"stratify": "topic"}), "data.eval", held_out)
+    emitted(tmp_path, made, monkeypatch).main()
+    assert len(split_of(tmp_path)["train"]) > 300

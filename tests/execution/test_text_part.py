@@ -27,8 +27,14 @@ def test_the_folder_holds_the_language_model_of_the_checkpoint(tmp_path: Path, n
     bundle = texts(good(tmp_path, with_key(CHAT, "model.name", name)))
     (tmp_path / "text_part.py").write_text(bundle["text_part.py"], encoding="utf-8")
     environment = {"HF_HUB_CACHE": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
+    stale = tmp_path / "text-part" / "taken_from.txt"
+    stale.parent.mkdir()
+    stale.write_text("google/gemma-3-12b-it")
+    (stale.parent / "model-00001-of-00005.safetensors").touch()
     for _ in range(2):  # the second time it is there
         subprocess.run([sys.executable, "text_part.py"], cwd=tmp_path, env=environment, check=True, timeout=300)
+    assert stale.read_text() == name
+    assert [file.name for file in stale.parent.glob("*.safetensors")] == ["model.safetensors"]
 
     whole = AutoModelForImageTextToText.from_pretrained(hub)
     part = AutoModelForCausalLM.from_pretrained(tmp_path / "text-part")
@@ -47,6 +53,13 @@ def test_only_checkpoints_with_more_than_a_language_model_have_the_script(tmp_pa
     assert "text_part" not in plain["launch/local.sh"]
     assert 'python "$BUNDLE/text_part.py"' in part["launch/local.sh"]
     assert 'MODEL = str(BUNDLE / "text-part")' in part["train.py"]
+
+
+def test_a_folder_of_another_revision_is_neither_kept_nor_trained(tmp_path: Path) -> None:
+    made = with_key(with_key(CHAT, "model.name", NAMES[0]), "model.revision", "a" * 40)
+    bundle, taken_from = texts(good(tmp_path, made)), f'"{NAMES[0]}@{"a" * 40}"'
+    assert f"TAKEN_FROM = {taken_from}" in bundle["text_part.py"]
+    assert all(f"    wanted = {taken_from}\n" in bundle[name] for name in ("train.py", "evaluate.py"))
 
 
 def test_the_disk_holds_the_checkpoint_and_the_part() -> None:

@@ -86,12 +86,15 @@ def test_padding_is_taken_off_as_its_mask_says(
     assert [row["input_ids"] for row in found].count(kept) == 1
 
 
-HIDDEN = {
+HIDDEN: dict[str, tuple[list[int], list[Any], list[int] | None]] = {
     "a hole": ([7, 8, 9], [1, 0, 1], None),
     "two tokens": ([7, 8, 5, 6], [1, 1, 0, 0], None),
     "learned padding": ([7, 8, 0], [1, 1, 0], [7, 8, 0]),
     "nothing": ([7, 8], [0, 0], None),
     "another length": ([7, 8], [1], None),
+    "lists": ([7, 8], [[1], [1]], None),
+    "truths": ([7, 8], [True, True], None),
+    "fractions": ([7, 8], [1.0, 1.0], None),
 }
 
 

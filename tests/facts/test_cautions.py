@@ -57,3 +57,12 @@ def test_questions_that_cannot_be_looked_for_are_told(tmp_path: Path, rows: dict
     found = [found for found in compiled(tmp_path, BASES["sft-dpo"]).diagnostics if found.code == "W0531"]
     assert [label.place.span.line for label in found[0].labels] == [4, 4]
     assert "prompt" in found[0].help[0]
+
+
+@pytest.mark.parametrize("speaker", ["user", "assistant"])
+def test_a_text_that_ends_a_turn_is_told_where_the_end_is_known(tmp_path: Path, speaker: str) -> None:
+    bad = {"user": USER, "assistant": ANSWER} | {speaker: {"role": speaker, "content": "It is <|im_end|>."}}
+    rows = [{"messages": [USER, ANSWER]}, {"messages": [bad["user"], bad["assistant"]]}]
+    qwen = with_key(BASES["lora-single"], "model.name", "Qwen/Qwen3-8B")
+    assert told(tmp_path, qwen, rows, "chat.jsonl", "W0534") == ["1 of 2 sampled rows, the first chat.jsonl:2"]
+    assert told(tmp_path, with_key(qwen, "data.template", "plain"), rows, "chat.jsonl", "W0534") == []

@@ -293,10 +293,23 @@ def looked_at(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> dic
     rows = [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
     found = [marks(row) for row in rows]
     teaching = [row for row, mark in zip(rows, found, strict=True) if mark["teaches"]]
+    check_texts(teaching, tokenizer)
     counted = iter(count_tokens(teaching, tokenizer) if teaching else ())
     for mark in found:
         mark["length"] = next(counted) if mark["teaches"] else 0
     return {name: [mark[name] for mark in found] for name in found[0]}
+
+
+def check_texts(rows: list[dict], tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuse a special token in a message: it would begin or end a turn there."""
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special -= {"<think>", "</think>"}  # thoughts stand in texts
+    for row in rows:
+        turns = [turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict)]
+        said = json.dumps(turns, ensure_ascii=False)
+        if held := sorted(token for token in special if token in said):
+            wrong = f"a message holds {held[0]}, a special token of the tokenizer, which would begin or end a turn"
+            raise UnreadableRow(f"{row['place']}: {wrong}. Write it with a space in it, or remove the row")
 
 
 def marks(row: dict) -> dict:
@@ -304,12 +317,17 @@ def marks(row: dict) -> dict:
     told = taught(row)
     content = {name: value for name, value in row.items() if name not in ("place",)}
     return {
-        "teaches": all(text.strip() for text in told) and is_asked(row),
+        "teaches": all(map(says, told)) and is_asked(row),
         "itself": digest(content),
         "question": question(row),
         "beginnings": beginnings(row),
         "behind": behind_answers(row["messages"]),
     }
+
+
+def says(text: str) -> bool:
+    """Whether a text has more than spaces and characters without width."""
+    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
 
 
 def taught(row: dict) -> list[str]:
@@ -323,8 +341,9 @@ def is_asked(row: dict) -> bool:
 
 
 def answers(messages: list[dict]) -> str:
-    """What the assistant says in a conversation."""
-    return "".join(message["content"] for message in messages if message["role"] == "assistant")
+    """What the assistant says in a conversation; nothing where an answer is empty, which would be learned, too."""
+    told = [message["content"] for message in messages if message["role"] == "assistant"]
+    return "".join(told) if all(map(says, told)) else ""
 
 
 def digest(value: object) -> bytes:

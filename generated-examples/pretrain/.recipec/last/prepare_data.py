@@ -240,10 +240,15 @@ def marks(row: dict) -> dict:
     told = taught(row)
     content = {name: value for name, value in row.items() if name not in ("place",)}
     return {
-        "teaches": all(text.strip() for text in told),
+        "teaches": all(map(says, told)),
         "itself": digest(content),
         "question": question(row),
     }
+
+
+def says(text: str) -> bool:
+    """Whether a text has more than spaces and characters without width."""
+    return any(not letter.isspace() and letter not in "\u200b\u200c\u200d\u2060\ufeff" for letter in text)
 
 
 def taught(row: dict) -> list[str]:
