@@ -461,13 +461,13 @@ def test_an_answer_that_holds_what_others_say_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: str
 ) -> None:
     again = [said("A"), {"role": "user", "content": "And?"}, said("B")]
-    first = [{"role": "user", "content": "Question"}]
-    row = {"prompt": first, "completion": again} if base == "lora-single" else {"prompt": first, "chosen": again}
-    rows = [{**row, "prompt": [{"role": "user", "content": f"Question {n}"}]} for n in range(20)]
-    rows = [row if base == "lora-single" else {**row, "rejected": [said("C")]} for row in rows]
+    answer, section = ("completion", "train") if base == "lora-single" else ("chosen", "preferences")
+    others = {} if base == "lora-single" else {"rejected": [said("C")]}
+    asked = [[{"role": "user", "content": f"Question {n}"}] for n in range(20)]
+    rows = [{"prompt": prompt, answer: [said("A")], **others} for prompt in asked]
     write(tmp_path / "own.jsonl", rows)
-    section = "train" if base == "lora-single" else "preferences"
     script = emitted(tmp_path, with_key(BASES[base], f"data.{section}", "own.jsonl"), monkeypatch)
+    write(tmp_path / "own.jsonl", [*rows, {**rows[0], answer: again}])  # behind what the build has seen
     with pytest.raises(SystemExit, match="holds what others say behind an answer"):
         script.main()
 
