@@ -24,6 +24,7 @@ MEANT = {
     **dict.fromkeys(("weight", "weights", "train", "loss", "loss_mask", "loss_weight"), "how much a part counts"),
     **dict.fromkeys(("image", "images", "audio", "audios", "video", "videos"), "what is seen or heard"),
     **dict.fromkeys(("system", "system_prompt"), "the system prompt"),
+    "role": "who says it",
     **dict.fromkeys(("history", "context"), "what came before the question"),
     **dict.fromkeys(MASKS, "which tokens are learned or seen"),
 }

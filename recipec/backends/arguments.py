@@ -6,6 +6,7 @@ Every argument with training meaning is written out, because library defaults ch
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 from recipec.backends.job import StageJob
@@ -16,6 +17,7 @@ from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
+from recipec.rules.loader import tokenizing_processes
 
 OPTIMIZERS = {  # transformers 5.23 OptimizerNames
     "adamw": "adamw_torch_fused",
@@ -29,9 +31,10 @@ OPTIMIZERS = {  # transformers 5.23 OptimizerNames
 }
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # others: as they are
 TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
-MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
 # transformers 5.23: the default of the configurations of Mixtral, Qwen3-MoE and gpt-oss
 ROUTER_AUX_LOSS_COEF = 0.001
+USUAL_TIMEOUT_SECONDS = 1800  # transformers 5.23, TrainingArguments.ddp_timeout
+PATIENCE = 3  # times what tokenizing is predicted to take: our decision
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
@@ -195,13 +198,22 @@ def _logging(stage: StageJob) -> Iterator[Arg]:
 def _loader(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("dataloader_num_workers", "dataloader_workers")
     yield stage.arg("dataloader_pin_memory", "pin_memory")
-    if stage.value("world_size") > 1 and stage.value("examples") >= MANY_ROWS and stage.value("dataloader_workers"):
-        note = "processes that tokenize: the other ranks wait for the first, ddp_timeout = 1800 seconds at most"
-        processes = stage.traced("dataloader_workers")
-        yield Arg("dataset_num_proc", processes, stage.ids("examples", "world_size"), note)
+    yield from _tokenizing(stage)
     if stage.value("dataloader_workers"):
         yield stage.arg("dataloader_prefetch_factor", "prefetch_factor")
         yield stage.arg("dataloader_persistent_workers", "persistent_workers")
+
+
+def _tokenizing(stage: StageJob) -> Iterator[Arg]:
+    """The trainer's own pass over the rows: the other ranks wait for the first one's, as long as the timeout lets."""
+    processes = tokenizing_processes({id: decision.value for id, decision in stage.plan.decisions.items()})
+    if processes > 1:
+        ids = stage.ids("examples", "world_size", "dataloader_workers")
+        yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the other ranks wait")
+    seconds = PATIENCE * stage.plan.tokenizing_seconds
+    if stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS:
+        ids = stage.ids("examples", "tokens_per_example", "world_size")
+        yield Arg("ddp_timeout", ceil(seconds / 3600) * 3600, ids, "seconds that the other ranks wait for the rows")
 
 
 def _model(stage: StageJob) -> Iterator[Arg]:

@@ -254,9 +254,11 @@ def _assumed(stage: Document) -> list[str]:
     decisions = {decision["id"]: decision for decision in stage["decisions"]}
     known, _, card = decisions["vram_gib"]["source"].partition("assumption: ")
     lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
+    if like := decisions["like"]["value"]:
+        lines.append(_row("assumes", f"the shape of {like}, which the recipe names for this model"))
     choice = stage["choice"]
     hosted = choice["offload"] != ON_DEVICE
-    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": hosted}
+    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": True}
     for id in (id for id, decides in used.items() if decides and id in decisions):
         because = decisions[id]["because"]
         lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []

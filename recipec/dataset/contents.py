@@ -30,6 +30,18 @@ class BadContent(Exception):
     """A column holds something else than its format says: the message names the column."""
 
 
+_WORDS = {FROM_VALUE: "messages with `from` and `value`", IDS: "lists of token ids"}
+
+
+def _unlike(name: str, value: Any, kind: str, held: Sequence[str], format: RowFormat) -> str:
+    """What a column holds, and what rows of the format hold there; a list that is written as text is told."""
+    wanted = " or ".join(_WORDS.get(one, one) for one in held)
+    said = f"`{name}` holds {_WORDS.get(kind, kind)}, but {format.name} rows hold {wanted} there"
+    if kind == TEXTS and str(value).lstrip()[:1] in ("[", "{"):
+        return f"{said}: a list that is written as text, as in CSV, is not read; write the rows as JSON lines"
+    return said
+
+
 def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
     """Return what the columns of a row hold: TEXTS, MESSAGES, EITHER of them, FROM_VALUE or IDS. Raises BadContent.
 
@@ -43,7 +55,7 @@ def content_of(row: Row, format: RowFormat, columns: Mapping[str, str]) -> str:
             continue
         kind = _kind(row[name], name)
         if kind not in held:
-            raise BadContent(f"`{name}` holds {kind}, but {format.name} rows hold {' or '.join(held)} there")
+            raise BadContent(_unlike(name, row[name], kind, held, format))
         kinds[name] = kind
     first, kind = next(iter(kinds.items()))
     if kind == IDS:

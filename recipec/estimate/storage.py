@@ -24,6 +24,7 @@ class Storage(Struct, frozen=True):
     """Bytes on disk of one run."""
 
     checkpoint_bytes: int  # one resumable checkpoint
+    reloaded_bytes: int  # of the best checkpoint, read at the end: weights; DeepSpeed reads all of it
     export_bytes: int  # the final model or adapter
     checkpoints_bytes: int  # all that are kept, and the one being written
     dataset_cache_bytes: int
@@ -52,7 +53,9 @@ def run_storage(
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
     data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
-    return Storage(checkpoint, export, kept, data, hub, kept + export + data + hub)
+    whole = layout.spreads.engine == DEEPSPEED
+    reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
+    return Storage(checkpoint, reloaded, export, kept, data, hub, kept + export + data + hub)
 
 
 def checkpoint_bytes(architecture: Architecture, layout: Layout, work: Workload) -> int:

@@ -7,13 +7,11 @@ from msgspec import Struct
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import Measured
 from recipec.estimate.evaluation import Evaluation
-from recipec.estimate.links import PCIE_ACHIEVED, PCIE_GB_S
+from recipec.estimate.links import Link
 from recipec.estimate.step import step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.units import counted, duration, gib
-
-STEPS = "training steps"
 
 
 class RunPart(Struct, frozen=True):
@@ -33,7 +31,8 @@ class Rates(Struct, frozen=True):
     # Checkpoints, published: 0.13 (NeMo Automodel PR 3125), 0.2 (pytorch #104081), 0.24 (torchtitan #1301), 3.5 (NeMo
     # Automodel PR 635) and 6.4 GB/s (awsome-distributed-ai PR 1225); weights are read at 0.45 (ServerlessLLM #193) to
     # 5 GB/s (transformers PR 37902); read 2026-11.
-    disk_bytes_per_second: float = 1e9
+    written_bytes_per_second: float = 1e9
+    read_bytes_per_second: float = 1e9
     # CPU seconds of prepare_data.py: 1,176 for 1,000,000 rows of 2.1 kB, 96 and 54 for 30,000 rows of 6.3 and 2.0 kB,
     # of which 12 are its start (`python -m benchmarks.preparation`, 2026-11; a token is 4.2 bytes).
     seconds_per_row: float = 0.5e-3
@@ -48,10 +47,11 @@ def rates_of(measured: Measured | None) -> Rates:
     if measured is None:
         return Rates()
     found = {
-        "disk_bytes_per_second": measured.disk_write_gb_s and measured.disk_write_gb_s * 1e9,
-        "start_seconds": measured.start_seconds,
+        "written_bytes_per_second": (measured.disk_write_gb_s, 1e9),
+        "read_bytes_per_second": (measured.disk_read_gb_s, 1e9),
+        "start_seconds": (measured.start_seconds, 1.0),
     }
-    return Rates(**{name: value for name, value in found.items() if value is not None})
+    return Rates(**{name: unit * value for name, (value, unit) in found.items() if value is not None})
 
 
 class Rows(Struct, frozen=True):
@@ -63,11 +63,17 @@ class Rows(Struct, frozen=True):
     tested: int  # that evaluate.py reads at most
 
 
+TOKENIZATION = "tokenization"
+ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
+
+
 def preparation(rows: Rows, cores: int, rates: Rates) -> RunPart:
-    """prepare_data.py: all cores read, convert and count tokens."""
+    """prepare_data.py: its processes read, convert and count tokens."""
+    processes = max(1, min(cores, rows.count // ROWS_PER_PROCESS))
     busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token)
-    because = f"prepare_data.py reads {rows.count:,} rows with {counted(cores, 'core')}"
-    return RunPart("data preparation", rates.start_seconds + busy / cores, because)
+    several = f" in {processes} processes" if processes > 1 else ""
+    because = f"prepare_data.py reads {rows.count:,} rows{several}"
+    return RunPart("data preparation", rates.start_seconds + busy / processes, because)
 
 
 def download(size_bytes: int, rates: Rates) -> RunPart:
@@ -78,14 +84,31 @@ def download(size_bytes: int, rates: Rates) -> RunPart:
 
 def text_part(stored_bytes: int, weights_bytes: int, rates: Rates) -> RunPart:
     """text_part.py reads a checkpoint with a vision tower and writes its language model."""
-    seconds = rates.start_seconds + _disk(stored_bytes + weights_bytes, rates)
+    seconds = rates.start_seconds + _read(stored_bytes, rates) + written_seconds(weights_bytes, rates)
     return RunPart("text part", seconds, f"{gib(weights_bytes)} taken out of a checkpoint of {gib(stored_bytes)}, once")
 
 
-def loading(weights_bytes: int, rates: Rates) -> RunPart:
-    """train.py until its first step: imports, and the weights from the disk, which ranks of a node share."""
-    because = f"train.py starts and reads {gib(weights_bytes)} of weights"
-    return RunPart("loading", rates.start_seconds + _disk(weights_bytes, rates), because)
+def loading(weights_bytes: int, saved_bytes: int, rates: Rates) -> RunPart:
+    """train.py until its first step: imports, weights that the ranks of a node share, and a save that is tried."""
+    because = f"train.py starts, reads {gib(weights_bytes)} of weights and tries a save"
+    seconds = rates.start_seconds + _read(weights_bytes, rates) + written_seconds(saved_bytes, rates)
+    return RunPart("loading", seconds, because)
+
+
+def tokenization(rows: Rows, processes: int, rates: Rates) -> RunPart:
+    """The trainer's own pass over the rows before its first step; other ranks wait for the first."""
+    because = f"the trainer, in {processes} processes" if processes > 1 else "the trainer, in one process"
+    return RunPart(TOKENIZATION, rows.count * rows.tokens_each * rates.seconds_per_token / processes, because)
+
+
+def reference(seconds: float) -> RunPart:
+    """The reference of DPO and KTO, where it scores all rows once."""
+    return RunPart("reference", seconds, "it scores all rows once, before the first step")
+
+
+def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
+    """The optimizer steps."""
+    return RunPart("training steps", seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")
 
 
 def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:
@@ -96,31 +119,28 @@ def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:
 
 def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     """Checkpoints are written while the devices wait."""
-    each = _disk(each_bytes, rates)
-    at = f"{rates.disk_bytes_per_second / 1e9:g} GB/s"
+    each = written_seconds(each_bytes, rates)
+    at = f"{rates.written_bytes_per_second / 1e9:.3g} GB/s"
     return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
 
 
-def checkpoint_seconds(each_bytes: int, rates: Rates) -> float:
-    """How long training waits for one checkpoint."""
-    return _disk(each_bytes, rates)
-
-
-def result(export_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
+def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
     """The best checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
-    merging = rates.start_seconds + _disk(2 * merged_bytes, rates) if merged_bytes else 0.0
-    because = f"{gib(export_bytes)} saved" + (f", and merged into {gib(merged_bytes)}" if merged_bytes else "")
-    return RunPart("the result", _disk(2 * export_bytes, rates) + merging, because)
+    merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0
+    merged = f", and merged into {gib(merged_bytes)}" if merged_bytes else ""
+    because = f"{gib(reloaded_bytes)} of the best checkpoint read, {gib(export_bytes)} saved{merged}"
+    seconds = _read(reloaded_bytes, rates) + written_seconds(export_bytes, rates) + merging
+    return RunPart("the result", seconds, because)
 
 
 def scoring(
-    times: int, rows: Rows, seconds_per_row: float, held: Evaluation, weights_bytes: int, rates: Rates
+    times: int, rows: Rows, seconds_per_row: float, held: Evaluation, weights_bytes: int, link: Link, rates: Rates
 ) -> RunPart:
     """evaluate.py before and after training, and of the merged model where there is one."""
-    each = rates.start_seconds + _disk(weights_bytes, rates) + rows.tested * seconds_per_row
+    each = rates.start_seconds + _read(weights_bytes, rates) + rows.tested * seconds_per_row
     if held.trained.offloaded:
         batches = rows.tested * rows.tokens_each / held.tokens_at_once
-        each += batches * held.trained.bytes / (PCIE_GB_S * PCIE_ACHIEVED * 1e9)
+        each += batches * held.trained.bytes / (link.copied_gb_s * 1e9)
     return RunPart("scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {rows.tested:,} rows")
 
 
@@ -132,5 +152,15 @@ def forward_share(architecture: Architecture, layout: Layout, work: Workload) ->
     return (1 + scored) / (1 + scored + backward + again)
 
 
-def _disk(size_bytes: float, rates: Rates) -> float:
-    return size_bytes / rates.disk_bytes_per_second
+def written_seconds(size_bytes: int, rates: Rates) -> float:
+    """How long so much takes to be written: training waits for a checkpoint."""
+    return size_bytes / rates.written_bytes_per_second
+
+
+def _read(size_bytes: int, rates: Rates) -> float:
+    return size_bytes / rates.read_bytes_per_second
+
+
+def _moved(size_bytes: int, rates: Rates) -> float:
+    """Read and written."""
+    return _read(size_bytes, rates) + written_seconds(size_bytes, rates)

@@ -45,10 +45,13 @@ def look_up(loaded: LoadedRecipe, section: Any, table: tuple[str, ...], report: 
         title = f"`{'.'.join(table)}.like` is for a model outside the catalog"
         report.add(Diagnostic("E0401", title, (label,), ("remove it",)))
         return None
+    if found is None and (why := why_not(section.name)):
+        report.add(_not_built(loaded, (*table, "name"), section.name, why))
+        return None
     if found is None and section.like is not None:
         path = (*table, "like")
         like = _local(loaded, section.like, path, report) if is_path(section.like) else model(section.like)
-        found = replace(like, name=section.name, template_sha256="") if like else None
+        found = replace(like, name=section.name, template_sha256="", licence=None, gated=None) if like else None
         if found is not None and table == ("model",) and _renders_as_base(loaded, found):
             report.add(_taken_for_base(loaded, section))
     elif found is None:
@@ -119,18 +122,20 @@ def _taken_for_base(loaded: LoadedRecipe, section: Any) -> Diagnostic:
     return Diagnostic("W0521", f"`{section.name}` is taken for a base model", (label,), help)
 
 
+def _not_built(loaded: LoadedRecipe, path: tuple[str, ...], name: str, why: str) -> Diagnostic:
+    """A model that is known and that no other one's shape stands for."""
+    label = Label(loaded.place(*path, part="value"), why)
+    help = ("`recipec list models` has the models that are built; `like` does not help, since no shape is its own",)
+    return Diagnostic("E0301", f"`{name}` is known and not built yet", (label,), help)
+
+
 def _unknown(loaded: LoadedRecipe, path: tuple[str, ...], name: str) -> Diagnostic:
     close = nearest(name, (*model_names(), AUTO))
     here = not is_path(name) and bool(files_of(f"{name}/config.json", loaded.folder))
     return Diagnostic(
         "E0301",
         f"unknown model `{name}`",
-        (
-            Label(
-                loaded.place(*path, part="value"),
-                f"not built: {why}" if (why := why_not(name)) else "not in the catalog",
-            ),
-        ),
+        (Label(loaded.place(*path, part="value"), "not in the catalog"),),
         (
             *([f'for the folder beside the recipe, write `name = "./{name}"`'] if here else []),
             f"the nearest in the catalog: {', '.join(close)}" if close else "see `recipec list models`",

@@ -61,8 +61,8 @@ def node_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         "host_cores": (f"{_number(node.host_cores)} CPU cores in a node", "cores_per_gpu"),
         "network_gbps": (f"{_number(node.network_gbps)} Gbit/s between nodes", "network_gbps"),
     }
-    if gpu.kind == "cpu":  # its memory and cores are those of the device
-        texts = {"network_gbps": texts["network_gbps"]}
+    if gpu.kind == "cpu":  # its memory is that of the device
+        del texts["host_memory_gib"]
     names = [name for name in texts if name != "network_gbps" or nodes > 1]
     return [_fact(loaded, name, node, usual, gpu, *texts[name]) for name in names]
 

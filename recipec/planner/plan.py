@@ -11,7 +11,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import RunPart
+from recipec.estimate.whole_run import TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -85,6 +85,11 @@ class StagePlan(Struct, frozen=True):
     def run_seconds(self) -> float:
         """Of all parts: data, loading, training, evaluations, saves and scoring."""
         return sum(part.seconds for part in self.parts)
+
+    @property
+    def tokenizing_seconds(self) -> float:
+        """Of the trainer's own pass over the rows, before its first step."""
+        return next(part.seconds for part in self.parts if part.name == TOKENIZATION)
 
     def value(self, id: str) -> object:
         return self.decisions[id].value

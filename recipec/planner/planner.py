@@ -10,7 +10,7 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.estimate.cost import Cost, run_cost
 from recipec.estimate.storage import checkpoint_bytes
-from recipec.estimate.whole_run import checkpoint_seconds, rates_of
+from recipec.estimate.whole_run import rates_of, written_seconds
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
 from recipec.planner.advice.assumed import other_networks
@@ -131,7 +131,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     assert chosen.time is not None
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    saving_seconds = checkpoint_seconds(saved_bytes, rates_of(facts.gpu.measured))
+    saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
     settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds)
     others = [
         *rejected(chosen, found.tried, seconds),
@@ -140,7 +140,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]
     needs = needs_of(facts, ledger, chosen)
-    parts = bill(facts, ledger, chosen, needs, steps * chosen.time.seconds_per_step)
+    parts = tuple(bill(facts, ledger, chosen, needs, bounds.link, steps * chosen.time.seconds_per_step))
     cost = _cost(facts, chosen, sum(part.seconds for part in parts))
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")

@@ -147,10 +147,12 @@ def eval_every(total_steps: int, training_seconds: float, checkpoint_seconds: fl
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
         return Choice(share, f"after {often}", accepts=accepts)
     often = f"every {steps:,} steps, {counted(times_in(share, total_steps), 'time')} in {counted(total_steps, 'step')}"
-    writing = (
-        f"; each writes a checkpoint for {duration(checkpoint_seconds)}, and more would take over {WRITING:.0%} of"
-    )
-    return Choice(share, f"{often}{writing} the training time" if limited else often, accepts=accepts)
+    if not limited:
+        return Choice(share, often, accepts=accepts)
+    written = times_in(share, total_steps) * checkpoint_seconds / training_seconds if training_seconds else 1.0
+    each = f"writing a checkpoint each time takes {duration(checkpoint_seconds)}, {written:.0%} of the training in all"
+    fewer = f", and recipec evaluates no fewer than {LEAST_EVALUATIONS} times" if written > WRITING else ""
+    return Choice(share, f"{often}; {each}{fewer}", accepts=accepts)
 
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)

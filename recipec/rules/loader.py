@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.units import counted
@@ -105,3 +108,12 @@ def sampling(stage: str, packing: bool) -> Choice:
     if packing:
         return Choice("random", "packed sequences all have the same length")
     return Choice(method.sampling, method.sampling_because)
+
+
+MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
+
+
+def tokenizing_processes(value: Mapping[str, Any]) -> int:
+    """The processes in which the trainer of the first rank tokenizes, from the decisions of a stage."""
+    several = value["world_size"] > 1 and value["examples"] >= MANY_ROWS
+    return max(1, value["dataloader_workers"]) if several else 1

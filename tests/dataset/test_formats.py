@@ -219,7 +219,6 @@ ALPACA = {"instruction": "a", "output": "b", "text": "c"}
         ({"prompt": "a", "query": "b", "chosen": "c", "rejected": "d"}, 'the prompt is `prompt` "a" or `query` "b"'),
         ({"instruction": "a", "output": "b", "response": 0}, 'the output is `output` "b" or `response` 0'),
         (TOKENS, "f:1 is a row of chat (`messages` ["),
-        (ALPACA, 'a row of instruction (`instruction` "a", `output` "b") or a row of text (`text` "c")'),
     ],
 )
 def test_a_row_that_can_be_read_in_two_ways_is_shown_as_both(row: dict[str, Any], shown: str) -> None:

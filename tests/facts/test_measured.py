@@ -17,6 +17,7 @@ from recipec.compiler import Compilation, compile_recipe
 from recipec.facts import measured as facts
 
 PAIR = Path(__file__).parent / "h100-pair.toml"  # two H100, made up
+START_SECONDS, WRITE_GB_S, READ_GB_S = 9.4, 1.9, 2.8  # of it
 NAMED = "my-node.toml"
 ON_PAIR = with_key(BASES["lora-ddp"], "hardware.measured", NAMED)
 
@@ -53,10 +54,19 @@ def test_a_measured_plan_says_what_was_measured_and_what_was_not(tmp_path: Path)
     assert found["measured"]["label"] == "measured on my-node, 2026-11-20"
     assert {"bf16 products", "memory traffic", "links in the node"} <= set(found["measured"]["measured"])
     assert found["measured"]["assumed"] == []
-    assert found["measured"]["waits"]["start"] == 9.4
     said = plan_text({"stages": [found], "total": {}})
     assert "rates    measured on my-node, 2026-11-20: bf16 products" in said
-    assert "every process starts in 9.4 s" in said
+
+
+def test_measured_starts_and_disks_are_in_the_bill(tmp_path: Path) -> None:
+    found = stage(planned(tmp_path))
+    seconds = {part["part"]: part["seconds"] for part in found["run"]}
+    weights_gb = 2 * next(fact["value"] for fact in found["decisions"] if fact["id"] == "params") / 1e9
+    saved_gb = found["storage"]["export_bytes"] / 1e9
+    expected = START_SECONDS + weights_gb / READ_GB_S + saved_gb / WRITE_GB_S
+    assert seconds["loading"] == pytest.approx(expected, rel=1e-3)
+    each = found["storage"]["checkpoint_bytes"] / 1e9 / WRITE_GB_S
+    assert seconds["checkpoints"] / each == pytest.approx(round(seconds["checkpoints"] / each), rel=1e-3)
 
 
 @pytest.mark.parametrize(

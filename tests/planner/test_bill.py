@@ -23,8 +23,8 @@ def seconds(plan: StagePlan) -> dict[str, float]:
 def test_a_run_is_more_than_its_training_steps(tmp_path: Path) -> None:
     plan = stage(tmp_path, BASES["full-fsdp"])
     assert list(seconds(plan)) == [
-        *("data preparation", "download", "loading", "training steps", "evaluations", "checkpoints"),
-        *("the result", "scoring"),
+        *("data preparation", "download", "loading", "tokenization", "training steps", "evaluations"),
+        *("checkpoints", "the result", "scoring"),
     ]
     assert seconds(plan)["training steps"] == pytest.approx(plan.steps * plan.time.seconds_per_step)
     assert plan.run_seconds == pytest.approx(sum(seconds(plan).values()))
@@ -69,3 +69,21 @@ def test_a_text_part_is_taken_out_of_what_was_downloaded(tmp_path: Path) -> None
     parts = {part.name: part.because for part in plan.parts}
     assert parts["download"].startswith("8.0 GiB") and parts["text part"].startswith("7.2 GiB")
     assert "checkpoint of 8.0 GiB" in parts["text part"]
+
+
+def test_few_rows_are_prepared_by_one_process_and_many_by_the_cores(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["lora-single"], "hardware.cpu_cores", 8), "data.tokens_per_example", 500)
+    seconds_of = [
+        seconds(stage(tmp_path, with_key(recipe, "data.examples", rows))) for rows in (4_000, 40_000, 400_000)
+    ]
+    few, some, many = (found["data preparation"] - 15 for found in seconds_of)  # without the start
+    assert some == pytest.approx(10 * few / 8) and many == pytest.approx(10 * some)
+
+
+def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> None:
+    """Twenty billion tokens take the trainer of one rank two hours; for fewer its default of half an hour is enough."""
+    recipe = with_key(BASES["full-fsdp"], "data.tokens_per_example", 400)
+    for rows, expected in ((250_000, None), (50_000_000, "ddp_timeout=21600")):
+        files = compiled(tmp_path, with_key(recipe, "data.examples", rows)).files
+        (train,) = (file.text for file in files if file.path == "train.py")
+        assert (expected in train) if expected else ("ddp_timeout" not in train)

@@ -247,9 +247,8 @@ def test_checkpoints_take_a_tenth_of_the_training_time_at_most():
     written = (1, 10, 10.1, 50, 51, 100, 101, 200, 201, 1_000)
     shares = [0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
     assert [evaluation.eval_every(10_000, 1e4, seconds, 8).value for seconds in written] == shares
-    assert "each writes a checkpoint for 90 s, and more would take over 10%" in (
-        evaluation.eval_every(10_000, 1e4, 90, 8).because
-    )
+    assert "each time takes 90 s, 9% of the training in all" in evaluation.eval_every(10_000, 1e4, 90, 8).because
+    assert "recipec evaluates no fewer than 5 times" in evaluation.eval_every(10_000, 1e4, 1_000, 8).because
 
 
 def test_long_runs_on_many_gpus_save_more_often():

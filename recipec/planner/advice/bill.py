@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.estimate import whole_run
+from recipec.estimate.links import Link
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
 from recipec.planner.plan import Needs
@@ -13,17 +14,15 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import work_of
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
-from recipec.units import counted, duration
+from recipec.rules.loader import tokenizing_processes
 
 ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
 
 
-def bill(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_seconds: float) -> tuple[RunPart, ...]:
-    """All parts in the order they run; the ledger is settled, and `step_seconds` are those of all training steps."""
-    return tuple(_parts(facts, ledger, chosen, needs, step_seconds))
-
-
-def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_seconds: float) -> Iterator[RunPart]:
+def bill(
+    facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, link: Link, step_seconds: float
+) -> Iterator[RunPart]:
+    """Yield the parts in the order they run; the ledger is settled, `step_seconds` are those of all training steps."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
@@ -31,16 +30,16 @@ def _parts(facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, step_s
     yield whole_run.preparation(rows, _cores(facts, value), rates)
     if value["stage"] == value["stages"][0]:
         yield from _base(facts, needs, rates)
-    yield whole_run.loading(weights, rates)
+    yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
+    yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
-        yield RunPart("reference", steps * chosen.reference_seconds, "it scores all rows once, before the first step")
-    each_step = f"{counted(steps, 'step')} of {duration(chosen.time.seconds_per_step)}"
-    yield RunPart(whole_run.STEPS, step_seconds, each_step)
+        yield whole_run.reference(steps * chosen.reference_seconds)
+    yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
     yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, rates)
-    yield whole_run.result(needs.storage.export_bytes - merged, merged, rates)
+    yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
-    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, rates)
+    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
 
 
 def _base(facts: Facts, needs: Needs, rates: whole_run.Rates) -> Iterator[RunPart]:
@@ -74,8 +73,8 @@ def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> 
 
 def _cores(facts: Facts, value: Mapping[str, Any]) -> int:
     """Of the node that prepares the rows."""
-    each = value["cores_per_gpu"] or ASSUMED_CORES_PER_GPU
-    return value.get("host_cores") or each * facts.machines.gpus_per_node
+    cores = value["host_cores"]
+    return ASSUMED_CORES_PER_GPU * facts.machines.gpus_per_node if cores is None else cores
 
 
 def _scoring_gpus(needs: Needs) -> int:

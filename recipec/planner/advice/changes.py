@@ -12,7 +12,7 @@ from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
-from recipec.planner.search.context import Context, settle
+from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
@@ -93,6 +93,13 @@ def larger_gpu(context: Context) -> Changes:
         named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
         given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
         yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
+
+
+def smaller_states(context: Context) -> Changes:
+    """AdamW with 8-bit states, where the recipe leaves the optimizer open."""
+    if "train.optimizer" not in context.wishes:
+        small = {**context.wishes, "train.optimizer": Wish(EIGHT_BIT, "8-bit optimizer states")}
+        yield f'optimizer = "{EIGHT_BIT}"', replace(context, wishes=small)
 
 
 def shorter(context: Context) -> Changes:

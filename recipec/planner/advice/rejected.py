@@ -189,7 +189,7 @@ def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
     waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
     if not waiting:
         return
-    found = min(waiting, key=lambda other: other.host_bytes)
+    found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
     yield f"set `hardware.host_memory_gib = {ceil(found.host_bytes / GIB)}` if a node has it: {found.title} then fits"
 
 

@@ -11,6 +11,7 @@ from recipec.planner.advice.changes import (
     more_nodes,
     shorter,
     smaller_model,
+    smaller_states,
     unpinned,
     within,
 )
@@ -26,11 +27,15 @@ SHOWN = 4
 def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> list[str]:
     """The nearest change of each kind with which every stage fits and can be built, at most four, each as a line."""
     found = []
-    for kind in (unpinned, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
+    kinds: set[Callable[[Context], Changes]] = set()
+    for kind in (unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
+        if kind is more_nodes and more_gpus in kinds:
+            break  # a fuller node is the nearer change
         for change, changed in kind(context):
             chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
             if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
                 found.append(f"{_fix(change, context.stage.name, loaded)}: {_summary(chosen)}")
+                kinds.add(kind)
                 break
         if len(found) == SHOWN:
             break
@@ -47,7 +52,13 @@ def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Co
     return next((changed for name, changed in kind(other) if name == change), other)
 
 
-_SECTIONS = {"gpus_per_node": "hardware", "nodes": "hardware", "gpu": "hardware", "max_length": "data"}
+_SECTIONS = {
+    "optimizer": "train",
+    "gpus_per_node": "hardware",
+    "nodes": "hardware",
+    "gpu": "hardware",
+    "max_length": "data",
+}
 
 
 def _fix(change: str, stage: str, loaded: LoadedRecipe) -> str:
