@@ -29,6 +29,7 @@ class Table(Struct, frozen=True):
     texts: tuple[str, ...] = ()
     choices: Mapping[str, tuple[str, ...]] = {}
     lists: tuple[str, ...] = ()  # of texts
+    limits: Mapping[str, str] = {}  # of rates: which peak each has, as facts/measured_limits.py calls it
     many: bool = False
     needed: bool = False
 
@@ -50,15 +51,31 @@ TABLES = {
     ),
     "process": Table(figures=("start_seconds",), amounts=("started_gib",)),
     "gpu_memory": Table(amounts=("total_gib", "free_gib")),
-    "memory_copy": Table(figures=("gb_s",)),
-    "host_link": Table(figures=("to_device_gb_s", "to_host_gb_s")),
-    "disk": Table(figures=("write_gb_s", "read_gb_s")),
-    "product": Table(choices={"dtype": PRECISIONS}, sizes=("tokens", "width"), figures=("tflops",), many=True),
+    "memory_copy": Table(figures=("gb_s",), limits={"gb_s": "memory"}),
+    "host_link": Table(
+        figures=("to_device_gb_s", "to_host_gb_s"), limits={"to_device_gb_s": "slot", "to_host_gb_s": "slot"}
+    ),
+    "disk": Table(figures=("write_gb_s", "read_gb_s"), limits={"write_gb_s": "disk", "read_gb_s": "disk"}),
+    "product": Table(
+        choices={"dtype": PRECISIONS},
+        sizes=("tokens", "width"),
+        figures=("tflops",),
+        limits={"tflops": "products"},
+        many=True,
+    ),
     "attention": Table(
-        choices={"dtype": PRECISIONS}, sizes=("tokens", "heads", "head_size"), figures=("tflops",), many=True
+        choices={"dtype": PRECISIONS},
+        sizes=("tokens", "heads", "head_size"),
+        figures=("tflops",),
+        limits={"tflops": "products"},
+        many=True,
     ),
     "collective": Table(
-        choices={"kind": COLLECTIVES}, sizes=("ranks", "mib"), figures=("seconds", "bus_gb_s"), many=True
+        choices={"kind": COLLECTIVES},
+        sizes=("ranks", "mib"),
+        figures=("seconds", "bus_gb_s"),
+        limits={"bus_gb_s": "link"},
+        many=True,
     ),
     "micro_step": Table(
         choices={"dtype": PRECISIONS},
@@ -121,13 +138,13 @@ class Measured(Struct, frozen=True):
     micro_steps: tuple[MicroStep, ...] = ()
     host_link_gb_s: float | None = None
     bus_gb_s: float | None = None  # between the ranks of the node: the slowest kind of collective, large
-    collective_seconds: float | None = None  # of a small one
+    collective_seconds: float | None = None  # of a small one, without its transfer
     context_gib: float | None = None  # of a GPU's memory, what a process takes before its first tensor
     memory_gib: float | None = None  # of a GPU
     process_gib: float | None = None  # host memory of a process that has imported what training imports
     start_seconds: float | None = None
     disk_write_gb_s: float | None = None
-    disk_read_gb_s: float | None = None
+    disk_read_gb_s: float | None = None  # past the file cache
     optimizer_gb_s: float | None = None  # memory traffic of the fused AdamW
 
     @property
@@ -180,18 +197,33 @@ ADAMW_BYTES = 28  # of a weight in fp32: it, its gradient and two states are rea
 
 
 def _optimizer(rows: Sequence[Mapping[str, Any]]) -> float | None:
-    rates = [ADAMW_BYTES * row["parameters"] / row["optimizer_seconds"] / 1e9 for row in rows]
+    rates = [optimizer_gb_s(row) for row in rows]
     return sorted(rates)[len(rates) // 2] if rates else None
 
 
+def optimizer_gb_s(row: Mapping[str, Any]) -> float:
+    """The memory traffic of the optimizer in a micro step."""
+    return ADAMW_BYTES * row["parameters"] / row["optimizer_seconds"] / 1e9
+
+
+def passes_tflops(row: Mapping[str, Any]) -> float:
+    """The rate of the products of a micro step, attention left out: two operations of a weight in each of three."""
+    return 6 * row["parameters"] * row["sequences"] * row["tokens"] / row["passes_seconds"] / 1e12
+
+
 def _collectives(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The rate of the slowest kind where the message is largest, and the time of the slowest where it is smallest."""
+    """The rate of the slowest kind where the message is largest, and how long the smallest takes beside its transfer.
+
+    One size alone does not tell the two apart: then all of its time is taken for the rate.
+    """
     if not rows:
         return {}
     sizes = [row["mib"] for row in rows]
-    large = [row["bus_gb_s"] for row in rows if row["mib"] == max(sizes)]
-    small = [row["seconds"] for row in rows if row["mib"] == min(sizes)]
-    return {"bus_gb_s": min(large), "collective_seconds": max(small)}
+    bus = min(row["bus_gb_s"] for row in rows if row["mib"] == max(sizes))
+    if len(set(sizes)) == 1:
+        return {"bus_gb_s": bus}
+    waits = [row["seconds"] * (1 - row["bus_gb_s"] / bus) for row in rows if row["mib"] == min(sizes)]
+    return {"bus_gb_s": bus, "collective_seconds": max(0.0, *waits)}
 
 
 def rate_at(rates: Sequence[Rate], dtype: str, tokens: float) -> float | None:

@@ -271,7 +271,7 @@ def _basis(basis: Document | None) -> list[str]:
         return []
     return [
         _row("rates", f"{basis['label']}: {', '.join(basis['measured'])}"),
-        *([_row("", f"assumed, not in that file: {', '.join(basis['assumed'])}")] if basis["assumed"] else []),
+        *([_row("", f"assumed, not told by that file: {', '.join(basis['assumed'])}")] if basis["assumed"] else []),
     ]
 
 

@@ -25,12 +25,17 @@ NEEDED = ("torch", "transformers")
     "--minutes", type=click.FloatRange(0, 60), default=1.0, show_default=True, help="About how long it may take."
 )
 @click.option("--cpu", is_flag=True, help="Measure the CPU, also where there is a GPU.")
-def command(output: Path, minutes: float, cpu: bool) -> None:
+@click.option("--force", is_flag=True, help="Replace an output that is there already.")
+def command(output: Path, minutes: float, cpu: bool, force: bool) -> None:
     """Measure this machine: its GPUs, or its CPU where there is none.
 
     The file has the rates, memory and links that a plan assumes otherwise: name it in a recipe, under [hardware], as
     measured = "my-node.toml". Nothing else should run meanwhile. Needs torch and transformers.
     """
+    if not sys.platform.startswith("linux"):
+        raise Failure("probe needs Linux", "run it on the machine that trains", exit_code=UNUSABLE)
+    if output.exists() and not force:
+        raise Failure(f"`{output}` exists", "name another file, or replace it with --force", exit_code=UNUSABLE)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         message = f"probe needs the package `{missing[0]}`, which is not installed"

@@ -49,7 +49,7 @@ CODES: dict[str, str] = {
     "E0410": "plan that cannot be built yet",
     "E0411": "nothing would be learned",
     "E0412": "measurements of another machine",
-    "E0413": "measurement beyond the peak",
+    "E0413": "impossible measurement",
     "W0501": "value outside the range of its rule",
     "W0502": "unused allow",
     "W0503": "GPUs left idle",

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.measured import Measured
+from recipec.estimate.calibration import calibration_of
 from recipec.layout import Layout, Machines
 
 
@@ -22,7 +23,7 @@ class Basis(Struct, frozen=True):
 def basis_of(gpu: Gpu, layout: Layout, machines: Machines) -> Basis:
     """The figures that the prediction of `layout` needs, by where they are from."""
     assert gpu.measured is not None
-    needed = list(_needed(gpu.measured, layout, machines))
+    needed = list(_needed(gpu, gpu.measured, layout, machines))
     return Basis(
         label=gpu.measured.label,
         measured=tuple(name for name, there in needed if there),
@@ -30,14 +31,16 @@ def basis_of(gpu: Gpu, layout: Layout, machines: Machines) -> Basis:
     )
 
 
-def _needed(found: Measured, layout: Layout, machines: Machines) -> Iterator[tuple[str, bool]]:
+def _needed(gpu: Gpu, found: Measured, layout: Layout, machines: Machines) -> Iterator[tuple[str, bool]]:
     """Each figure that the prediction needs, and whether it was measured."""
     world, precision = layout.mesh.world_size, layout.precision
     on_cpu = found.device == "cpu"
     yield f"{precision} products", any(rate.dtype == precision for rate in found.products)
     yield f"{precision} attention", any(rate.dtype == precision for rate in found.attention)
     yield "memory traffic", found.copy_gb_s is not None
-    yield "launches and the rest of a step", bool(found.micro_steps)
+    learned = calibration_of(gpu, precision)
+    yield "launches", learned.launches_learned
+    yield "the rest of a step", learned.kernels_learned
     if layout.optimizer == "adamw" and not layout.offloads:
         yield "the optimizer", found.optimizer_gb_s is not None
     yield (
@@ -51,7 +54,7 @@ def _needed(found: Measured, layout: Layout, machines: Machines) -> Iterator[tup
     yield "the start of a process", found.start_seconds is not None
     yield "the disk", found.disk_write_gb_s is not None
     if world > 1:
-        yield "links in the node", found.bus_gb_s is not None
+        yield "links in the node", None not in (found.bus_gb_s, found.collective_seconds)
     if world > machines.gpus_per_node:
         yield "the network between nodes", False
     if not layout.on_device:

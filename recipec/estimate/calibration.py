@@ -1,7 +1,8 @@
 """What is left of a micro step once products, attention and copies are measured: learned from the probed model's.
 
 Two figures: how long Python takes to issue an operation, and by what factor the kernels of the law are too fast. On a
-GPU the operations are issued beside the kernels, on a CPU between them.
+GPU the operations are issued beside the kernels, on a CPU between them. They are learned from steps of the plan's
+precision and of several sizes; what these do not tell stays as assumed, and `estimate/basis.py` says so.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ from recipec.layout import Layout, Mesh
 LOADED = 1.5  # times the smallest step: above that, kernels and not launches take the time of a GPU's step; our choice
 
 
+FACTORS = (0.25, 20.0)  # of kernels that a law with measured rates can be off by: outside is noise; our decision
+
+
 class Calibration(Struct, frozen=True):
-    """The two figures; the second is 1 and the first as assumed where no micro step was measured."""
+    """The two figures, and which of them the micro steps tell; the others are as assumed."""
 
     launch_seconds: float = LAUNCH_SECONDS
     kernel_factor: float = 1.0
+    launches_learned: bool = False
+    kernels_learned: bool = False
 
 
 class _Point(Struct, frozen=True):
@@ -43,15 +49,15 @@ def calibrated_seconds(
     architecture: Architecture, layout: Layout, work: Workload, step: Step, flops: StepFlops, card: Card
 ) -> float:
     """One forward and backward of the micro batch on one rank."""
-    found = calibration_of(card)
+    found = calibration_of(card, layout.precision)
     kernels = found.kernel_factor * kernel_seconds(architecture, layout, work, step, flops, card)
     issued = found.launch_seconds * launches(architecture, layout, work, step)
     return kernels + issued if _on_cpu(card) else max(kernels, issued)
 
 
-def calibration_of(card: Card) -> Calibration:
-    """What the measured micro steps of a card say."""
-    return _calibration(card) if card.measured and card.measured.micro_steps else Calibration()
+def calibration_of(card: Card, precision: str) -> Calibration:
+    """What the measured micro steps of a card say of steps in a precision."""
+    return _calibration(card, precision) if card.measured else Calibration()
 
 
 def _on_cpu(card: Card) -> bool:
@@ -59,10 +65,14 @@ def _on_cpu(card: Card) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _calibration(card: Card) -> Calibration:
+def _calibration(card: Card, precision: str) -> Calibration:
     assert card.measured is not None
-    points = sorted((_point(row, card) for row in card.measured.micro_steps), key=lambda point: point.seconds)
-    return _one_after_the_other(points) if _on_cpu(card) else _side_by_side(points)
+    rows = [row for row in card.measured.micro_steps if row.dtype == precision]
+    points = sorted((_point(row, card) for row in rows), key=lambda point: point.kernels)
+    if len({point.kernels for point in points}) < 2:  # one size does not tell launches from kernels
+        return Calibration()
+    found = _one_after_the_other(points) if _on_cpu(card) else _side_by_side(points)
+    return found if FACTORS[0] <= found.kernel_factor <= FACTORS[1] else Calibration()
 
 
 def _one_after_the_other(points: Sequence[_Point]) -> Calibration:
@@ -72,14 +82,15 @@ def _one_after_the_other(points: Sequence[_Point]) -> Calibration:
     l1, k1 = (sum(one[i] for one in shares) for i in (0, 1))
     scale = ll * kk - lk * lk
     issued = max(0.0, (l1 * kk - k1 * lk) / scale) if scale else 0.0
-    return Calibration(issued, (k1 - issued * lk) / kk)
+    return Calibration(issued, (k1 - issued * lk) / kk, launches_learned=True, kernels_learned=True)
 
 
 def _side_by_side(points: Sequence[_Point]) -> Calibration:
-    """The smallest step is all launches, the larger ones are all kernels."""
+    """The smallest step is all launches, the larger ones are all kernels where they take longer."""
     smallest = points[0]
     factors = [point.seconds / point.kernels for point in points if point.seconds > LOADED * smallest.seconds]
-    return Calibration(smallest.seconds / smallest.launches, mean(factors) if factors else 1.0)
+    factor, learned = (mean(factors), True) if factors else (1.0, False)
+    return Calibration(smallest.seconds / smallest.launches, factor, launches_learned=True, kernels_learned=learned)
 
 
 def _point(row: MicroStep, card: Card) -> _Point:

@@ -53,8 +53,8 @@ class Link(Struct, frozen=True):
 
     def latency_seconds(self, hops: int) -> float:
         """Of a collective within a node, however little it moves."""
-        measured = self.measured and self.measured.collective_seconds
-        return measured or COLLECTIVE_SECONDS + hops * HOP_SECONDS[self.kind]
+        measured = self.measured.collective_seconds if self.measured else None
+        return COLLECTIVE_SECONDS + hops * HOP_SECONDS[self.kind] if measured is None else measured
 
 
 class Group(Struct, frozen=True):

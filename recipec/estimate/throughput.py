@@ -81,7 +81,7 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
 
 def _taught(layout: Layout, step: Step, flops: StepFlops, gpu: Card) -> dict[str, float]:
     """A teacher's part of the computation, which holds the law's corrections like the rest."""
-    each = teacher_seconds(layout, step, flops, gpu) * calibration_of(gpu).kernel_factor
+    each = teacher_seconds(layout, step, flops, gpu) * calibration_of(gpu, layout.precision).kernel_factor
     return {TEACHER: each * layout.accumulation}
 
 

@@ -13,6 +13,7 @@ from recipec.catalog.gpus import Gpu, gpu
 from recipec.catalog.measured import measured_from
 from recipec.catalog.stack import stack
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
+from recipec.facts.measured_limits import PROBE_ANEW, impossible
 from recipec.facts.measured_table import findings
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
@@ -20,10 +21,7 @@ from recipec.recipe.schema import Hardware
 from recipec.recipe.source import read
 
 OLD_DAYS = 180  # our decision: two releases of the stack and several of a driver
-TOLERATED = 1.05  # of a peak: clocks above the data sheet's, and rounding
-MEMORY_TOLERATED = 0.1  # of the memory of a GPU that the recipe describes by it alone
-CPU_TFLOPS_PER_CORE = 0.3  # fp32: two 16-wide units that multiply and add, at 4.7 GHz
-PROBE_ANEW = "run `recipec probe` again, on the machine that trains and with nothing else running"
+MEMORY_TOLERATED = 0.1  # of the memory of a GPU
 
 
 def measured_gpu(loaded: LoadedRecipe, card: Gpu, report: Report) -> Gpu:
@@ -36,7 +34,7 @@ def measured_gpu(loaded: LoadedRecipe, card: Gpu, report: Report) -> Gpu:
     if document is None:
         return card
     wrong = list(findings(document)) or list(_of_another(loaded, card, document))
-    wrong = wrong or list(_impossible(loaded, card, document))
+    wrong = wrong or list(impossible(loaded, card, document, today()))
     for finding in wrong or _old(loaded, document):
         report.add(finding)
     return card if wrong else _with_figures(loaded, card, document)
@@ -68,7 +66,9 @@ def _with_figures(loaded: LoadedRecipe, card: Gpu, document: Document) -> Gpu:
         gib = None if hardware.host_memory_gib else measured.host_memory_gib / shares
     if gib is None or hardware.vram_gib is not None:
         return replace(card, measured=measured)
-    return replace(card, measured=measured, memory_gib=gib, memory_note=measured.label)
+    # Of a GPU memory_gb stays the data sheet's, which the thresholds of rules mean; a CPU has none.
+    gb = gib * 2**30 / 1e9 if on_cpu else card.memory_gb
+    return replace(card, measured=measured, memory_gib=gib, memory_gb=gb, memory_note=measured.label)
 
 
 def _of_another(loaded: LoadedRecipe, card: Gpu, document: Document) -> Iterator[Diagnostic]:
@@ -90,6 +90,8 @@ def _of_another(loaded: LoadedRecipe, card: Gpu, document: Document) -> Iterator
     elif len(names) != count:
         stated = "gpus_per_node" if loaded.is_set("hardware", "gpus_per_node") else own
         yield _other(f"{len(names)} measured", at, f"trains on {count} of a node", loaded.place("hardware", stated))
+    else:
+        yield from _of_another_size(card, document, wanted)
 
 
 def _is(name: str, card: Gpu, hardware: Hardware, document: Document) -> bool:
@@ -98,7 +100,19 @@ def _is(name: str, card: Gpu, hardware: Hardware, document: Document) -> bool:
         found = gpu(name)
         return found is not None and found.name == card.name
     total = document.data.get("gpu_memory", {}).get("total_gib", hardware.vram_gib)
-    return abs(total / hardware.vram_gib - 1) <= MEMORY_TOLERATED
+    return _as_large(total, hardware.vram_gib)
+
+
+def _of_another_size(card: Gpu, document: Document, wanted: Place) -> Iterator[Diagnostic]:
+    """A GPU that has the name of the recipe's and not its memory: a part of one, or an edited file."""
+    total = document.data.get("gpu_memory", {}).get("total_gib", card.memory_gib)
+    if not _as_large(total, card.memory_gib):
+        at = document.places[("gpu_memory", "total_gib")].value
+        yield _other(f"{total:g} GiB measured", at, f"trains on {card.name}: {card.memory_gib:g} GiB", wanted)
+
+
+def _as_large(gib: float, known_gib: float) -> bool:
+    return abs(gib / known_gib - 1) <= MEMORY_TOLERATED
 
 
 def _other(measured: str, at: Place, trains: str, wanted: Place) -> Diagnostic:
@@ -108,40 +122,6 @@ def _other(measured: str, at: Place, trains: str, wanted: Place) -> Diagnostic:
         "or remove `hardware.measured`",
     )
     return Diagnostic("E0412", "the measurements are of another machine", labels, help)
-
-
-def _impossible(loaded: LoadedRecipe, card: Gpu, document: Document) -> Iterator[Diagnostic]:
-    """The rates above what the card can do (E0413); of a card that only its memory describes nothing is known."""
-    if loaded.recipe.hardware.vram_gib is not None:
-        return
-    for path, limit, unit in _limits(loaded, card, document):
-        table = document.data[path[0]]
-        value = (table[path[1]] if len(path) == 3 else table)[path[-1]]
-        if value > TOLERATED * limit:
-            label = Label(document.places[path].value, f"the peak is {limit:,.4g} {unit}")
-            title = f"`{path[0]}.{path[-1]}` is more than a {card.name} can do"
-            yield Diagnostic("E0413", title, (label,), (PROBE_ANEW,))
-
-
-Limits = Iterator[tuple[tuple[str | int, ...], float, str]]
-
-
-def _limits(loaded: LoadedRecipe, card: Gpu, document: Document) -> Limits:
-    """Where each rate stands, and its peak."""
-    data, on_cpu = document.data, card.kind == "cpu"
-    cores = data["machine"]["cores"]
-    for table in ("product", "attention"):
-        for index, row in enumerate(data.get(table, ())):
-            low = card.bf16_tflops if row["dtype"] == "bf16" and card.bf16_tflops else card.fp16_tflops
-            yield (table, index, "tflops"), CPU_TFLOPS_PER_CORE * cores if on_cpu else low, "TFLOP/s"
-    if on_cpu:  # the catalog only assumes its memory and its links
-        return
-    if "memory_copy" in data:
-        yield ("memory_copy", "gb_s"), card.bandwidth_gb_s, "GB/s"
-    if loaded.recipe.hardware.gpu_link in (None, "auto", card.link):
-        for index, row in enumerate(data.get("collective", ())):
-            twice = 2 if row["kind"] == "all_reduce" else 1  # a switch that adds halves what is sent
-            yield ("collective", index, "bus_gb_s"), twice * card.link_gb_s, "GB/s"
 
 
 def _old(loaded: LoadedRecipe, document: Document) -> Iterator[Diagnostic]:

@@ -183,7 +183,7 @@ def _named_for_stage(ledger: Ledger, stage: str) -> dict[str, Decision]:
 def _explain_adaptation(ledger: Ledger, found: Fit, facts: Facts) -> None:
     """Where the rules prefer another adaptation, its obstacle is the reason for the chosen one."""
     noun = device(facts.decisions["gpu_is_cpu"].value)
-    why = preferred_but_passed_over(found, facts.gpu.memory_gib, noun)
+    why = preferred_but_passed_over(found, facts.gpu, noun)
     decision = ledger.decisions["adaptation"]
     if why:
         stated = "" if decision.origin == "planner" else f"{decision.because}; "

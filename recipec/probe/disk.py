@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from recipec.probe.left_out import left_out
 from recipec.probe.timing import rate
 
 MIB = 1 << 20
@@ -19,7 +20,9 @@ LEAST_FREE = 4  # times what is written: a full disk is not measured
 
 def measure(folder: Path) -> dict[str, Any]:
     """The table `disk`; empty where there is too little room."""
-    if shutil.disk_usage(folder).free < LEAST_FREE * WRITTEN_MIB * MIB:
+    free_mib = shutil.disk_usage(folder).free // MIB
+    if free_mib < LEAST_FREE * WRITTEN_MIB:
+        left_out("disk", f"{free_mib} MiB are free, {LEAST_FREE * WRITTEN_MIB} are needed")
         return {}
     written, read = zip(*(_once(folder) for _ in range(REPEATS)), strict=True)
     amount = WRITTEN_MIB * MIB / 1e9

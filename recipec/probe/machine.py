@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 from importlib.metadata import version
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from recipec.probe import host
 
 
 def identity(device: str) -> dict[str, Any]:
@@ -19,8 +20,8 @@ def identity(device: str) -> dict[str, Any]:
         "device": device,
         "gpus": [torch.cuda.get_device_name(index) for index in range(count)],
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
-        "host_memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30),
+        "cores": host.cores(),
+        "host_memory_gib": host.memory_gib(),
         "torch": str(torch.__version__),
         "transformers": version("transformers"),
         "driver": _driver() if count else "",

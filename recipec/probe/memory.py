@@ -26,11 +26,16 @@ def room(device: str) -> dict[str, Any]:
     """The table `gpu_memory`: of the smallest GPU, once a kernel has run; empty without a GPU."""
     if device == "cpu":
         return {}
-    torch.ones(1, device=device).sum().item()
+    smallest = min(range(torch.cuda.device_count()), key=_total)
+    torch.ones(1, device=f"cuda:{smallest}").sum().item()
     torch.cuda.empty_cache()
-    free, total = torch.cuda.mem_get_info()
+    free, total = torch.cuda.mem_get_info(smallest)
     free_gib, total_gib = free / GIB, total / GIB
     if total_gib - free_gib > MOST_TAKEN_GIB:
         raise SystemExit(f"of the GPU's memory {total_gib - free_gib:.1f} GiB are taken already: end what uses it")
-    every = [torch.cuda.mem_get_info(index)[1] for index in range(torch.cuda.device_count())]
-    return {"total_gib": min(every) / GIB, "free_gib": free_gib}
+    return {"total_gib": total_gib, "free_gib": free_gib}
+
+
+def _total(index: int) -> int:
+    """Bytes of a GPU, read without a context on it."""
+    return torch.cuda.get_device_properties(index).total_memory

@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from recipec.catalog.measured import PROBED
 from recipec.probe.device import dtypes, waiting
+from recipec.probe.left_out import left_out
 from recipec.probe.timing import LEAST, MOST, WARM_UPS, figure
 
 
@@ -26,7 +27,8 @@ def measure(device: str, budget_seconds: float) -> Iterator[dict[str, Any]]:
         batch = torch.randint(0, shape.vocabulary, (sequences, length), device=device)
         try:
             passes, steps = _timed(model, optimizer, batch, precision, each)
-        except torch.OutOfMemoryError:  # of a small card: the larger batches are left out
+        except torch.OutOfMemoryError:  # of a small card, which has no room for the larger batches either
+            left_out(f"micro steps of {sequences} x {length} tokens and more", "out of memory")
             return
         yield {
             "dtype": precision,

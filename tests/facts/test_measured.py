@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from datetime import date
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_what_the_file_does_not_have_stays_assumed_and_is_named(tmp_path: Path, 
     (tmp_path / NAMED).write_text(without(table))
     found = stage(compiled(tmp_path, ON_PAIR))
     assert found["measured"]["assumed"] == [name]
-    assert f"assumed, not in that file: {name}" in plan_text({"stages": [found], "total": {}})
+    assert f"assumed, not told by that file: {name}" in plan_text({"stages": [found], "total": {}})
 
 
 def test_a_plan_without_measurements_says_nothing_of_them(tmp_path: Path) -> None:
@@ -97,9 +98,9 @@ def test_a_slower_machine_takes_longer(tmp_path: Path, edit: dict[str, str]) -> 
 
 
 def test_measured_memory_and_host_replace_the_catalogs(tmp_path: Path) -> None:
-    found = planned(tmp_path, **{"total_gib = 79.11": "total_gib = 70.5", "free_gib = 78.6": "free_gib = 68.5"})
+    found = planned(tmp_path, **{"total_gib = 79.11": "total_gib = 72.5", "free_gib = 78.6": "free_gib = 70.4"})
     memory = stage(found)["memory"]
-    assert memory["capacity_bytes"] == int(70.5 * 2**30)
+    assert memory["capacity_bytes"] == int(72.5 * 2**30)
     assert memory["peak_device_bytes"] - memory["peak_reserved_bytes"] > 2 * 2**30
     assert found.facts is not None
     assert found.facts.decisions["cores_per_gpu"].value == 26
@@ -134,6 +135,61 @@ def test_a_bridge_that_the_recipe_states_is_not_measured_against_the_cards_link(
     faster = {"bus_gb_s = 310": "bus_gb_s = 600"}
     assert "E0413" in codes(planned(tmp_path, **faster))
     assert "E0413" not in codes(planned(tmp_path, with_key(ON_PAIR, "hardware.gpu_link", "infinity-fabric"), **faster))
+
+
+PASSES, STEPS = "passes_seconds = 0.0284", "optimizer_seconds = 0.0034"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("to_device_gb_s = 53.1", "to_device_gb_s = 70.0", "the peak is 63 GB/s"),
+        ("to_host_gb_s = 51.8", "to_host_gb_s = 500.0", "the peak is 63 GB/s"),
+        ("write_gb_s = 1.9", "write_gb_s = 190.0", "the peak is 100 GB/s"),
+        ("read_gb_s = 2.8", "read_gb_s = 280.0", "the peak is 100 GB/s"),
+        ("tflops = 51.0", "tflops = 520.0", "the peak is 494.7 TFLOP/s"),
+        (PASSES, "passes_seconds = 0.0029", "the peak is 989.4 TFLOP/s"),
+        (STEPS, "optimizer_seconds = 0.0020", "the peak is 3,350 GB/s"),
+        (PASSES, "passes_seconds = 0.0140", "4,096 tokens; 2,048 took 0.0152 s"),
+        ("free_gib = 78.6", "free_gib = 79.6", "of 79.11 GiB in all"),
+        ("date = 2026-11-20", "date = 2026-12-03", "today is 2026-12-01"),
+    ],
+)
+def test_what_no_machine_has_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    found = planned(tmp_path, **{old: new})
+    refused = [each for each in found.diagnostics if each.code == "E0413"]
+    assert said in [label.message for each in refused for label in each.labels], found.diagnostics
+    assert found.plan is None
+
+
+def test_the_day_has_begun_elsewhere(tmp_path: Path) -> None:
+    assert "E0413" not in codes(planned(tmp_path, **{"date = 2026-11-20": "date = 2026-12-02"}))
+
+
+def test_a_part_of_a_gpu_is_another_machine(tmp_path: Path) -> None:
+    edits = {"total_gib = 79.11": "total_gib = 39.5", "free_gib = 78.6": "free_gib = 39.1"}
+    assert codes(planned(tmp_path, **edits)) == ["E0412"]
+
+
+def test_micro_steps_in_another_precision_are_not_used(tmp_path: Path) -> None:
+    steps = PAIR.read_text().index("[[micro_step]]")
+    other = PAIR.read_text()[:steps] + PAIR.read_text()[steps:].replace('"bf16"', '"fp16"')
+    write_data(tmp_path)
+    (tmp_path / NAMED).write_text(other)
+    assert stage(compiled(tmp_path, ON_PAIR))["measured"]["assumed"] == ["launches", "the rest of a step"]
+
+
+def test_the_memory_of_a_cpu_is_measured_in_both_units(tmp_path: Path) -> None:
+    text = re.sub(r"\n\[gpu_memory\][^[]*", "\n", PAIR.read_text()).replace('"cuda"', '"cpu"')
+    text = re.sub(r"gpus = .*", "gpus = []", text)
+    head, first, _ = text.partition("\n[memory_copy]")
+    assert first
+    write_data(tmp_path)
+    (tmp_path / NAMED).write_text(head)
+    found = compiled(tmp_path, with_key(BASES["cpu"], "hardware.measured", NAMED))
+    assert found.facts is not None, found.diagnostics
+    value = {name: found.facts.decisions[name].value for name in ("vram_gib", "total_vram_gb")}
+    assert value == {"vram_gib": 442.5, "total_vram_gb": pytest.approx(442.5 * 2**30 / 1e9)}
 
 
 def test_a_preset_names_a_file_beside_it(tmp_path: Path) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 from compiling import BASES, codes, compiled, good, with_key
+from msgspec.structs import replace
 
+from recipec.catalog.gpus import gpu
+from recipec.catalog.measured import measured_from
 from recipec.cli.plan import plan_text
 from recipec.planner.document import plan_document
 from recipec.planner.plan import StagePlan
+from recipec.planner.search.candidates import gpu_gib, usable_bytes
+from recipec.units import GIB
 
 Tables = dict
 
@@ -89,13 +95,54 @@ def test_a_network_that_decides_nothing_is_not_warned_of(tmp_path: Path) -> None
     assert not warnings(tmp_path, recipe("Qwen/Qwen3-0.6B", "h200", 8, hardware__nodes=2, train__global_batch_size=128))
 
 
-@pytest.mark.parametrize(("cores", "more"), [(1, 7.0), (4, 1.75), (64, 1.0)])
+@pytest.mark.parametrize(("cores", "more"), [(1, 7.0), (4, 1.75), (8, 1.0)])
 def test_offload_is_as_fast_as_the_cores(tmp_path: Path, cores: int, more: float) -> None:
     tables = with_key(BASES["zero3-offload"], "hardware.cpu_cores", 64)
     least = planned(tmp_path, tables)
     found = planned(tmp_path, with_key(tables, "hardware.cpu_cores", cores))
-    adam = least.layout.mesh and 0.5e-9 * least.value("trainable_params")
+    adam = 0.5e-9 * least.value("trainable_params")
     assert found.time.terms["offload"] - least.time.terms["offload"] == pytest.approx((more - 1) * adam, rel=0.01)
+
+
+def test_random_weights_that_crowd_assumed_memory_are_warned_of(tmp_path: Path) -> None:
+    """Each rank holds its own before they are sharded: 26 of 48 GiB. Neither cores nor more memory matter then."""
+    tables = with_key(with_key(BASES["pretrain"], "hardware.gpu", "t4"), "hardware.gpus_per_node", 3)
+    (warning,) = warnings(tmp_path, tables)
+    assert warning.labels[0].message == "48 GiB are assumed, and 26 GiB are needed"
+    assert warning.help == ("set `hardware.host_memory_gib` to what a node has",)
+    assert not warnings(tmp_path, with_key(tables, "hardware.host_memory_gib", 48))
+    assert not warnings(tmp_path, BASES["pretrain"])  # 18 of 370 GiB
+
+
+def test_the_warning_asks_for_what_is_not_stated(tmp_path: Path) -> None:
+    tables = recipe("Qwen/Qwen3-0.6B", "t4", 4, train__adaptation="full", train__strategy="zero2", train__offload="cpu")
+    (warning,) = warnings(tmp_path, tables)
+    assert warning.help == ("set `hardware.host_memory_gib` and `hardware.cpu_cores` to what a node has",)
+    (warning,) = warnings(tmp_path, with_key(tables, "hardware.cpu_cores", 24))
+    assert warning.help == ("set `hardware.host_memory_gib` to what a node has",)
+
+
+def test_host_memory_that_was_measured_is_not_asked_for(tmp_path: Path) -> None:
+    tables = with_key(recipe("meta-llama/Llama-3.1-70B", "rtx-3090", 2), "hardware.measured", "node.toml")
+    (tmp_path / "node.toml").write_text(
+        f'format = 1\ndate = {date.today()}\n[machine]\ndevice = "cuda"\ngpus = ["RTX 3090", "RTX 3090"]\ncpu = "x"\n'
+        'torch = "2.13.0"\ntransformers = "5.23.0"\ndriver = ""\ncores = 8\nhost_memory_gib = 64.0\n'
+    )
+    (error,) = [found for found in compiled(tmp_path, tables).diagnostics if found.code == "E0402"]
+    assert not any("hardware.host_memory_gib" in line for line in error.help)
+
+
+def test_the_memory_that_a_gpu_needs_has_its_measured_context() -> None:
+    known = gpu("h100")
+    assert known is not None
+    machine = {"device": "cuda", "host_memory_gib": 64.0, "cores": 8}
+    memory = {"total_gib": 79.0, "free_gib": 77.0}
+    found = replace(
+        known, measured=measured_from("x", {"date": date.today(), "machine": machine, "gpu_memory": memory})
+    )
+    needed = gpu_gib(found, 40 * GIB, 2)
+    assert usable_bytes(replace(found, memory_gib=needed), 2) == pytest.approx(40 * GIB, rel=1e-6)
+    assert needed == pytest.approx(gpu_gib(known, 40 * GIB, 2) + 2.0 - 0.55, abs=0.01)
 
 
 def test_states_stay_on_the_device_where_that_fits(tmp_path: Path) -> None:

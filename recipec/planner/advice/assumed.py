@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
@@ -14,6 +15,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, counted
 
 LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
+CROWDED = 0.5  # of the memory that is assumed for random weights, which every plan of them takes: our decision
 SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
 
 
@@ -57,10 +59,15 @@ def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
 
 def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     memory, needed = stage.decisions.get("host_memory_gib"), stage.needs.host.needed_bytes / GIB
-    if memory is None or memory.origin != "default" or stage.layout.on_device:
+    if memory is None or memory.origin != "default":
+        return
+    crowded = METHODS[stage.stage.name].random_weights and needed > CROWDED * memory.value
+    if stage.layout.on_device and not crowded:
         return
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key), f"{memory.value:,g} GiB are assumed, and {needed:,.0f} GiB are needed")
-    help = ("set `hardware.host_memory_gib` and `hardware.cpu_cores` to what a node has",)
+    cores = stage.layout.offloads and stage.decisions["host_cores"].origin == "default"  # they run the optimizer
+    keys = "`hardware.host_memory_gib`" + " and `hardware.cpu_cores`" * cores
+    help = (f"set {keys} to what a node has",)
     title = f"stage {stage.stage.name} keeps data in host memory that the recipe does not state"
     yield Diagnostic("W0523", title, (label,), help)

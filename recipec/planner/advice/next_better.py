@@ -39,7 +39,8 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     if now is None:
         return None
     stage = context.stage.name
-    family, needs = family_of(stage, now[0]), gpu_gib(now[1].peak_allocated_bytes, now[0].mesh.world_size)
+    family = family_of(stage, now[0])
+    needs = gpu_gib(context.facts.gpu, now[1].peak_allocated_bytes, now[0].mesh.world_size)
     name = adaptation_name(stage, now[0])
     same, asks = name == chosen.adaptation, _asks(rung, name, chosen, tried)
     hosted = any(other.layout.adapts is rung and other.fits for other in tried)  # it fits, but not on the GPUs alone

@@ -8,6 +8,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
+from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
@@ -114,27 +115,27 @@ def _measures(candidate: Candidate) -> str:
     return "only with data in host memory" if not candidate.layout.on_device else "only with model parallelism"
 
 
-def preferred_but_passed_over(found: Fit, gpu_memory_gib: float, noun: str) -> str:
+def preferred_but_passed_over(found: Fit, gpu: Gpu, noun: str) -> str:
     """Why the adaptations that the rules put before the chosen one were not taken; empty where there are none."""
     assert found.chosen is not None
     groups: dict[str, list[Candidate]] = {}
     for candidate in found.tried:
         groups.setdefault(candidate.adaptation, []).append(candidate)
     before = list(groups)[: list(groups).index(found.chosen.adaptation)]
-    obstacles = [_obstacle(_closest(groups[name]), gpu_memory_gib, noun) for name in before]
+    obstacles = [_obstacle(_closest(groups[name]), gpu, noun) for name in before]
     stage = found.chosen.stage
     obstacles += [f"{adaptation_name(stage, bad.layout)} is not supported ({bad.row.id})" for bad in found.ruled_out]
     return f"{'; '.join(obstacles)}, so {found.chosen.adaptation} is used" if obstacles else ""
 
 
-def _obstacle(candidate: Candidate, gpu_memory_gib: float, noun: str) -> str:
+def _obstacle(candidate: Candidate, gpu: Gpu, noun: str) -> str:
     """What stands against the nearest layout of an adaptation."""
     if candidate.fits:
         return f"{candidate.adaptation} fits {_measures(candidate)}"
     if candidate.over_bytes <= 0:
         return f"{candidate.adaptation} {candidate.obstacle}"
-    needed = gpu_gib(candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
-    return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu_memory_gib:.1f} GiB"
+    needed = gpu_gib(gpu, candidate.memory.peak_allocated_bytes, candidate.layout.mesh.world_size)
+    return f"{candidate.adaptation} needs {needed:,.1f} GiB per {noun}, which has {gpu.memory_gib:.1f} GiB"
 
 
 def activations_kept(
@@ -176,16 +177,17 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = (*_with_host_memory(found.tried, loaded), *ways_out(context, others, loaded)) or (
+    help = (*_with_host_memory(found.tried), *ways_out(context, others, loaded)) or (
         "no single change is enough; use a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
 
 
-def _with_host_memory(tried: Sequence[Candidate], loaded: LoadedRecipe) -> Iterator[str]:
-    """What fits where a node has more host memory than is assumed."""
-    waiting = [other for other in tried if other.obstacle and other.over_bytes <= 0 and other.layout.can_be_built]
-    if loaded.is_set("hardware", "host_memory_gib") or not waiting:
+def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
+    """What fits where a node has more host memory than is assumed; what is stated or measured is believed."""
+    assumed = [other for other in tried if other.host_assumed and other.layout.can_be_built]
+    waiting = [other for other in assumed if other.obstacle and other.over_bytes <= 0]
+    if not waiting:
         return
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
     yield f"set `hardware.host_memory_gib = {ceil(found.host_bytes / GIB)}` if a node has it: {found.title} then fits"

@@ -149,10 +149,10 @@ def usable_bytes(gpu: Gpu, world_size: int) -> int:
     return int(HEADROOM * allocatable_bytes(gpu.memory_gib, world_size, context_bytes(gpu)))
 
 
-def gpu_gib(allocated_bytes: int, world_size: int) -> float:
-    """Memory of a GPU on which a plan may reach `allocated_bytes`, in GiB: `usable_bytes` the other way."""
+def gpu_gib(gpu: Gpu, allocated_bytes: int, world_size: int) -> float:
+    """Memory of such a GPU on which a plan may reach `allocated_bytes`, in GiB: `usable_bytes` the other way."""
     reserved = allocated_bytes / HEADROOM * reserved_factor(world_size)
-    return (reserved + device_overhead_bytes(world_size)) / GIB
+    return (reserved + device_overhead_bytes(world_size, context_bytes(gpu))) / GIB
 
 
 def candidates(
