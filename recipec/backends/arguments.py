@@ -34,6 +34,7 @@ TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
 # transformers 5.23: the default of the configurations of Mixtral, Qwen3-MoE and gpt-oss
 ROUTER_AUX_LOSS_COEF = 0.001
 USUAL_TIMEOUT_SECONDS = 1800  # transformers 5.23, TrainingArguments.ddp_timeout
+_TIMEOUT = "ddp_timeout"  # a recipe may set it under [train.arguments]
 PATIENCE = 3  # times what tokenizing is predicted to take: our decision
 SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
@@ -211,9 +212,10 @@ def _tokenizing(stage: StageJob) -> Iterator[Arg]:
         ids = stage.ids("examples", "world_size", "dataloader_workers")
         yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the other ranks wait")
     seconds = PATIENCE * stage.plan.tokenizing_seconds
-    if stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS:
+    long = stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS
+    if long and _TIMEOUT not in stage.plan.verbatim:
         ids = stage.ids("examples", "tokens_per_example", "world_size")
-        yield Arg("ddp_timeout", ceil(seconds / 3600) * 3600, ids, "seconds that the other ranks wait for the rows")
+        yield Arg(_TIMEOUT, ceil(seconds / 3600) * 3600, ids, "seconds that the other ranks wait for the rows")
 
 
 def _model(stage: StageJob) -> Iterator[Arg]:

@@ -122,6 +122,7 @@ FIELDS: dict[str, Put] = {
     "data.columns{value}": lambda value: with_key(_DESCRIBED, "data.columns", {"instruction": value}),
     "data.template": _at("data.template", CHATS),
     "hardware.gpu": _at("hardware.gpu"),
+    "hardware.measured": _at("hardware.measured"),
     "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),
     "launch.env{value}": lambda value: with_key(LORA, "launch.env", {"WORD": value}),
     "launch.setup[]": _in_list("launch.setup"),
