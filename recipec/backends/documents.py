@@ -222,7 +222,7 @@ def _stage(stage: StageJob) -> Any:
         learns=stage.method.learns,
         data=stage.because(_data(stage), "examples", "tokens_per_example", "data_format", "loss_on"),
         held_out=stage.because(_held_out(stage), "eval_fraction", "test_fraction"),
-        memory=stage.because(_memory(stage, gpu), "prediction", "gpu"),
+        memory=stage.because(_memory(stage, gpu), "prediction", "gpu", "vram_gib"),
         peak=stage.because("the peak of the process" if stage.on_cpu else "the allocated peak", "gpu"),
         terms=stage.because(_terms(plan), "prediction"),
         speed=stage.because(_speed(stage), "prediction", "world_size"),

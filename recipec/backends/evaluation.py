@@ -195,7 +195,7 @@ def _asked_with(stage: StageJob) -> Raw:
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
     files += [f'BUNDLE / "{MARKED_TEMPLATE}"'] * stage.marks_turns
-    return code(stage, f"({', '.join(files)}, *more)", "stage", "template")
+    return code(stage, f"({', '.join(files)}, *more)", "stage", "template", "template_marks")
 
 
 def _split(stage: StageJob) -> str:

@@ -38,7 +38,9 @@ from recipec.render.traced import Raw, Traced
 
 def preparation_artifacts(job: Job) -> list[Artifact]:
     """prepare_data.py for all stages, and the bundle's own chat template where it has one."""
-    files = [Artifact("prepare_data.py", job.ids("data_format", "stage"), "data/prepare_data.py.j2", _names(job))]
+    files = [
+        Artifact("prepare_data.py", job.ids("data_format", "loss_on", "stage"), "data/prepare_data.py.j2", _names(job))
+    ]
     if uses_template_file(job):
         files.append(_template_artifact(job))
     return files
@@ -73,7 +75,9 @@ def _names(job: Job) -> dict[str, Any]:
         "no_model": Raw(no_model("folder", model)),
         "tokenizer": from_hub(first, "AutoTokenizer", tokenizer, whole=True),
         "chat_template_file": first.because(uses_template_file(job), "template"),
-        "marks_turns": first.because(any(stage.marks_turns for stage in stages), "template", "loss_on"),
+        "marks_turns": first.because(
+            any(stage.marks_turns for stage in stages), "template", "template_marks", "loss_on"
+        ),
         "marked_template": MARKED_TEMPLATE,
         "stage_fields": _fields(stages),
         **reading(job),

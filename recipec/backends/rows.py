@@ -17,8 +17,8 @@ def rows_artifact(stage: StageJob) -> Artifact:
     """What evaluate.py and preflight.py ask of the stage's rows."""
     ids = stage.ids("data_format", "loss_on", "stage")
     trl = stage.kind.masked and stage.value("template") == "model" and not stage.marks_turns
-    from_trl = stage.because(trl, "stage", "loss_on", "template")
-    marks_turns = stage.because(stage.marks_turns, "stage", "loss_on", "template")
+    from_trl = stage.because(trl, "stage", "loss_on", "template", "template_marks")
+    marks_turns = stage.because(stage.marks_turns, "stage", "loss_on", "template", "template_marks")
     names = {
         "turns": stage.because(stage.format.turns, "data_format"),
         "from_trl": from_trl,

@@ -10,5 +10,5 @@ from recipec.render.artifact import Artifact
 def template_artifacts(job: Job) -> list[Artifact]:
     """The file that marks turns, where a stage's template has no marks of its own."""
     marking = [stage for stage in job.stages if stage.marks_turns]
-    ids = tuple(id for stage in marking for id in stage.ids("template", "loss_on"))
+    ids = tuple(id for stage in marking for id in stage.ids("template", "template_marks", "loss_on"))
     return [Artifact(MARKED_TEMPLATE, ids, "chat/marked.jinja.j2")] * bool(marking)

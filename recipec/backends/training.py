@@ -199,7 +199,7 @@ def _tokenizer_part(stage: StageJob) -> Part:
     """The tokenizer, where the trainer must not take the model's as it is."""
     if not _loads_tokenizer(stage):
         return Part()
-    ids = stage.ids("template", "model")
+    ids = stage.ids("template", "template_marks", "model")
     if stage.marks_turns:
         return Part(
             imports=(Import("transformers", "AutoTokenizer", ids),),

@@ -119,6 +119,18 @@ def read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
 
     So it is with conversations whose template is not `marked` (`marks_answers`), and with those that ask for it.
     """
+    found = _answers_read_by(facts, method, marked)
+    if not KINDS[ROW_FORMATS[facts.shape.format].kind].masked:
+        return found
+    sizes = {id: replace(found.decisions[id], inputs=(*found.decisions[id].inputs, *_APART)) for id in _SIZES}
+    return replace(found, decisions={**found.decisions, **sizes})
+
+
+_SIZES = ("examples", "source_rows", "tokens_per_example")
+_APART = ("has_template", "template_has_mask", "answers_apart")  # what decides whether answers become rows
+
+
+def _answers_read_by(facts: DataFacts, method: Method, marked: bool) -> DataFacts:
     row, rows = ROW_FORMATS[facts.shape.format], facts.decisions["examples"]
     together = marked and not facts.decisions["answers_apart"].value
     if row.kind in method.kinds and (together or not KINDS[row.kind].masked):

@@ -78,15 +78,14 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     gpus = per_node * nodes
     source = f"{gpu.source} (checked {gpu.checked})" if gpu.checked else gpu.source
     key = "gpu" if hardware.gpu is not None else "vram_gib"
-    shared = ("gpus_per_node",) if gpu.kind == "cpu" else ()
     return [
         stated(loaded, "gpu", gpu.name, "hardware", key),
         stated(loaded, "gpus_per_node", per_node, "hardware", "gpus_per_node", absent="one GPU"),
         stated(loaded, "nodes", nodes, "hardware", "nodes", absent="one node"),
         known("gpus", gpus, _gpus(nodes, per_node), "nodes", "gpus_per_node"),
         *node_facts(loaded, gpu),
-        known("vram_gib", gpu.memory_gib, _memory_of(gpu), "gpu", *shared, source=source),
-        known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "gpus", *shared),
+        _device_memory(loaded, gpu, source),
+        known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
@@ -107,6 +106,14 @@ def _cores(loaded: LoadedRecipe, gpu: Gpu, per_node: int) -> Decision:
 def _measured(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
     """Which machine was measured, and when; nothing where rates are assumed."""
     return [stated(loaded, "measured", gpu.measured.label, "hardware", "measured")] if gpu.measured else []
+
+
+def _device_memory(loaded: LoadedRecipe, gpu: Gpu, source: str) -> Decision:
+    """Memory of one device; that of a CPU is the host's, which its processes share."""
+    if gpu.kind != "cpu":
+        return known("vram_gib", gpu.memory_gib, _memory_of(gpu), "gpu", source=source)
+    found = stated(loaded, "vram_gib", gpu.memory_gib, "hardware", "host_memory_gib", absent=_memory_of(gpu))
+    return replace(found, inputs=("gpu", "gpus_per_node"), source=source)
 
 
 def _memory_of(gpu: Gpu) -> str:

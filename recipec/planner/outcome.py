@@ -32,7 +32,7 @@ WATCH = {
 
 SIZES = ("params", *(f"{role}_params" for role in NAMED_MODELS))  # of all models that are in memory
 MEMORY_INPUTS = (
-    *(*SIZES, "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
+    *(*SIZES, "vram_gib", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout"),
 )
@@ -228,8 +228,10 @@ def _found(
 
 def _known(ledger: Ledger, inputs: tuple[str, ...]) -> tuple[str, ...]:
     """Those that are decided; where a reference may score all rows once, layouts are compared by the passes too."""
-    passes = ("passes",) if settled_method(ledger.decisions).precomputes and "gpu" in inputs else ()
-    return tuple(name for name in (*inputs, *passes) if name in ledger.decisions)
+    method = settled_method(ledger.decisions)
+    passes = ("passes",) if method.precomputes and "gpu" in inputs else ()
+    own = tuple(own.name for own in method.own if own.changes and "gpu" in inputs)  # they change what a step computes
+    return tuple(name for name in (*inputs, *passes, *own) if name in ledger.decisions)
 
 
 def _wants(ledger: Ledger, key: str) -> bool:

@@ -278,10 +278,11 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     each = "each epoch's training rows, divided by the global batch and rounded up"
     reason = "`train.max_steps` is set" if fixed else each
     steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
-    taken = ("total_steps", "gpu", "gpus"), "predicted time of all training steps"
-    training = ledger.record(_predicted("training_seconds", step_seconds, *taken))
-    saved = ("trainable_params", "optimizer"), "predicted time to write one checkpoint"
-    saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, *saved))
+    known = tuple(given)  # the layout and all that it was chosen by
+    training = ledger.record(
+        _predicted("training_seconds", step_seconds, known, "predicted time of all training steps")
+    )
+    saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
     every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
     ledger.decide(checkpoints.save_every, every)
     ledger.decide(checkpoints.keep_checkpoints)
