@@ -226,6 +226,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "carries_tools": tools,
         "carries_parts": "parts" in held,
         "carries_system": "system" in held,
+        "and_row": Raw(", row" if "system" in held else ""),  # where a column may hold the system prompt
         "keeps_thoughts": thoughts,
         "strips_thoughts": any(stage.value("reasoning") in WITHOUT for stage in stages),
         "proves_thoughts": any(stage.value("reasoning") == KEEP for stage in stages),
