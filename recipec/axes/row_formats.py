@@ -98,7 +98,7 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     name: str
     columns: tuple[str, ...]
-    taught: tuple[str, ...]  # those of them that hold what is learned
+    taught: tuple[str, ...]  # those of them that hold what is learned; none where the answers are still to be written
     scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
     masked: bool  # the chat template says which tokens of a row are learned
     flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
@@ -175,6 +175,17 @@ KINDS = {
             shares_prompts=True,
             joins="",
             template="completion",
+        ),
+        Kind(
+            name="prompts",
+            columns=("prompt",),
+            taught=(),
+            scored="",
+            masked=False,
+            flag="",
+            shares_prompts=True,
+            joins="",
+            template="prompts",
         ),
     )
 }
@@ -389,7 +400,27 @@ TOKEN_IDS = RowFormat(
     usual="sft",
 )
 
+PROMPTS = RowFormat(
+    name="prompts",
+    means="prompts alone, which the model answers itself",
+    elsewhere=("prompt", "grpo", "rlvr", "online"),
+    kind="prompts",
+    unrolled="",
+    answers=1,
+    roles=(Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),),
+    carries=("parts", "system"),
+    forbidden=(),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=True,
+    implicit="",
+    recognized="a `prompt` that nobody answers yet; the other columns are for the rewards that name them",
+    usual="grpo",
+)
+
 # In the order in which a row is tried against them.
 ROW_FORMATS = {
-    row.name: row for row in (PREFERENCE, UNPAIRED_PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT, TOKEN_IDS)
+    row.name: row
+    for row in (PREFERENCE, UNPAIRED_PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT, TOKEN_IDS, PROMPTS)
 }

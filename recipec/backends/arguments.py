@@ -55,7 +55,12 @@ def _run(stage: StageJob) -> Iterator[Arg]:
 def _batch(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("per_device_train_batch_size", "micro_batch_size")
     yield stage.arg("gradient_accumulation_steps", "gradient_accumulation", note=True)
-    yield stage.arg("per_device_eval_batch_size", "micro_batch_size")
+    yield stage.arg("per_device_eval_batch_size", "micro_batch_size", _evaluated(stage))
+
+
+def _evaluated(stage: StageJob) -> int:
+    """Rows of a batch of an evaluation; answers are written by as many at a time as there are in a generation."""
+    return stage.plan.layout.evaluated if stage.method.generates else stage.value("micro_batch_size")
 
 
 def _optimizer(stage: StageJob) -> Iterator[Arg]:
@@ -132,8 +137,10 @@ def _recomputed(stage: StageJob) -> str:
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("max_length", "max_length", note=True)
-    if stage.eos_token and "eos_token" in arguments_of(stage.method.config):
+    known = arguments_of(stage.method.config)
+    if "max_length" in known:
+        yield stage.arg("max_length", "max_length", note=True)
+    if stage.eos_token and "eos_token" in known:
         yield Arg("eos_token", stage.eos_token, stage.ids("eos_token"), "ends the turns of the chat template")
     yield from BACKENDS[stage.name].arguments(stage)
     if stage.plan.layout.precomputes:
@@ -147,7 +154,7 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
     if stage.groups_by_length:
         note = "of evaluations; similar_lengths.py has the order of training"
         yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
-    else:
+    elif "train_sampling_strategy" not in stage.method.unread_arguments:
         yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
@@ -174,7 +181,12 @@ def _evaluation(stage: StageJob) -> Iterator[Arg]:
 
 
 def _interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
-    """A share of the planned steps; of a run of 20 steps it would be every step."""
+    """A share of the planned steps; of a run of 20 steps it would be every step. Answers wait between generations."""
+    updates = stage.value("updates") if stage.method.generates else 1
+    if updates > 1:
+        steps = max(1, round(stage.value(id) * stage.value("total_steps") / updates)) * updates
+        ids = stage.ids(id, "total_steps", "updates")
+        return Arg(name, steps, ids, "between two generations, whose answers no checkpoint has")
     share = Raw(f"{py(stage.traced(id))} if args.max_steps == {py(stage.traced('max_steps'))} else {SHORT_RUN_SHARE}")
     return Arg(name, share, stage.ids(id), note)
 
@@ -185,7 +197,7 @@ def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")
-    yield Arg("greater_is_better", False, stage.ids("best_metric"))
+    yield Arg("greater_is_better", stage.method.generates, stage.ids("best_metric"))
 
 
 def _logging(stage: StageJob) -> Iterator[Arg]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.combination import BadCombination, Combination
+from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
 from recipec.rules.optimizers import BITSANDBYTES
 
@@ -166,6 +167,7 @@ COMBINATIONS = (
         lambda f: f.offloads and f.strategy.replicates,
     ),
     *PARALLEL,
+    *ONLINE,
     BadCombination(
         "BAD-028",
         "fp16 with Gemma 3",

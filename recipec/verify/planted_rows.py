@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import CARRIED, ROW_FORMATS
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES
 from recipec.verify.bundle import BundleStage
 from recipec.verify.rows import GOOD, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
@@ -68,6 +68,7 @@ class Planted(Example):
         if missing := [role for role in self._data.columns if not hasattr(self, role)]:
             raise NoSample(f"nothing is known to write as the {missing[0]} of {self._data.format} rows")
         row = {column: getattr(self, role)() for role, column in self._data.columns.items()}
+        row |= dict.fromkeys(self._data.handed, self._word("judging"))
         if self.carries.has("tools"):
             row[self.carries.written(CARRIED["tools"].columns)] = [TOOL]
         if self.carries.has("system"):
@@ -97,6 +98,8 @@ class Planted(Example):
         """The words that must be learned, but for thoughts; of answers learned apart those that surely are."""
         if not ROW_FORMATS[self._data.format].turns:
             return {self._word("text"): "a text"}
+        if not KINDS[ROW_FORMATS[self._data.format].kind].taught:
+            return {}
         wrong = not self._talks and not self._right
         found = {self._word("other" if wrong else "final"): "an answer"}
         if "rejected" in self._data.columns:

@@ -130,6 +130,9 @@ def _of_rows(row: str, method: Method) -> Iterator[str]:
     for column in method.unread:
         if column in columns:
             yield f"{row}: unread has the column `{column}`, which a kind of row that its trainer reads has"
+    for name in (name for name in method.kinds if name in KINDS and bool(KINDS[name].taught) == method.generates):
+        learned = "holds answers" if method.generates else "holds nothing that is learned"
+        yield f"{row} reads the kind `{name}`, which {learned}, and its generates is {method.generates}"
     if method.of_text != (method.packs == "blocks"):
         yield f"{row} packs `{method.packs}`, and its block_tokens are {method.block_tokens}"
     if method.least_micro_batch < 1:

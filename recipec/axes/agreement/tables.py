@@ -102,8 +102,6 @@ def of_kind(kind: Kind) -> Iterator[str]:
     yield from unknown(row, "joins", [kind.joins] * bool(kind.joins), KINDS, "the kinds of rows")
     if kind.joins in KINDS and not KINDS[kind.joins].masked:
         yield f"{row}: it joins `{kind.joins}`, whose rows do not say which part of them is learned"
-    if not kind.taught:
-        yield f"{row}: taught is empty, so that nothing is learned from its columns {', '.join(kind.columns)}"
     for made in (made for made in ROW_FORMATS.values() if made.kind == kind.name):
         filled = {role.becomes for role in made.roles}
         for column in (column for column in kind.columns if column not in filled):
