@@ -92,6 +92,8 @@ class Planted(Example):
             (learned if self.carries.thinks else absent)[self._word("thought")] = "a thought"
         if not ROW_FORMATS[self._data.format].turns:
             shown = {}
+        if not KINDS[ROW_FORMATS[self._data.format].kind].taught:  # every token of a prompt counts
+            return Wanted(shown, {}, absent)
         return Wanted(learned, shown, absent)
 
     def _answers(self) -> dict[str, str]:
@@ -174,7 +176,7 @@ def unread_names(data: SourceData, carries: Carrying) -> tuple[list[str], list[s
     others = [CARRIED[name] for name in ROW_FORMATS[data.format].carries if not carries.has(name)]
     columns = [UNKNOWN, *(name for other in others for name in other.columns[:1])]
     fields = [UNKNOWN, *(name for other in others for name in other.fields[:1])]
-    known = {*carries.passed_over, *data.columns.values()}
+    known = {*carries.passed_over, *data.columns.values(), *data.handed}
     speaks = data.content in (MESSAGES, FROM_VALUE)
     return [name for name in columns if name not in known], [n for n in fields if n not in known] if speaks else []
 

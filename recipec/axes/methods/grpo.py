@@ -276,7 +276,7 @@ GRPO = Method(
     ),
     metrics=(
         *("reward", "reward_std", "frac_reward_zero_std", "entropy"),
-        *("completions/clipped_ratio", "completions/mean_length", "eval_reward"),
+        *("completions/clipped_ratio", "completions/mean_length", "eval_reward", "kl"),
     ),
     proof=("reward_rises",),
 )
