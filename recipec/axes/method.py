@@ -71,6 +71,9 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
 }
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them
+# What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py and
+# rloo_trainer.py, _calculate_rewards).
+GIVEN_TO_REWARDS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
 CHANGEABLE = ("passes", "loss", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")

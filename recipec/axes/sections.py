@@ -33,7 +33,7 @@ SECTIONS = {
         DataSection(
             name="prompts",
             title="Prompts",
-            description="Prompts for methods of the task `align` that learn from answers which the model writes itself; "
+            description="Prompts for methods of the task `align` that learn from answers which the model writes; "
             "their other columns are handed to the reward functions that name them.",
             examples=("data/prompts.jsonl",),
         ),

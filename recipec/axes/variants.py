@@ -1,7 +1,7 @@
 """The variants of group relative policy optimization: one row each, with the values of its paper.
 
-TRL's index is docs/source/paper_index.md of huggingface/trl at 0167b7d, read 2026-11-23. Where neither paper nor index
-gives a value, it is that of TRL 1.16 trainer/grpo_config.py.
+TRL's index of papers was read on 2026-11-23. Where neither paper nor index gives a value, it is that of TRL 1.16
+trainer/grpo_config.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Variant(Struct, frozen=True, kw_only=True):
     source: str
 
 
-_INDEX = "TRL's paper index"
+_INDEX = "github.com/huggingface/trl, docs/source/paper_index.md at 0167b7d"
 
 VARIANTS = {
     row.name: row

@@ -14,8 +14,8 @@ from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.ruff import ruff_artifact
 from recipec.backends.models import is_below_root, starting_point
+from recipec.backends.ruff import ruff_artifact
 from recipec.backends.training import summary, trackers
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements

@@ -60,7 +60,8 @@ def generation_seconds(
     answers, prompt = answers_at_once(layout, work), work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
     issued = found.launch_seconds * pass_launches(architecture, work)
-    moved = _weight_bytes(step) + CACHE_MOVES * _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
+    cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
+    moved = _weight_bytes(step) + CACHE_MOVES * cached
     products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
     kernels = found.kernel_factor * max(moved / memory_rate(card), products)
     each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)

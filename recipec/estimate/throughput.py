@@ -57,10 +57,12 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     flops = step_flops(architecture, layout, work, step.fixed)
     micro = calibrated_seconds(architecture, layout, work, step, flops, gpu)
     taught = _taught(layout, step, flops, gpu) if work.teacher else {}
+    parts = (architecture, layout, work, step, gpu, link)
+    written = {"generation": generation_seconds(*parts)} if work.written_tokens else {}
     terms = {
         "compute": micro * layout.accumulation - sum(taught.values()),
         **taught,
-        **({"generation": generation_seconds(architecture, layout, work, step, gpu, link)} if work.written_tokens else {}),
+        **written,
         "communication": communication_seconds(architecture, layout, step, link, micro),
         "offload": (_paging(architecture, layout, work, step, gpu, link) or _offload(layout, step, link))
         + _moved_activations(layout, step, link),

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from recipec.axes.method import GIVEN_TO_REWARDS as GIVEN
 from recipec.axes.method import REWARDS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.data import DataFacts
@@ -20,9 +21,6 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 _MOST_BYTES = 2**20
-# What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py,
-# _calculate_rewards; rloo_trainer.py has the same).
-GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
 
 
@@ -116,9 +114,7 @@ def _reward(
     return Reward(function, file, "", function, 1.0 if weight is None else weight, _asks(found), place)
 
 
-def _parsed(
-    loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str], report: Report
-) -> ast.Module | None:
+def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str], report: Report) -> ast.Module | None:
     """The file as Python, which is not run; None with E0310."""
     try:
         texts[file] = texts.get(file) or read_regular(loaded.folder / file, _MOST_BYTES).decode("utf-8")
@@ -148,7 +144,7 @@ def _problem(found: ast.stmt | None, function: str, file: str) -> tuple[str, ...
     if arguments.posonlyargs or arguments.vararg:
         return f"`{function}` takes arguments by position", "each is given by its name", "remove `*` and `/`"
     if not any(name in GIVEN for name in _asks(found)):
-        given = "none of its parameters is completions, prompts or completion_ids"
+        given = f"none of its parameters is one of {', '.join(GIVEN)}"
         return f"`{function}` does not look at answers", given, f"write `def {function}(completions, ...)`"
     return ()
 

@@ -13,7 +13,7 @@ from pydantic import Field, create_model, model_validator
 from recipec.axes import METHODS, NAMED_MODELS, Own
 from recipec.axes.method import PRECOMPUTE, REWARDS
 from recipec.axes.tasks import NO_ALIGNMENT
-from recipec.recipe.fields import AUTO, Line, OneOrMany, Section, key, one_of, required
+from recipec.recipe.fields import AUTO, Line, OneOrMany, Section, key, one_of, required, table
 
 
 def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -24,11 +24,13 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
     rows = [own for method in METHODS.values() for own in method.own]
     found = {name: _own_key([own for own in rows if own.key == name]) for name in dict.fromkeys(o.key for o in rows)}
     yield from ((name, value) for name, value in found.items() if "." not in name)
-    for table in dict.fromkeys(name.partition(".")[0] for name in found if "." in name):
-        keys = {name.partition(".")[2]: value for name, value in found.items() if name.startswith(f"{table}.")}
-        model = create_model(table.title(), __base__=Section, __doc__=_TABLES[table][1], **keys)
-        title, described, example = _TABLES[table]
-        yield table, (model | None, key(title, described, example, absent="each of its keys is decided"))
+    for name in dict.fromkeys(own.partition(".")[0] for own in found if "." in own):
+        keys = {own.partition(".")[2]: value for own, value in found.items() if own.startswith(f"{name}.")}
+        title, described, example = _TABLES[name]
+        yield (
+            name,
+            (create_model(title, __base__=Section, __doc__=f"{title}.", **keys), table(title, described, example)),
+        )
 
 
 _TABLES = {  # of [alignment]: title, description, example

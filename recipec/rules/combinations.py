@@ -167,7 +167,6 @@ COMBINATIONS = (
         lambda f: f.offloads and f.strategy.replicates,
     ),
     *PARALLEL,
-    *ONLINE,
     BadCombination(
         "BAD-028",
         "fp16 with Gemma 3",
@@ -269,6 +268,7 @@ COMBINATIONS = (
         lambda f: f.precomputes and f.several_nodes,
         refused=False,
     ),
+    *ONLINE,
 )
 
 

@@ -31,7 +31,7 @@ ONLINE = (
         "dropout of adapters while answers are written",
         "the model stays in training mode while it writes and scores answers, so that dropout counts as a change of "
         "the policy: a share of the answers is clipped that nothing has changed",
-        "run on TRL 1.16: clip_ratio/region_mean 0.031 in place of 0 with lora_dropout 0.1 and a learning rate of 0",
+        "run with TRL 1.16: clip_ratio/region_mean 0.031 in place of 0 with lora_dropout 0.1 and a learning rate of 0",
         "set `train.lora = { dropout = 0.0 }`",
         lambda f: f.method.generates and f.lora_dropout > 0,
         refused=False,
@@ -40,10 +40,10 @@ ONLINE = (
         "BAD-053",
         "answers written under FSDP",
         "every layer is gathered again for every token that is written: correct, and many times slower",
-        "run on TRL 1.16 and accelerate 1.15 with two ranks: 0.2 s in place of 0.02 s; accelerate has no option to "
-        "gather once, as `ds3_gather_for_generation` does for ZeRO-3",
+        "run with two ranks: 0.2 s in place of 0.02 s; TRL 1.16 trainer/grpo_config.py has "
+        "ds3_gather_for_generation for ZeRO-3 alone",
         'set `train.strategy = "ddp"` or `"zero2"`, or `"zero3"` where the model fits no GPU',
-        lambda f: f.method.generates and f.fsdp,
+        lambda f: f.method.generates and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
         refused=False,
     ),
 )

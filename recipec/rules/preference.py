@@ -124,7 +124,7 @@ def _answers_of_variant(variant: str) -> Choice:
 def _updates_of_variant(variant: str) -> Choice:
     """The optimizer steps from one generation in its paper."""
     value = VARIANTS[variant].updates
-    why = "clips what moved since, and needs older answers" if value > 1 else "learns from answers of the newest weights"
+    why = "clips what moved since, so it needs older answers" if value > 1 else "learns from the newest answers"
     return Choice(value, f"{variant} {why}", accepts=(1, 16))
 
 

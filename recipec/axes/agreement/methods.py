@@ -8,6 +8,7 @@ from itertools import chain, combinations
 from recipec.axes.adaptations import ADAPTATIONS, NO_REFERENCE, Adaptation
 from recipec.axes.agreement.hyperparameters import not_changeable, of_all_own, of_hyperparameters
 from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.kinds import KINDS
 from recipec.axes.method import (
     AUTO_CLASSES,
     HEADS,
@@ -21,7 +22,7 @@ from recipec.axes.method import (
 )
 from recipec.axes.methods import METHODS
 from recipec.axes.models import MODELS, POLICY, REFERENCE
-from recipec.axes.row_formats import KINDS, ROW_FORMATS
+from recipec.axes.row_formats import ROW_FORMATS
 from recipec.axes.sections import SECTIONS
 from recipec.axes.tasks import SHARED_TASKS
 

@@ -7,9 +7,10 @@ from itertools import chain, pairwise
 
 from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, REFERENCES, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.kinds import KINDS, Kind
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
-from recipec.axes.row_formats import FLAGS, KINDS, LOSS_ON, ROW_FORMATS, Kind, Role, RowFormat
+from recipec.axes.row_formats import FLAGS, LOSS_ON, ROW_FORMATS, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS
 from recipec.axes.strategies import ENGINES, OFFLOADS, SHARDED, STRATEGIES, Strategy
 

@@ -5,7 +5,7 @@ from recipec.axes.variants import VARIANTS
 
 _PAPER = "DeepSeekMath (arXiv 2402.03300, 2024)"
 _TRL = "TRL 1.16 trainer/grpo_config.py"
-_LORA = "LoRA Without Regret (thinkingmachines.ai/blog/lora, 2025); TRL docs/source/lora_without_regret.md"
+_LORA = "LoRA Without Regret (thinkingmachines.ai/blog/lora, 2025)"
 _CHOICE = "recipec's choice"
 
 _POLICY = Pass(model="policy", sequences=1, gradient=True, gives="tokens")

@@ -15,7 +15,7 @@ from recipec.render.traced import Raw
 REWARDS = "rewards"  # the file of the bundle that has the functions as they are trained with
 FUNCTIONS = "functions"  # the folder with copies of the user's files
 SECONDS = 60  # that one call may take before the run stops: our decision
-CLAMP = 100.0  # TRL adds rewards up in fp32: one of 1e30 makes the gradient of a batch 0 (run on TRL 1.16); our decision
+CLAMP = 100.0  # our decision; one reward of 1e30 makes the gradient of its batch 0, without a word (TRL 1.16, run)
 
 
 def generation_arguments(stage: StageJob) -> Iterator[Arg]:
