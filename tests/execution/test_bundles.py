@@ -21,7 +21,7 @@ STARTED_ANEW = "cpu-demo"
 # a model without a chat template, another optimizer, adapters under FSDP, layers that keep what others recompute, and
 # stages on different numbers of ranks and of nodes; a student that gets nearer to its teacher.
 CASES = dict.fromkeys(
-    ("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill"), "learn"
+    ("sft-lora", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill", "grpo"), "learn"
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
