@@ -25,6 +25,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     checked: date
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
     keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
+    refuses_system: bool = False  # it takes no system message, or only before the last question
+    alternates: bool = False  # beside system messages, turns of the user and the assistant in turn, and no others
     sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte
 
 

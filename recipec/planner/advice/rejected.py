@@ -107,7 +107,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
         fewer = f"{chosen.layout.mesh.world_size} GPUs do"
         why = fewer if candidate.layout.strategy == chosen.layout.strategy else f"{chosen.layout.strategy} is simpler"
         reason = f"fits; times within {TIE:.0%} count as equal, and {why}"
-    return Rejected(title, candidate.layout, reason, peak, seconds * ratio)
+    lacks = candidate.host_bytes * candidate.crowds_host
+    return Rejected(title, candidate.layout, reason, peak, seconds * ratio, lacks)
 
 
 def _measures(candidate: Candidate) -> str:

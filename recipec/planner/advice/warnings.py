@@ -170,6 +170,9 @@ def _using_more(stage: StagePlan, noun: str) -> Iterator[str]:
         other = min(wider, key=lambda each: (-each.layout.mesh.world_size, each.seconds or 0))
         times = f"predicted {duration(other.seconds or 0)}, and {duration(stage.seconds)} for the plan"
         line = _for_stage(f'`train.strategy = "{other.layout.strategy}"`', stage)
+        if other.lacks_host_bytes:
+            needed = f"`hardware.host_memory_gib` to what a node has, at least {ceil(other.lacks_host_bytes / GIB)}"
+            line += f" and {needed}"
         yield f"to train on {counted(other.layout.mesh.world_size, noun)} all the same, set {line}: {times}"
 
 

@@ -263,9 +263,9 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the stated host memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
-    roomy = [candidate for candidate in fitting if candidate.host_assumed or not candidate.crowds_host] or fitting
+    roomy = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     feasible = _worth_offloading(roomy)
     if not feasible:
         return None
@@ -294,12 +294,9 @@ def seconds_per_sequence(candidate: Candidate) -> float:
 _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, int, bool, float]:
-    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still.
-
-    What finds room in the host memory that is assumed comes before all that.
-    """
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, int, int, bool, float]:
+    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still."""
     layout = candidate.layout
     measures = layout.offloads, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (candidate.crowds_host, *measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
