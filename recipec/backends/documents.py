@@ -80,11 +80,10 @@ TITLES = {  # where the field's name is not that of the decision
 
 def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt, and the settings of ruff and git."""
+    modules = job.because(_modules(job), "stage", "sampling", "attention")
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact(
-            "ruff.toml", (), "ruff.toml.j2", {"modules": job.because(_modules(job), "stage", "sampling", "attention")}
-        ),
+        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": modules}),
         Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]

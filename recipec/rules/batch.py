@@ -27,7 +27,7 @@ def global_batch_size(
     params: int,
     max_length: int,
     tokens_per_example: int,
-    packing: bool,
+    packing: bool = False,
 ) -> Choice:
     """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
@@ -55,12 +55,13 @@ def global_batch_size(
     if method.random_weights:
         return batch_for(params, max_length, examples * tokens_per_example)
     rows = choose(method.global_batch, adaptation, examples, params)
-    return _packed(rows, max(1.0, max_length / tokens_per_example)) if packing and method.packs == "examples" else rows
+    shared = packing and method.packs == "examples" and tokens_per_example < max_length
+    return _packed(rows, max_length / tokens_per_example) if shared else rows
 
 
 def _packed(rows: Choice, per_sequence: float) -> Choice:
     """As many sequences as hold these examples, where one holds `per_sequence`."""
     least, most = (max(1, round(bound / per_sequence)) for bound in rows.accepts or (1, rows.value))
     sequences = 1 << max(0, round(log2(rows.value / per_sequence)))
-    because = f"{rows.value} examples, about {per_sequence:.2g} to a packed sequence; {rows.because}"
+    because = f"about {rows.value} examples in a step, {per_sequence:.2g} to a packed sequence; {rows.because}"
     return Choice(sequences, because, accepts=(least, max(most, sequences)))

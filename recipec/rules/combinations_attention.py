@@ -33,7 +33,7 @@ ATTENTION = (
         "variable-length attention on a GPU without its kernel",
         "the kernel is known for NVIDIA GPUs of compute capability 8.0 and later, such as an A100 or an RTX 3090",
         f"{_VARLEN}; pytorch RFC #171814",
-        f"{_SDPA}, or name the GPU in `hardware.gpu`",
+        f"{_SDPA}; where the recipe has `hardware.vram_gib`, name the GPU in `hardware.gpu`",
         lambda f: f.attends.brought and not f.gpu_varlen,
     ),
     BadCombination(
