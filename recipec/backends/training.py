@@ -47,6 +47,7 @@ _PREFLIGHT = (
     *("is_finished", "lock_folder", "this_run"),
 )
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
@@ -69,6 +70,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
+    if stage.plan.layout.attends.brought:
+        files.append(Artifact(f"{stage.folder}{KERNEL}.py", stage.ids("attention"), f"trl/{KERNEL}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -158,6 +161,7 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
+            _attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
@@ -243,6 +247,15 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
+def _attention_part(stage: StageJob) -> Part:
+    """The implementation of attention that the bundle brings, known to transformers before a model asks for it."""
+    if not stage.plan.layout.attends.brought:
+        return Part()
+    ids = stage.ids("attention")
+    register = "register_varlen"
+    return Part(own_imports=(Import(KERNEL, register, ids),), before_trainer=lines(ids, f"{register}()"))
+
+
 def _order_part(stage: StageJob) -> Part:
     """The order of the rows, where the trainer's own is another one after a resume."""
     if not stage.groups_by_length:
@@ -314,6 +327,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
+    if stage.packs_examples:
+        planned["attention"] = stage.traced("attention")
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
     return {
@@ -330,6 +345,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "mismatches": stage.because(
             _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"

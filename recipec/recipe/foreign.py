@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes.attention import ATTENTIONS
 from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
@@ -314,7 +315,7 @@ _VALUES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
         "constant_with_warmup": '"constant"',
     },
-    "train.attention": dict.fromkeys(("flash", "flash-attention", "fa2", "flash_attn"), '"sdpa"'),
+    "train.attention": _rows(ATTENTIONS),
 }
 
 

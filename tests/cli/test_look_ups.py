@@ -185,7 +185,7 @@ TYPED = {
     **dict.fromkeys(("tpu", "mps"), "# NOT-033: "),
     "mergekit": "# NOT-035: ",
     "neftune_noise_alpha": "[train.arguments]",
-    "use_liger_kernel": "does not install the package",
+    "use_liger_kernel": "is not installed",
     "adam_epsilon": "recipec sets it",
     "4090": '`hardware.gpu = "rtx-4090"`',
     "Qwen/Qwen3-8B": '`model.name = "Qwen/Qwen3-8B"`',

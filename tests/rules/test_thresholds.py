@@ -180,6 +180,8 @@ def test_max_length(stage, mean, p99, context, expected):
         ("sft", "sdpa", False, "none"),
         ("sft", "eager", False, "none"),
         ("sft", "flash_attention_2", True, "bfd"),
+        ("sft", "torch_varlen", True, "bfd"),
+        ("sft", "eager", False, "none"),
         ("dpo", "flash_attention_2", False, "none"),
     ],
 )

@@ -16,6 +16,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Base": ("not_on_cpu",),
     "Kind": ("scored", "flag", "joins"),
     "RowFormat": ("unrolled", "implicit"),
+    "Attention": ("package",),
 }
 
 

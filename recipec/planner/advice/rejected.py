@@ -236,13 +236,14 @@ _DECIDES = {  # recipe key -> what it decides of a combination
         for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
     },
     **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.micro_batch_size": ("micro_batch",),
     "train.tensor_parallel": ("tensor",),
     "train.context_parallel": ("context",),
     "train.expert_parallel": ("expert",),
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class",),
+    "model.name": ("has_class", "leaks", "caps_scores", "has_sinks"),
     "alignment.precompute_reference": ("precomputes",),
 }
 

@@ -9,12 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
+from recipec.axes.attention import MASK
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
+from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
@@ -85,8 +87,14 @@ def _link(facts: Facts, node: Node, kind: str) -> Link:
 def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
-        return work
+        return replace(work, example_tokens=_example_tokens(work, value))
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
+
+
+def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
+    """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
+    packed = work.method.packs == "examples"
+    return min(work.seq_len_tokens, value["tokens_per_example"].value) if packed else work.seq_len_tokens
 
 
 class Candidate(Struct, frozen=True):
@@ -237,7 +245,7 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, bounds))
+    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, work, bounds))
     memory = step_memory(shape, largest, work)
     if not smaller or memory.peak_allocated_bytes <= room_bytes:
         return largest, memory
@@ -247,10 +255,15 @@ def _with_largest_batch(
     return largest_that_fits(shape, smaller, work, room_bytes)
 
 
-def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from."""
+def _micro_batches(layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
+
+    A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
+    """
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
+    if one_row(layout, work) and layout.attends.apart == MASK:
+        return [1]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
     least = bounds.least_micro_batch
     return [size for size in range(least, share + 1) if share % size == 0] or [least]

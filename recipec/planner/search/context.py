@@ -175,7 +175,7 @@ def _learning(ledger: Ledger) -> None:
         ledger.decide(optimizer.adam_beta2, stage, adaptation, named)
     ledger.decide(optimizer.weight_decay, stage, named)
     ledger.decide(optimizer.max_grad_norm)
-    size = (given["max_length"], given["tokens_per_example"])
+    size = (given["max_length"], given["tokens_per_example"], given["packing"])
     ledger.decide(batch.global_batch_size, stage, adaptation, examples, params, *size)
     ledger.decide(tracking.seed)
     ledger.decide(tracking.tracker)
