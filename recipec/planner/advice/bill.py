@@ -12,6 +12,7 @@ from recipec.facts import Facts
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import work_of
+from recipec.rules.checkpoints import saves_in
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
 from recipec.rules.loader import tokenizing_processes
@@ -36,7 +37,8 @@ def bill(
         yield whole_run.reference(steps * chosen.reference_seconds)
     yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
-    yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, rates)
+    saves = saves_in(value["eval_every"], value["save_every"], steps)
+    yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
