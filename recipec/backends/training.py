@@ -262,7 +262,10 @@ def _best_part(stage: StageJob) -> Part:
     if not saves_apart(stage):
         return Part()
     ids = stage.ids("save_every", "eval_every")
-    return Part(own_imports=(Import("preflight", _BEST, ids),), after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"))
+    return Part(
+        own_imports=(Import("preflight", _BEST, ids),),
+        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
+    )
 
 
 def _stopping_part(stage: StageJob) -> Part:

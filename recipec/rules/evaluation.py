@@ -135,9 +135,9 @@ def eval_every(total_steps: int, training_seconds: float, checkpoint_seconds: fl
     the interval up to whole steps and evaluates after the last step too.
 
     A checkpoint is written with an evaluation, if not with each (CKPT-001). 0.1%, 0.2% and 0.5% are therefore taken too
-    where a run is so long, and on so many GPUs, that checkpoints pay more often than every hundredth of it: the interval
-    that loses least is sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974). A GPU fails once in
-    50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
+    where a run is so long, and on so many GPUs, that checkpoints pay more often than every hundredth of it. The
+    interval that loses least is sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974). A GPU
+    fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
     share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
     steps, accepts = ceil(share * total_steps), (min(0.01, share), 0.25)

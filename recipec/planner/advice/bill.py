@@ -28,9 +28,9 @@ def bill(
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
     each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
-    yield whole_run.preparation(rows, _cores(facts, value), rates)
-    if value["stage"] == value["stages"][0]:
-        yield from _base(facts, needs, rates)
+    first = value["stage"] == value["stages"][0]
+    yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
+    yield from _models(facts, needs, rates, first)
     yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
@@ -44,10 +44,10 @@ def bill(
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
 
 
-def _base(facts: Facts, needs: Needs, rates: whole_run.Rates) -> Iterator[RunPart]:
-    """What it takes until the models of the recipe are on the disk as training reads them."""
+def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:
+    """What it takes until the models that only this stage brings are on the disk as training reads them."""
     model = facts.model
-    part_bytes = 2 * model.architecture.params if model.stored else 0
+    part_bytes = 2 * model.architecture.params if model.stored and first else 0
     if downloaded := needs.storage.hub_cache_bytes - part_bytes:
         yield whole_run.download(downloaded, rates)
     if part_bytes:
