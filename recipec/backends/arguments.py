@@ -56,7 +56,7 @@ def _run(stage: StageJob) -> Iterator[Arg]:
 def _batch(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("per_device_train_batch_size", "micro_batch_size")
     yield stage.arg("gradient_accumulation_steps", "gradient_accumulation", note=True)
-    yield stage.arg("per_device_eval_batch_size", "micro_batch_size")
+    yield stage.arg("per_device_eval_batch_size", "eval_batch_size")
 
 
 def _optimizer(stage: StageJob) -> Iterator[Arg]:

@@ -210,3 +210,21 @@ def early_stopping_patience(passes: float, eval_every: float) -> Choice:
         )
     shown = f"{patience * eval_every:.0%} of the run"
     return Choice(patience, f"an eval_loss that has not fallen for {shown} shows overfitting")
+
+
+@rule(
+    "EVAL-007",
+    decides="eval_batch_size",
+    watch="eval_loss: the same with every batch; if an evaluation is out of memory, lower `train.micro_batch_size`",
+    source="memory and time estimates of the planner (benchmarks/results); transformers 5.23 trainer.py (evaluation_loop)",
+)
+def eval_batch_size(rows: int, micro_batch: int) -> Choice:
+    """Rows that a GPU evaluates at once during training: the micro batch, or more where it is small.
+
+    An evaluation keeps no activations for a backward pass, so its memory allows more rows than training has. recipec
+    doubles the micro batch as long as the rows fit at their full length and are scored faster so, up to about 4,096
+    tokens at once, with which a GPU is busy. The rule books do not speak of it.
+    """
+    if rows == micro_batch:
+        return Choice(rows, "as many as in training: more do not fit or are not faster")
+    return Choice(rows, f"without activations to keep, more than the {counted(micro_batch, 'row')} of training fit")

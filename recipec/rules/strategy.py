@@ -143,10 +143,10 @@ def checkpointing(every: int, on_host: bool, required: str, compared: str) -> Ch
     """
     if not every:
         return Choice(False, _joined("activations fit without it", compared))
-    why = required or "it allows a layout that does not fit without it, a larger micro batch or a simpler strategy"
     part = f"only one of {every} layers is recomputed" if every > 1 else ""
     hosted = "inputs of recomputed layers wait in host memory" if on_host else ""
-    return Choice(True, _joined(why, compared, part, hosted))
+    others = compared or "layouts that keep activations do not fit or are slower"
+    return Choice(True, _joined(required, others, part, hosted))
 
 
 @rule(
