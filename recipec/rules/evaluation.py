@@ -215,8 +215,8 @@ def early_stopping_patience(passes: float, eval_every: float) -> Choice:
 @rule(
     "EVAL-007",
     decides="eval_batch_size",
-    watch="eval_loss: the same with every batch; if an evaluation is out of memory, lower `train.micro_batch_size`",
-    source="memory and time estimates of the planner (benchmarks/results); transformers 5.23 trainer.py (evaluation_loop)",
+    watch="eval_loss: the same with every size of the batch",
+    source="memory and time estimates of the planner (benchmarks/results); transformers 5.23 trainer.py",
 )
 def eval_batch_size(rows: int, micro_batch: int) -> Choice:
     """Rows that a GPU evaluates at once during training: the micro batch, or more where it is small.

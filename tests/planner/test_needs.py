@@ -111,7 +111,7 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
     assert ("\n  links    " in plan) == ("- Links: " in readme) == links
 
 
-@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 34, True), ("lora-ddp", 35, False)])
+@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 36, True), ("lora-ddp", 37, False)])
 def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory_gib: int, warned: bool) -> None:
     recipe = with_key(BASES[name], "train.strategy", "ddp")
     found = compiled(tmp_path, with_key(recipe, "hardware.host_memory_gib", memory_gib))
