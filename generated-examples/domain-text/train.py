@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "7df60d1fd7de5d3c-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c3aa0b61cea637b9-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -55,7 +55,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
-        per_device_eval_batch_size=1,
+        per_device_eval_batch_size=2,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps

@@ -38,7 +38,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "549904649f5ed6e3-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c823b39efb77faf5-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 46.3
 
@@ -59,7 +59,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=16,  # reaches the global batch of 128 pairs on 8 data-parallel ranks
-        per_device_eval_batch_size=1,
+        per_device_eval_batch_size=8,
         learning_rate=1e-6,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps
