@@ -85,7 +85,7 @@ def _merging(job: Job) -> list[str]:
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = max(disk.hub_cache_bytes for disk in found) / GIB
+    model = sum(disk.hub_cache_bytes for disk in found) / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
     sizes = {

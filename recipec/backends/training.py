@@ -12,7 +12,7 @@ from recipec import __version__
 from recipec.axes import BASES
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
-from recipec.backends.arguments import training_config
+from recipec.backends.arguments import saves_apart, training_config
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
@@ -50,6 +50,7 @@ LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
 KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
+_BEST = "best_of_saved"  # of preflight.py
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -166,6 +167,7 @@ def _brought(stage: StageJob) -> Part:
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),
+            _best_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -268,6 +270,17 @@ def _order_part(stage: StageJob) -> Part:
     )
 
 
+def _best_part(stage: StageJob) -> Part:
+    """Which evaluations count, where some have no checkpoint."""
+    if not saves_apart(stage):
+        return Part()
+    ids = stage.ids("save_every", "eval_every")
+    return Part(
+        own_imports=(Import("preflight", _BEST, ids),),
+        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
+    )
+
+
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
@@ -336,6 +349,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
+        "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
         "drops": _drops(stage),
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),

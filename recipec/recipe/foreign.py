@@ -162,7 +162,11 @@ NAMES = (
         "zero_stage ds_config deepspeed_config distributed parallelism fsdp1",
         "; recipec writes the configuration",
     ),
-    Names("train.offload", typed="cpu_offload offload_optimizer offload_param", note=' to "cpu"'),
+    Names(
+        "train.offload",
+        typed="cpu_offload offload_optimizer offload_param",
+        note=' to "cpu", or to "optimizer" with ZeRO-3',
+    ),
     Names("train.tensor_parallel", "tp_size", "tensor_parallel_size"),
     Names("train.context_parallel", "cp_size", "context_parallel_size", "hyper_parallel_cp_size"),
     Names(

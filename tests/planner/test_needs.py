@@ -111,7 +111,7 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
     assert ("\n  links    " in plan) == ("- Links: " in readme) == links
 
 
-@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 34, True), ("lora-ddp", 35, False)])
+@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 36, True), ("lora-ddp", 37, False)])
 def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory_gib: int, warned: bool) -> None:
     recipe = with_key(BASES[name], "train.strategy", "ddp")
     found = compiled(tmp_path, with_key(recipe, "hardware.host_memory_gib", memory_gib))
@@ -134,7 +134,7 @@ def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
     assert assumed.plan is not None and assumed.plan.stages[0].layout.strategy == "zero3"
     assert "W0505" not in codes(assumed)
     (grouped,) = [other for other in assumed.plan.stages[0].rejected if other.layout.strategy == "hsdp"]
-    assert grouped.lacks_host_bytes > 1024 * GIB and "more than it is assumed to have" in grouped.reason
+    assert grouped.lacks_host_bytes > 1024 * GIB and "more than is assumed to be usable" in grouped.reason
     stated = with_key(recipe, "hardware", hardware | {"host_memory_gib": 2048})
     assert good(tmp_path, with_key(stated, "train.global_batch_size", 128)).plan.stages[0].layout.strategy == "fsdp"
 

@@ -284,7 +284,7 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     )
     saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
     every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
-    ledger.decide(checkpoints.save_every, every)
+    ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)
