@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recipec.rules.combination import BadCombination, Combination
+from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_parallel import PARALLEL
 from recipec.rules.optimizers import BITSANDBYTES
 
@@ -267,6 +268,7 @@ COMBINATIONS = (
         lambda f: f.precomputes and f.several_nodes,
         refused=False,
     ),
+    *VARIANTS,
 )
 
 
