@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from recipec import __version__
 from recipec.axes import BASES
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import saves_apart, training_config
@@ -84,10 +85,12 @@ def summary(stage: StageJob) -> Traced:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
+    how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
     ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
-    return stage.because(sentence, *ids, *row.named_models)
+    variant = ("lora_variant",) if "lora_variant" in stage.plan.decisions else ()
+    return stage.because(sentence, *ids, *variant, *row.named_models)
 
 
 def _rows(stage: StageJob) -> str:
@@ -130,6 +133,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
+        "after_model": brought.after_model,
         "after_saving": brought.after_saving,
     }
 
