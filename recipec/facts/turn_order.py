@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
-from recipec.catalog.templates import Template
+from recipec.catalog.templates import BEFORE_LAST, REFUSED, SHOWN, Template
 from recipec.dataset import ASSISTANT, DataShape, Row, turns_of
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.conversations import without
@@ -16,13 +16,14 @@ from recipec.recipe import LoadedRecipe
 
 _NAMES = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}  # of who speaks
 _SYSTEM = "a system message, which the template refuses"
+_SYSTEM_AND_MORE = "a system message and several questions: the template shows it before the last question alone"
 
 
 def against_turns(
     loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
 ) -> Iterator[Diagnostic]:
     """Yield E0304 where the template takes no system message, or asks that turns alternate, and rows are otherwise."""
-    if template is None or not (template.refuses_system or template.alternates):
+    if template is None or not (template.system != SHOWN or template.alternates):
         return
     found = {place: said for source in sources for place, said in _refused(loaded, source, template)}
     if found:
@@ -72,8 +73,10 @@ def _named(turn: Mapping[str, Any]) -> str:
 
 def _fault(roles: Sequence[str], template: Template) -> str:
     """What the template refuses; "" where it takes the turns."""
-    if template.refuses_system and "system" in roles:
+    if "system" in roles and template.system == REFUSED:
         return _SYSTEM
+    if "system" in roles and template.system == BEFORE_LAST and roles.count("user") > 1:
+        return _SYSTEM_AND_MORE
     spoken = [(number, role) for number, role in enumerate(roles, 1) if role != "system"]
     for (number, role), wanted in zip(spoken if template.alternates else (), cycle(("user", "assistant"))):
         if role != wanted:
@@ -82,8 +85,8 @@ def _fault(roles: Sequence[str], template: Template) -> str:
 
 
 def _ways_out(faults: set[str]) -> Iterator[str]:
-    if _SYSTEM in faults:
+    if faults & {_SYSTEM, _SYSTEM_AND_MORE}:
         yield "write what the system message says into the first question, and leave out `data.system`"
-    if faults - {_SYSTEM}:
+    if faults - {_SYSTEM, _SYSTEM_AND_MORE}:
         yield "join messages that follow each other from the same speaker, and begin with the user's"
     yield "or begin with a model whose template takes them, or bring a template of your own: `data.template`"

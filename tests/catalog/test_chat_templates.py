@@ -12,7 +12,7 @@ from jinja2.exceptions import TemplateError
 from transformers.utils.chat_template_utils import _compile_jinja_template as compile_template
 
 from recipec.catalog.models import models
-from recipec.catalog.templates import template_with, templates
+from recipec.catalog.templates import SYSTEMS, template_with, templates
 
 SPEC = find_spec("trl")
 TEXTS = Path(SPEC.origin).parent / "chat_templates" if SPEC and SPEC.origin else Path()
@@ -22,7 +22,7 @@ IN_TRL = [name for name in templates() if (TEXTS / f"{name}.jinja").is_file()]
 @pytest.mark.parametrize("name", templates())
 def test_a_template_states_where_it_was_read(name: str) -> None:
     found = templates()[name]
-    assert found.marks in ("trl", "turns", "none")
+    assert found.marks in ("trl", "turns", "none") and found.system in SYSTEMS
     assert found.source and found.end and date(2026, 11, 1) <= found.checked <= date.today()
     assert all(len(digest) == 64 for digest in found.sha256)
 
@@ -44,7 +44,7 @@ def test_which_turns_a_template_takes_is_as_the_catalog_says(name: str) -> None:
     user, assistant, system = ({"role": role, "content": "said"} for role in ("user", "assistant", "system"))
     found = templates()[name]
     assert takes(text, [user, assistant])
-    assert found.refuses_system is not takes(text, [system, user, assistant])
+    assert (found.system == "refused") is not takes(text, [system, user, assistant])
     assert found.alternates is not takes(text, [user, user, assistant])
 
 
