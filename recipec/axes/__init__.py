@@ -2,6 +2,7 @@
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of, families, meant_by
 from recipec.axes.kinds import KINDS, Kind
+from recipec.axes.lora_variants import LORA_VARIANTS, LoraVariant
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, NamedModel
@@ -16,6 +17,7 @@ __all__ = [
     "CARRIED",
     "COMMON_SECTION",
     "KINDS",
+    "LORA_VARIANTS",
     "METHODS",
     "NAMED_MODELS",
     "OFFLOADS",
@@ -27,6 +29,7 @@ __all__ = [
     "DataSection",
     "Default",
     "Kind",
+    "LoraVariant",
     "Method",
     "NamedModel",
     "Own",

@@ -7,7 +7,7 @@ from typing import Any
 from recipec.backends.job import Job, StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.methods.online import FUNCTIONS
-from recipec.backends.training import LENGTHS
+from recipec.backends.training import KERNEL, LENGTHS
 from recipec.render.artifact import Artifact
 
 
@@ -19,7 +19,10 @@ def ruff_artifact(job: Job) -> Artifact:
 def _settings(job: Job) -> dict[str, Any]:
     """What tools must know of the bundle: its own modules, and the folder with files of the user's."""
     given = FUNCTIONS if any(stage.method.generates for stage in job.stages) else ""
-    return {"modules": job.because(_modules(job), "stage", "sampling"), "given": job.because(given, "stage")}
+    return {
+        "modules": job.because(_modules(job), "stage", "sampling", "attention"),
+        "given": job.because(given, "stage"),
+    }
 
 
 def _modules(job: Job) -> list[str]:
@@ -27,7 +30,8 @@ def _modules(job: Job) -> list[str]:
     own = (BACKENDS[stage.name].trainer for stage in job.stages)
     orders = {LENGTHS for stage in job.stages if stage.groups_by_length}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
-    return sorted({"preflight", "rows", *orders, *(trainer.module for trainer in own if trainer), *brought})
+    kernels = {KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
+    return sorted({"preflight", "rows", *orders, *kernels, *(trainer.module for trainer in own if trainer), *brought})
 
 
 def _module(stage: StageJob, file: Artifact) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
+from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Report
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
@@ -26,7 +27,7 @@ from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
-from recipec.facts.template import template_text, turn_end_of
+from recipec.facts.template import template_of, template_text
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
@@ -68,8 +69,8 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     model, others = _models(loaded, report)
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
-    template, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
-    data = _data(loaded, turn_end_of(loaded, model), rewards, report)
+    own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
+    data = _data(loaded, template_of(loaded, model), rewards, report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
@@ -78,7 +79,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template, others, rewards)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -122,10 +123,10 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-def _data(loaded: LoadedRecipe, turn_end: str, rewards: Rewards, report: Report) -> dict[str, DataFacts]:
+def _data(loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
-    looked = {name: data_facts(loaded, name, turn_end, rewards.columns, report) for name in sections}
+    looked = {name: data_facts(loaded, name, template, rewards.columns, report) for name in sections}
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
