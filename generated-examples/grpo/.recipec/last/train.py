@@ -35,7 +35,7 @@ from rewards import REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "grpo"
-PLAN = "79109d882c3085f6-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "688885a9bd6b6e09-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.7
 
