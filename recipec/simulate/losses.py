@@ -93,5 +93,24 @@ def divergence(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(-outputs.log_probs.sum() / outputs.label_mask.sum(), outputs)
 
 
-_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence)
+def advantages(run: Run, inputs: Inputs) -> torch.Tensor:
+    """GRPOTrainer._compute_loss without a KL: the ratio to the policy that wrote the answers, times their advantage."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    ratios = torch.exp(outputs.log_probs - outputs.log_probs.detach())
+    return run.with_router_loss(-ratios.sum() / outputs.label_mask.sum(), outputs)
+
+
+def advantages_near(run: Run, inputs: Inputs) -> torch.Tensor:
+    """GRPOTrainer._compute_loss with a KL: the reference scores the answers when they are written, before."""
+    reference = run.by_reference(inputs)
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    logps = outputs.log_probs.sum(1)
+    near = torch.exp(reference - logps) - (reference - logps) - 1
+    ratios = torch.exp(outputs.log_probs - outputs.log_probs.detach())
+    return run.with_router_loss(BETA * near.mean() - ratios.sum() / outputs.label_mask.sum(), outputs)
+
+
+_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence, advantages, advantages_near)
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

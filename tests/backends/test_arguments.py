@@ -31,6 +31,12 @@ MUST = {
     "DPOConfig": COMMON | {"disable_dropout"},
     "KTOConfig": COMMON | {"disable_dropout"},
     "RewardConfig": COMMON | {"disable_dropout"},
+    "GRPOConfig": COMMON - {"max_length", "train_sampling_strategy"}
+    | {
+        *("importance_sampling_level", "scale_rewards", "mask_truncated_completions", "cast_lm_head_to_fp32"),
+        *("num_generations_eval", "num_iterations", "top_p", "top_k", "repetition_penalty"),
+        *("shuffle_dataset", "reward_weights", "disable_dropout"),
+    },
 }
 NOT_READ = {"pretrain": {"model_init_kwargs"}}  # method -> arguments that it does not read: weights by chance
 
@@ -53,6 +59,7 @@ SHAPES = {
     "cpo": {"tf32", "precompute_ref_log_probs"},
     "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
+    "grpo": {"tf32", "epsilon", "epsilon_high"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
