@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from recipec.estimate.whole_run import Rates, checkpoints
 from recipec.planner.plan import StagePlan
 
-
 NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 64, "host_memory_gib": 4_000}
 
 
