@@ -37,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "760772b9ea49b528-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c55a2d8c701c7191-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.8
 

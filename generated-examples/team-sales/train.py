@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "565110193db9f9c3-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "aea355b27352199b-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.0
 

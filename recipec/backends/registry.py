@@ -19,7 +19,7 @@ from recipec.render.mapping import Leaf
 HYPERPARAMETERS = (
     *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length", "packing"),
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
-    *("lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+    *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )
 STATUSES = ("experimental", "staging", "production", "archived")
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from recipec import __version__
 from recipec.axes import BASES
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
 from recipec.backends.arguments import saves_apart, training_config
@@ -47,6 +48,7 @@ _PREFLIGHT = (
     *("is_finished", "lock_folder", "this_run"),
 )
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _BEST = "best_of_saved"  # of preflight.py
@@ -70,6 +72,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
+    if stage.plan.layout.attends.brought:
+        files.append(Artifact(f"{stage.folder}{KERNEL}.py", stage.ids("attention"), f"trl/{KERNEL}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -81,10 +85,12 @@ def summary(stage: StageJob) -> Traced:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
+    how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
     ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
-    return stage.because(sentence, *ids, *row.named_models)
+    variant = ("lora_variant",) if "lora_variant" in stage.plan.decisions else ()
+    return stage.because(sentence, *ids, *variant, *row.named_models)
 
 
 def _rows(stage: StageJob) -> str:
@@ -127,6 +133,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
+        "after_model": brought.after_model,
         "after_saving": brought.after_saving,
     }
 
@@ -159,6 +166,7 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
+            _attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
@@ -245,6 +253,15 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
+def _attention_part(stage: StageJob) -> Part:
+    """The implementation of attention that the bundle brings, known to transformers before a model asks for it."""
+    if not stage.plan.layout.attends.brought:
+        return Part()
+    ids = stage.ids("attention")
+    register = "register_varlen"
+    return Part(own_imports=(Import(KERNEL, register, ids),), before_trainer=lines(ids, f"{register}()"))
+
+
 def _order_part(stage: StageJob) -> Part:
     """The order of the rows, where the trainer's own is another one after a resume."""
     if not stage.groups_by_length:
@@ -327,6 +344,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
+    if stage.packs_examples:
+        planned["attention"] = stage.traced("attention")
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
     return {
@@ -344,6 +363,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "mismatches": stage.because(
             _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recipec.axes import BASES, METHODS, STRATEGIES, adaptation_of
+from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
@@ -124,6 +125,8 @@ def _trained(choice: Document, values: Document) -> str:
     if not row.trains_all:
         base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
+        variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
+        what += "" if variant is STANDARD else f" ({variant.title})"
         what = f"{what}{base}, rank {rank} on {targets}{_on_experts(values)}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 

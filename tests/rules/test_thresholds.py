@@ -6,6 +6,7 @@ from math import ceil
 
 import pytest
 
+from recipec.axes import LORA_VARIANTS
 from recipec.rules import (
     batch,
     checkpoints,
@@ -110,6 +111,20 @@ def test_lora_dropout():
     assert over(lora.lora_dropout, 1, (999, 1_000, 1_001), "sft", ()) == [0.1, 0.05, 0.05]
 
 
+def test_a_variant_of_lora_has_its_own_rate_alpha_and_dropout():
+    def rates(stage: str) -> list[float]:
+        return [optimizer.learning_rate(stage, "lora", 5_000, SEVEN, "adamw", name).value for name in LORA_VARIANTS]
+
+    assert list(LORA_VARIANTS) == ["standard", "rslora", "dora", "pissa", "lora-plus"]
+    assert rates("sft") == [2e-4, 2e-4, 1.5e-4, 2e-5, 1e-4]
+    assert rates("dpo") == [5e-6, 5e-6, 3.8e-6, 5e-7, 2.5e-6]
+    assert optimizer.learning_rate("sft", "lora", 5_000, SEVEN, "adamw", "pissa").accepts == (1e-5, 5e-5)
+    assert [lora.lora_alpha("sft", rank, "rslora").value for rank in (8, 16, 64)] == [8, 8, 8]
+    assert lora.lora_alpha("sft", 16, "rslora").accepts == (4, 32)
+    dropped = [lora.lora_dropout("sft", 5_000, (), name).value for name in LORA_VARIANTS]
+    assert dropped == [0.05, 0.05, 0, 0, 0.05]
+
+
 def test_adapters_on_experts_have_no_dropout():
     assert over(lora.lora_dropout, 1, (999, 1_001), "sft", ("experts.down_proj",)) == [0, 0]
 
@@ -180,6 +195,8 @@ def test_max_length(stage, mean, p99, context, expected):
         ("sft", "sdpa", False, "none"),
         ("sft", "eager", False, "none"),
         ("sft", "flash_attention_2", True, "bfd"),
+        ("sft", "torch_varlen", True, "bfd"),
+        ("sft", "eager", False, "none"),
         ("dpo", "flash_attention_2", False, "none"),
     ],
 )

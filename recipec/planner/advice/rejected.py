@@ -91,7 +91,8 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     pair = _Pair(candidate, chosen, before)
     reason = next(said(pair) for applies, said in _REASONS if applies(pair))
     time = seconds * pair.ratio if candidate.fits else None
-    return Rejected(title, candidate.layout, reason, candidate.memory.peak_device_bytes, time)
+    lacks = candidate.host_bytes * candidate.crowds_host
+    return Rejected(title, candidate.layout, reason, candidate.memory.peak_device_bytes, time, lacks)
 
 
 class _Pair(Struct, frozen=True):
@@ -282,13 +283,14 @@ _DECIDES = {  # recipe key -> what it decides of a combination
         for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
     },
     **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.micro_batch_size": ("micro_batch",),
     "train.tensor_parallel": ("tensor",),
     "train.context_parallel": ("context",),
     "train.expert_parallel": ("expert",),
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class",),
+    "model.name": ("has_class", "leaks", "caps_scores", "has_sinks"),
     "alignment.precompute_reference": ("precomputes",),
 }
 

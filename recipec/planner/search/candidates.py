@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
+from recipec.axes.attention import MASK
 from recipec.axes.strategies import EVERYTHING, STATES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
@@ -16,6 +17,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
+from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
@@ -91,8 +93,14 @@ def _link(facts: Facts, node: Node, kind: str) -> Link:
 def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
-        return work
+        return replace(work, example_tokens=_example_tokens(work, value))
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
+
+
+def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
+    """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
+    packed = work.method.packs == "examples"
+    return min(work.seq_len_tokens, value["tokens_per_example"].value) if packed else work.seq_len_tokens
 
 
 class Candidate(Struct, frozen=True):
@@ -246,7 +254,7 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, bounds))
+    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, work, bounds))
     memory = step_memory(shape, largest, work)
     if not smaller or memory.peak_allocated_bytes <= room_bytes:
         return largest, memory
@@ -256,10 +264,15 @@ def _with_largest_batch(
     return largest_that_fits(shape, smaller, work, room_bytes)
 
 
-def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from."""
+def _micro_batches(layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
+
+    A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
+    """
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
+    if one_row(layout, work) and layout.attends.apart == MASK:
+        return [1]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
     least = bounds.least_micro_batch
     return [size for size in range(least, share + 1) if share % size == 0] or [least]
@@ -272,9 +285,9 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the stated host memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
-    roomy = [candidate for candidate in fitting if candidate.host_assumed or not candidate.crowds_host] or fitting
+    roomy = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     feasible = _worth_offloading(roomy)
     if not feasible:
         return None
@@ -303,13 +316,11 @@ def seconds_per_sequence(candidate: Candidate) -> float:
 _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, bool, int, int, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, int, bool, float]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
     and weights beside them.
-
-    What finds room in the host memory that is assumed comes before all that.
     """
     layout = candidate.layout
     measures = layout.offloads, layout.hosts_weights, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (candidate.crowds_host, *measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

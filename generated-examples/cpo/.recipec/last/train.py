@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "ee3f5136548e8fa5-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d2c94eab207bae4d-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.3
 

@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "72bc4b3be894944c-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "42647c54774111a8-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 

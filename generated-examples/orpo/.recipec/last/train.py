@@ -37,7 +37,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "18e1d04f7a8bea85-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "992072e22a0e6208-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 57.5
 

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "reward"
-PLAN = "756358a073279290-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6f8e0dc75657919f-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 64.9
 

@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "799bc5cd5aecacd2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d905d1ee87919016-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 47.5
 

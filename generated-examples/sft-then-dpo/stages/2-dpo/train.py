@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "ec2d3b503012c9b1-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5fbf787d56f0f62b-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 42.9
 

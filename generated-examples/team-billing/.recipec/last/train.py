@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "e231d28f07b357b6-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e8eaab75200fa616-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 48.1
 
