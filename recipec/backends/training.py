@@ -13,7 +13,8 @@ from recipec.axes import BASES
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
-from recipec.backends.arguments import saves_apart, training_config
+from recipec.backends.arguments import training_config
+from recipec.backends.intervals import best_part, saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
@@ -51,7 +52,6 @@ LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
 KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
-_BEST = "best_of_saved"  # of preflight.py
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -171,7 +171,7 @@ def _brought(stage: StageJob) -> Part:
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),
-            _best_part(stage),
+            best_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -271,17 +271,6 @@ def _order_part(stage: StageJob) -> Part:
         imports=(Import("functools", "partial", ids),),
         own_imports=(Import(LENGTHS, "SimilarLengths", ids),),
         after_trainer=lines(ids, _OWN_ORDER),
-    )
-
-
-def _best_part(stage: StageJob) -> Part:
-    """Which evaluations count, where some have no checkpoint."""
-    if not saves_apart(stage):
-        return Part()
-    ids = stage.ids("save_every", "eval_every")
-    return Part(
-        own_imports=(Import("preflight", _BEST, ids),),
-        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
     )
 
 

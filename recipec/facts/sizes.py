@@ -29,6 +29,7 @@ TOKENS_AROUND_MESSAGE = 5
 TOKENS_AROUND_TOOLS = 140
 LAST_ANSWER = "last-answer"  # of data.loss_on
 _WEIGHTS = CARRIED["weight"].fields
+ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 STATED = "the recipe states the rows, so none is measured"
 
@@ -93,7 +94,13 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[in
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
     mean = rounded(_mean(lengths))
-    if (said := data.tokens_per_example or 0) > mean:  # rows like these, and longer: their spread stays
+    if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
+        return (
+            mean,
+            None,
+            f"{counted(len(lengths), 'sampled row')} below the stated mean say nothing of the others",
+        )
+    if said > mean:  # rows like these, and longer: their spread stays
         longest = rounded(longest * said / mean)
         return mean, longest, f"the lengths of the sample, whose mean is {mean:,}, stretched to the stated mean"
     return mean, longest, how
