@@ -54,6 +54,8 @@ TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (819
 # Adapters on experts too; in the cases above a mixture of experts has them on attention alone.
 EXPERTS = (("Qwen/Qwen3-30B-A3B", 2), ("mistralai/Mixtral-8x7B-v0.1", 8), ("openai/gpt-oss-20b", 4))  # rank on each
 EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
+# DoRA: outputs kept and weights built, without dropout; of the other variants the memory is that of LoRA.
+MEASURED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
 
 
 class Case(Struct, frozen=True):
@@ -76,6 +78,7 @@ class Case(Struct, frozen=True):
     teacher: str = ""
     attention: str = ""  # empty: flash attention where rows are packed, SDPA elsewhere
     expert_rank: int = 0  # of adapters on each expert; 0: they have none
+    magnitudes: bool = False  # DoRA
 
     @property
     def id(self) -> str:
@@ -90,7 +93,8 @@ class Case(Struct, frozen=True):
         attention = f" {self.attention}" if self.attention else ""
         teacher = f" from {self.teacher}" if self.teacher else ""
         experts = f" experts-{self.expert_rank}" if self.expert_rank else ""
-        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}"
+        dora = " dora" if self.magnitudes else ""
+        return f"{self.model} {run} {kept} {batch}{dropout}{optimizer}{attention}{teacher}{experts}{dora}"
 
     @property
     def layout(self) -> Layout:
@@ -119,7 +123,7 @@ class Case(Struct, frozen=True):
         return Workload(
             objective=self.trainer,
             seq_len_tokens=self.length,
-            lora=None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank),
+            lora=None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank, self.magnitudes),
             teacher=_architecture(self.teacher) if self.teacher else None,
             padded=not self.packed,
             sync_each_batch=True,
@@ -145,6 +149,7 @@ def cases() -> list[Case]:
     rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
     rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
     rows += [_on_experts(*mixture, *way, name) for mixture, way, name in product(EXPERTS, EXPERT_WAYS, TRAINERS)]
+    rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -175,6 +180,12 @@ def _on_experts(name: str, rank: int, method: str, ranks: tuple[str, int], train
     if name.startswith("openai/"):
         return replace(case, length=min(case.length, 4096), packed=False, attention="eager")
     return case
+
+
+def _measured(name: str, way: tuple[str, tuple[str, int]], trainer: str, checkpointing: bool) -> Case:
+    """Without dropout, which DoRA does not take; short rows, where the weights count, and long ones."""
+    case = _case(name, *way, trainer)
+    return replace(case, dropout=False, magnitudes=True, checkpointing=checkpointing)
 
 
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
-from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
+from recipec.axes.strategies import EVERYTHING, ON_DEVICE, TORCH_FSDP
 
 
 class Machines(Struct, frozen=True):
@@ -91,6 +91,11 @@ class Layout(Struct, frozen=True):
     def offloads(self) -> bool:
         """Whether states wait in host memory."""
         return self.offload != ON_DEVICE
+
+    @property
+    def hosts_weights(self) -> bool:
+        """Whether the weights wait in host memory, too."""
+        return self.offload == EVERYTHING and self.spreads.shards_weights
 
     @property
     def can_be_built(self) -> bool:

@@ -1,6 +1,7 @@
 """The four axes as data: methods, strategies, adaptations and row formats. Nothing outside compares their names."""
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of, families, meant_by
+from recipec.axes.lora_variants import LORA_VARIANTS, LoraVariant
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, NamedModel
@@ -15,6 +16,7 @@ __all__ = [
     "CARRIED",
     "COMMON_SECTION",
     "KINDS",
+    "LORA_VARIANTS",
     "METHODS",
     "NAMED_MODELS",
     "OFFLOADS",
@@ -26,6 +28,7 @@ __all__ = [
     "DataSection",
     "Default",
     "Kind",
+    "LoraVariant",
     "Method",
     "NamedModel",
     "Own",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from recipec.axes.adaptations import ADAPTATIONS
+from recipec.axes.lora_variants import LoraVariant
 from recipec.axes.method import Method
 from recipec.axes.methods import METHODS
 from recipec.axes.row_formats import ROW_FORMATS
@@ -44,3 +46,9 @@ def formats_of(methods: Iterable[Method]) -> tuple[str, ...]:
     """The formats that some of the methods take, in the order in which a row is tried against them."""
     taken = {name for row in methods for name in row.formats}
     return tuple(name for name in ROW_FORMATS if name in taken)
+
+
+def methods_with(variant: LoraVariant) -> tuple[str, ...]:
+    """The methods that can run with a variant of LoRA: those with adapters, whose reference it leaves as it is."""
+    adapted = (row for row in METHODS.values() if any(ADAPTATIONS[name].table for name in row.adaptations))
+    return tuple(row.name for row in adapted if variant.serves(row.has_reference))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from recipec.axes import ADAPTATIONS, METHODS
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS
 from recipec.axes.strategies import ENGINES
 from recipec.backends import adaptations, engines, methods
 from recipec.backends.adaptations import names_of
@@ -30,6 +30,12 @@ def missing() -> Iterator[str]:
         ("method", methods, methods.BACKENDS, {name: [name] for name in METHODS}),
         ("engine", engines, engines.BACKENDS, {name: [name] for name in ENGINES}),
         ("adaptation", adaptations, adaptations.FILES, {row.name: names_of(row) for row in ADAPTATIONS.values()}),
+        (
+            "variant",
+            adaptations,
+            adaptations.VARIANTS,
+            {name: [name] * row.own_code for name, row in LORA_VARIANTS.items()},
+        ),
     )
     for axis, package, files, rows in needed:
         folder = package.__name__.replace(".", "/")

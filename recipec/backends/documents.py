@@ -9,6 +9,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.axes import BASES, CARRIED, SECTIONS
+from recipec.axes.lora_variants import STANDARD
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
@@ -47,6 +48,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "max_grad_norm",
     "optimizer",
     "trainable_params",
+    "lora_variant",
     "lora_rank",
     "lora_expert_rank",
     "lora_alpha",
@@ -348,8 +350,8 @@ def _waits(plan: StagePlan) -> str:
 
 def _shown_decisions(stage: StageJob) -> list[str]:
     own = (own.name for own in stage.method.own)
-    without = set() if stage.eos_token else {"eos_token"}
-    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and id not in without]
+    usual = {"eos_token": not stage.eos_token, "lora_variant": stage.variant is STANDARD}
+    return [id for id in (*SHOWN, *own, *SHOWN_LATER) if id in stage.plan.decisions and not usual.get(id)]
 
 
 def _row(stage: StageJob, id: str) -> Any:

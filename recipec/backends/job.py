@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import KINDS, ROW_FORMATS, Adaptation, Kind, Method, RowFormat, Strategy
+from recipec.axes import KINDS, LORA_VARIANTS, ROW_FORMATS, Adaptation, Kind, LoraVariant, Method, RowFormat, Strategy
+from recipec.axes.lora_variants import STANDARD
 from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
 from recipec.catalog.templates import BY_TURNS
@@ -74,6 +75,11 @@ class StageJob(Struct, frozen=True):
     @property
     def adapts(self) -> Adaptation:
         return self.plan.layout.adapts
+
+    @property
+    def variant(self) -> LoraVariant:
+        """What is done otherwise than in plain LoRA."""
+        return LORA_VARIANTS[self.value("lora_variant")] if "lora_variant" in self.plan.decisions else STANDARD
 
     @property
     def strategy(self) -> Strategy:

@@ -33,6 +33,7 @@ class Part(Struct, frozen=True, kw_only=True):
     after_trainer: tuple[Raw, ...] = ()
     before_training: tuple[Raw, ...] = ()
     before_saving: tuple[Raw, ...] = ()
+    after_model: tuple[Raw, ...] = ()  # the result is saved, and not yet marked as whole
     after_saving: tuple[Raw, ...] = ()
 
 

@@ -20,7 +20,7 @@ HYPERPARAMETERS = (
     *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length"),
     *("attention", "packing"),
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
-    *("lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+    *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )
 STATUSES = ("experimental", "staging", "production", "archived")
 

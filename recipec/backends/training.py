@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from recipec import __version__
 from recipec.axes import BASES
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
-from recipec.backends.arguments import training_config
+from recipec.backends.arguments import saves_apart, training_config
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
@@ -50,6 +51,7 @@ LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
 KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
+_BEST = "best_of_saved"  # of preflight.py
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -83,10 +85,12 @@ def summary(stage: StageJob) -> Traced:
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
+    how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
     sentence = f"{row.title[:1].upper()}{row.title[1:]} of {start} for {stage.job.name}: {how}, {_rows(stage)}{beside}."
     ids = ("adaptation", "quantization", "examples", "eval_fraction", "test_fraction", "model", "stage")
-    return stage.because(sentence, *ids, *row.named_models)
+    variant = ("lora_variant",) if "lora_variant" in stage.plan.decisions else ()
+    return stage.because(sentence, *ids, *variant, *row.named_models)
 
 
 def _rows(stage: StageJob) -> str:
@@ -129,6 +133,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
+        "after_model": brought.after_model,
         "after_saving": brought.after_saving,
     }
 
@@ -166,6 +171,7 @@ def _brought(stage: StageJob) -> Part:
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),
+            _best_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -268,6 +274,17 @@ def _order_part(stage: StageJob) -> Part:
     )
 
 
+def _best_part(stage: StageJob) -> Part:
+    """Which evaluations count, where some have no checkpoint."""
+    if not saves_apart(stage):
+        return Part()
+    ids = stage.ids("save_every", "eval_every")
+    return Part(
+        own_imports=(Import("preflight", _BEST, ids),),
+        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
+    )
+
+
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
@@ -336,6 +353,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
+        "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
         "drops": _drops(stage),
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),

@@ -7,8 +7,11 @@ from typing import Any
 
 import click
 
-from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes.adaptations import LORA
+from recipec.axes.lora_variants import STANDARD, LoraVariant
 from recipec.axes.strategies import SHARDED
+from recipec.axes.tasks import methods_with
 from recipec.cli.output import formats, print_json, print_table
 from recipec.diagnostics.model import Diagnostic
 from recipec.units import value_text
@@ -112,11 +115,12 @@ def _strategies() -> list[Row]:
 
 
 def _adaptations() -> list[Row]:
-    return [
+    rows = [
         {
             "name": row.name,
             "title": row.title,
             "adaptation": row.family,
+            "variant": None,
             "quantization": row.base,
             "trains": row.summary,
             "packages": row.packages,
@@ -125,6 +129,22 @@ def _adaptations() -> list[Row]:
         }
         for row in ADAPTATIONS.values()
     ]
+    return rows + [_variant(row) for row in LORA_VARIANTS.values() if row is not STANDARD]
+
+
+def _variant(row: LoraVariant) -> Row:
+    """A variant of LoRA, as an adaptation that a recipe names."""
+    return {
+        "name": row.name,
+        "title": row.title,
+        "adaptation": LORA.family,
+        "variant": row.name,
+        "quantization": row.bases,
+        "trains": LORA.summary,
+        "packages": LORA.packages,
+        "methods": methods_with(row),
+        "because": row.because,
+    }
 
 
 def _diagnostics() -> list[Row]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from recipec.axes import BASES, METHODS, STRATEGIES, adaptation_of
+from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
-from recipec.axes.strategies import ON_DEVICE
+from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
@@ -124,6 +125,8 @@ def _trained(choice: Document, values: Document) -> str:
     if not row.trains_all:
         base = f", {BASES[row.base].bits}-bit base" if row.quantized else ""
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
+        variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
+        what += "" if variant is STANDARD else f" ({variant.title})"
         what = f"{what}{base}, rank {rank} on {targets}{_on_experts(values)}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 
@@ -148,7 +151,8 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    states = "weights and states" if STRATEGIES[choice["strategy"]].shards_weights else "states"
+    weights = STRATEGIES[choice["strategy"]].shards_weights and choice["offload"] == EVERYTHING
+    states = "weights and states" if weights else "optimizer states"
     moved = [states] if choice["offload"] != ON_DEVICE else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:

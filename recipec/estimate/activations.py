@@ -13,6 +13,7 @@ from msgspec import Struct
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
+from recipec.estimate.magnitudes import added_outputs, kept_outputs
 from recipec.estimate.workload import LoraShape
 
 
@@ -27,6 +28,7 @@ class Activations(Struct, frozen=True):
     product: int  # the part of it that is live while a dequantised weight is multiplied
     forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
     attention: int  # the same, of its attention
+    outputs: int  # in a forward, while a module scales and adds its outputs by their magnitudes (DoRA); else 0
     tail: int  # final norm
     earlier: int  # inputs of its 4-bit products that the last micro step's graph still holds
 
@@ -50,6 +52,7 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
         product=backward - path.compute * architecture.intermediate_size,
         attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
+        outputs=added_outputs(architecture, [name for name, _, _ in architecture.linear_shapes()], lora, path),
         tail=final_norm(architecture, lora is None, path),
         earlier=max(0, path.saves_frozen_inputs - 1) * _product_inputs(architecture, path),
     )
@@ -88,11 +91,16 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     kv = q if path.repeated_kv else architecture.kv_size
     kept = path.compute * (2 * q + 2 * kv + path.placed_features) + 4 * architecture.num_heads
     expanded = kv > architecture.kv_size
-    if len(modules.qkv) == 1 and not expanded:  # values are a view: the projection stays beside rotated queries, keys
+    if (
+        len(modules.qkv) == 1 and not expanded and path.outputs == path.compute
+    ):  # values are a view: the projection stays beside rotated queries, keys
         kept += path.compute * (q + architecture.kv_size)
     inputs = _inputs(architecture.hidden_size, modules.qkv, lora, path)
+    kept += kept_outputs(architecture, modules.qkv, lora, path, path.outputs)
+    kept += kept_outputs(architecture, (modules.output,), lora, path, path.compute)  # attention gives the compute type
     if adapted_modules((modules.output,), lora):
-        kept += path.adapter_copy * q + _dropout(q, 1, lora, path) + _rank(1, lora, path)
+        shared = path.outputs > path.compute  # attention gives the compute type, as the adapter takes it then
+        kept += path.adapter_copy * q * (not shared) + _dropout(q, 1, lora, path) + _rank(1, lora, path)
     return kept + inputs
 
 
@@ -113,8 +121,9 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     adapted = adapted_modules((modules.mlp_out,), lora)
     drops = lora is not None and lora.dropout  # the adapter then keeps a dropped copy, in fp32 for its own type
     product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy and not drops)
-    saved = (3 if architecture.gated_mlp else 1) * width + (width if product else 0)
+    saved = (3 if architecture.gated_mlp else 1) * path.outputs * inner + (width if product else 0)
     saved += _inputs(hidden, modules.mlp_in, lora, path)
+    saved += kept_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path, path.outputs)
     transient = 3 * width - (width if product else 0)
     if adapted:
         saved += path.adapter_copy * inner + _dropout(inner, 1, lora, path) + _rank(1, lora, path)
@@ -122,7 +131,14 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
             transient = 3 * width + 4 * path.compute * hidden + 4 * inner * drops
         elif drops:
             transient = 2 * width + path.residual * hidden
-    return saved, transient, _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * width
+    if added := added_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path):
+        transient = path.outputs * (inner + 5 * hidden)
+        transient += added * 5 // 6 if path.adapter_copy == path.outputs else 0
+    return (
+        saved,
+        transient,
+        _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * path.outputs * inner,
+    )
 
 
 def _mlp_forward(architecture: Architecture, adapted: bool) -> int:

@@ -1,6 +1,7 @@
 """The code path of one run: in which type each kind of tensor is held, and who holds a share of it.
 
 Sources (read 2026-11 in the pinned stack): TRL 1.16 `create_model_from_path`, PEFT 0.21 `autocast_adapter_dtype`,
+PEFT 0.21 `Linear4bit.forward` (under autocast it does not cast what DoRA's fp32 magnitudes made fp32),
 accelerate 1.15 `fsdp2_prepare_model` (trainable parameters become fp32 shards), DeepSpeed 0.19 `stage_1_and_2.py`
 and `stage3.py` (the engine casts the module to bf16 and keeps fp32 masters).
 """
@@ -35,6 +36,7 @@ class CodePath(Struct, frozen=True):
     gradient_shards: int
     state_shards: int
     autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
+    outputs: int  # what linear modules give: 4 where DoRA on a quantized base leaves them in fp32
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
     saves_frozen_inputs: int  # micro steps for which 4-bit products keep theirs
     fused_norms: bool
@@ -51,10 +53,11 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
     trained = _trained_bytes(layout, work, low)
     master = 4 if spreads.keeps_master and trained == 2 else 0
     autocast = work.autocast and low == 2 and not spreads.shards_weights and not spreads.keeps_master
+    widened = autocast and layout.adapts.quantized and work.lora is not None and work.lora.magnitudes
     shard = layout.mesh.shard * layout.mesh.context  # FSDP shards over both
     return CodePath(
         compute=low,
-        residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual else low,
+        residual=4 if (full and autocast and trained == 4) or work.kbit_fp32_residual or widened else low,
         frozen=0 if full else low,
         quantized=_quantized_bytes(layout, work),
         trained=trained,
@@ -67,7 +70,8 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         gradient_shards=shard if spreads.shards_gradients else 1,
         state_shards=shard if spreads.shards_states else 1,
         autocast_copies=autocast and trained == 4,
-        adapter_copy=0 if full else _adapter_copy(layout, work, trained, low),
+        outputs=4 if widened else low,
+        adapter_copy=0 if full else low if widened else _adapter_copy(layout, work, trained, low),
         saves_frozen_inputs=work.saves_4bit_inputs if layout.adapts.quantized else 0,
         fused_norms=work.fused_kernels and full,
         placed_features=work.placed_features,

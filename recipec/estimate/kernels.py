@@ -13,6 +13,7 @@ from recipec.axes.method import POLICY
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import Measured, rate_at
 from recipec.estimate.flops import StepFlops
+from recipec.estimate.magnitudes import LAUNCHES, UNIT_TRAFFIC, WEIGHT_TRAFFIC, measured_modules
 from recipec.estimate.step import Step
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -140,7 +141,8 @@ def _elementwise(architecture: Architecture, layout: Layout, work: Workload, ste
     moved = saved * (TRAFFIC_FORWARD * (forwards + scored) + TRAFFIC_BACKWARD)
     adapters = _adapter_traffic(architecture, work, step) * (forwards + 2 + by_policy) * step.tokens
     built = step.fixed.built.weights * (BUILT_FORWARD * (forwards + by_policy) + BUILT_BACKWARD)
-    layers = (moved + adapters) * architecture.num_layers + built * architecture.sparse_layers
+    measured = _measured_traffic(architecture, work) * (forwards + by_policy)
+    layers = (moved + adapters + measured) * architecture.num_layers + built * architecture.sparse_layers
     return layers + _teacher_traffic(step) + step.head.moved
 
 
@@ -159,6 +161,12 @@ def _adapter_traffic(architecture: Architecture, work: Workload, step: Step) -> 
     return sum(i * cast + o * ADAPTER_OUTPUT_BYTES for _, i, o in _adapted(architecture, work))
 
 
+def _measured_traffic(architecture: Architecture, work: Workload) -> float:
+    """Bytes of one layer whose adapted weights are measured in a forward, whatever the batch."""
+    shapes = measured_modules(architecture, work.lora)
+    return sum(i * i * UNIT_TRAFFIC + i * o * WEIGHT_TRAFFIC for i, o in shapes)
+
+
 def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int, int]]:
     """The linear modules of a layer that carry an adapter."""
     lora = work.lora
@@ -171,5 +179,6 @@ def launches(architecture: Architecture, layout: Layout, work: Workload, step: S
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     passes = _weight_passes(architecture, layout, step)
     per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
+    per_pass += LAUNCHES * len(measured_modules(architecture, work.lora))
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
     return architecture.num_layers * per_pass * passes + teacher

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.estimate.sharding import Gathered
-from recipec.estimate.step import Step
+from recipec.estimate.step import Step, policy_layer
 
 Terms = dict[str, float]
 
@@ -15,6 +15,7 @@ def moments(step: Step) -> dict[str, Terms]:
         "load": _load(step),
         **({"precomputation": _scored_once(step)} if step.once else {}),
         "forward": _forward(step),
+        **({"last_layer": _last_layer(step, kept)} if step.fixed.measuring else {}),
         "forward_end": _forward_end(step, kept),
         **(_scored(step, kept) if step.scorings else {}),
         "loss": _loss(step, kept),
@@ -72,11 +73,24 @@ def _forward(step: Step) -> Terms:
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step)
     layer = {
         "activations": kept,
-        "working_set": step.batch.layer(step.fixed.built.kept),
+        "working_set": policy_layer(step.batch, step.fixed),
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
         "sharding_buffers": buffers.layers,
     }
     return {**_resident(step), **_scored_before(step), **max(embedding, layer, key=_total)}
+
+
+def _last_layer(step: Step, saved: float) -> Terms:
+    """The last layer measures its weights: all others wait for the backward pass."""
+    sizes, path = step.fixed.sizes, step.fixed.path
+    return {
+        **_resident(step),
+        **_scored_before(step),
+        "activations": saved - step.tokens * step.fixed.layers.tail,
+        "working_set": max(step.fixed.measuring, step.tokens * step.fixed.layers.outputs),
+        "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
+        "sharding_buffers": step.fixed.buffers.forward.layers,
+    }
 
 
 def _scored_before(step: Step) -> Terms:
@@ -203,6 +217,7 @@ def _working_set(step: Step, recomputed: bool) -> float:
     inner = each.experts_input * step.tokens  # its gradient comes with that of `down`; behind it, more is freed
     experts = max(built.down + inner, built.gate_up - inner)
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention, experts)
+    running = max(running, step.fixed.measuring if recomputed else 0)
     return saved + max(running, 2 * step.batch.gathered_context)
 
 
@@ -231,7 +246,7 @@ def _optimizer_step(step: Step) -> Terms:
 
 def _evaluation(step: Step) -> Terms:
     """A forward that saves nothing, with optimizer states in place, or another of the passes."""
-    layer = step.batch.layer(step.fixed.built.kept)
+    layer = policy_layer(step.batch, step.fixed)
     running = _running(layer, step.head.evaluation, step.fixed.buffers.forward)
     passes = [{**running, **_scored_before(step), "activations": step.scores.masks}]
     for part in step.scorings:

@@ -102,7 +102,7 @@ def _cast(architecture: Architecture) -> int:
 def _adapter_params(shapes: tuple[tuple[str, int, int], ...], lora: LoraShape | None) -> int:
     if lora is None:
         return 0
-    return sum(lora.rank * (i + o) for name, i, o in shapes if lora.adapts(name))
+    return sum(lora.rank * (i + o) + lora.magnitudes * o for name, i, o in shapes if lora.adapts(name))
 
 
 def _dense_difference(architecture: Architecture, lora: LoraShape | None) -> int:

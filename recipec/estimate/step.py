@@ -14,6 +14,7 @@ from recipec.estimate.activations import Activations, activations
 from recipec.estimate.codepath import CodePath, code_path
 from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
+from recipec.estimate.magnitudes import measuring
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
 from recipec.estimate.scores import Scores, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
@@ -31,6 +32,7 @@ class Fixed(Struct, frozen=True):
     path: CodePath
     layers: Activations
     built: Built
+    measuring: int  # bytes while the weights of a module are built to measure them (DoRA)
     states: States
     buffers: Buffers
     resident: dict[str, float]  # terms that are there at all times
@@ -149,6 +151,12 @@ def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
     return fixed.code.needs(tokens, architecture, trains, fixed.path)
 
 
+def policy_layer(batch: Batch, fixed: Fixed) -> float:
+    """Bytes while a layer of the policy runs that saves nothing: where weights are measured, that or adding outputs."""
+    added = batch.tokens * fixed.layers.outputs
+    return batch.layer(fixed.built.kept) + max(added, fixed.measuring - batch.mlp / 2)
+
+
 def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout, fixed: Fixed) -> Scoring:
     """A pass of the policy itself, or of its reference."""
     alone, beside = fixed.buffers.forward, fixed.buffers.reference
@@ -157,7 +165,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         model=part.model,
         tokens=batch.tokens,
         before=before,
-        layer=batch.layer(fixed.built.kept if part.model == POLICY else 0),
+        layer=policy_layer(batch, fixed) if part.model == POLICY else batch.layer(),
         head=head.evaluation,
         leaves=0,
         masks=batch.scores.masks,
@@ -213,6 +221,7 @@ def _fixed(
         path=path,
         layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
         built=built(architecture, work.lora, path),
+        measuring=measuring(architecture, work.lora, path),
         states=held,
         buffers=added,
         resident=resident,

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import METHODS, Method
+from recipec.axes import LORA_VARIANTS, METHODS, Method
 from recipec.axes.adaptations import ALL_LINEAR, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
@@ -21,6 +21,7 @@ class LoraShape(Struct, frozen=True):
     dropout: bool = False  # in effect: it keeps a mask and a dropped copy of each adapted input
     experts: tuple[str, ...] = ()  # fused expert parameters that have adapters
     expert_rank: int = 0  # of the adapters of one expert
+    magnitudes: bool = False  # a trained number for each output, and W + BA built in each forward to measure it (DoRA)
 
     def adapts(self, module: str) -> bool:
         """Whether a linear module carries an adapter."""
@@ -31,7 +32,8 @@ def lora_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShap
     """The adapters that the decisions of a stage give a model."""
     modules, experts = targeted(value["lora_targets"], architecture.attention_modules, architecture.expert_parameters)
     rank = value["lora_expert_rank"] if experts else 0
-    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank)
+    magnitudes = LORA_VARIANTS[value["lora_variant"]].magnitudes
+    return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank, magnitudes)
 
 
 class Workload(Struct, frozen=True):

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from recipec.axes import ADAPTATIONS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
@@ -162,7 +164,11 @@ NAMES = (
         "zero_stage ds_config deepspeed_config distributed parallelism fsdp1",
         "; recipec writes the configuration",
     ),
-    Names("train.offload", typed="cpu_offload offload_optimizer offload_param", note=' to "cpu"'),
+    Names(
+        "train.offload",
+        typed="cpu_offload offload_optimizer offload_param",
+        note=' to "cpu", or to "optimizer" with ZeRO-3',
+    ),
     Names("train.tensor_parallel", "tp_size", "tensor_parallel_size"),
     Names("train.context_parallel", "cp_size", "context_parallel_size", "hyper_parallel_cp_size"),
     Names(
@@ -184,6 +190,13 @@ NAMES = (
         "lora_target",
         "lora_targets target_modules",
     ),
+    Names(
+        "train.lora.variant",
+        "use_dora use_rslora init_lora_weights",
+        "peft_use_dora peft_use_rslora peft_init_lora_weights loraplus_lr_ratio",
+        "use_dora use_rslora pissa_init loraplus_lr_ratio",
+        "lora_variant",
+    ),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger"),
@@ -203,11 +216,17 @@ _MASKING += "completion_only_loss response_template roles_to_train train_on_eos 
 _TOKENS = "eos_token_id bos_token add_bos_token add_eos_token"
 _SORTING = "group_by_length length_grouped pad_to_max_length pad_to_sequence_len dynamic_padding"
 _WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
+_OF_VARIANTS = {
+    word: f'set `train.lora.variant = "{row.name}"`'
+    for row in LORA_VARIANTS.values()
+    for word in (*row.elsewhere, *([row.name] if row is not STANDARD else []))
+}
 # Words that people type and that have no key of their own here -> what to write.
 _OTHERS: dict[str, str] = {
     "batch_size": "set `train.global_batch_size` (over all GPUs), or `train.micro_batch_size` (on each GPU)",
     "lmbda": "remove it: the student learns on the answers of `data.train`, as with `lmbda = 0`",
     **dict.fromkeys(_QUANTIZING.split(), _QUANTIZED),
+    **_OF_VARIANTS,
     **dict.fromkeys(_MASKING.split(), "remove it: answers alone are learned, and `data.loss_on` says which of them"),
     **dict.fromkeys(_TOKENS.split(), "remove it: the chat template decides it (`recipec explain DATA-010`)"),
     **dict.fromkeys(_SORTING.split(), "remove it: rows of similar length share a batch (`recipec explain LOAD-005`)"),
@@ -291,6 +310,14 @@ def _rows(rows: Mapping[str, NamedElsewhere]) -> dict[str, str]:
     return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
 
 
+def _variants() -> dict[str, str]:
+    """A variant of LoRA that is named as an adaptation."""
+    words = (
+        (word, row) for row in LORA_VARIANTS.values() if row is not STANDARD for word in (row.name, *row.elsewhere)
+    )
+    return {word: f'"{LORA.family}"` and `train.lora.variant = "{row.name}"' for word, row in words}
+
+
 def _tasks() -> dict[str, tuple[str, ...]]:
     """Every word of the methods' rows, and its tasks: a word may be two tasks' in two tools."""
     words = dict.fromkeys(word for row in METHODS.values() for word in row.elsewhere)
@@ -303,7 +330,8 @@ _VALUES: dict[str, dict[str, str]] = {
     "goal.task": {word: f'"{found[0]}"' for word, found in _TASKS.items() if len(found) == 1},
     "data.format": _rows(ROW_FORMATS),
     "train.strategy": _rows(STRATEGIES),
-    "train.adaptation": _rows(ADAPTATIONS),
+    "train.adaptation": _rows(ADAPTATIONS) | _variants(),
+    "train.lora.variant": _rows(LORA_VARIANTS),
     "train.optimizer": {
         **dict.fromkeys(("adamw_torch", "adamw_torch_fused", "adamw_hf", "fused_adamw", "adam"), '"adamw"'),
         **dict.fromkeys(("adamw_8bit", "adamw_bnb_8bit"), '"adamw-8bit"'),

@@ -13,6 +13,7 @@ from pydantic import Field, create_model
 from recipec.axes import (
     ADAPTATIONS,
     BASES,
+    LORA_VARIANTS,
     METHODS,
     OFFLOADS,
     STRATEGIES,
@@ -32,6 +33,7 @@ from recipec.recipe.fields import (
 
 Adaptation = one_of({AUTO: "decided"} | families())
 Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.values()})
+Variant = one_of({row.name: row.means for row in LORA_VARIANTS.values()})
 Precision = one_of(
     {
         AUTO: "the best that the GPU computes",
@@ -96,6 +98,11 @@ class Lora(Section):
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = key(
         "Dropout", "The probability that a value of the input of an adapter is set to 0.", 0.05
     )
+    variant: Variant | None = key(
+        "Variant",
+        "What is done otherwise than in plain LoRA. Only where it is named.",
+        *LORA_VARIANTS,
+    )
 
 
 class Learning(Section):
@@ -158,8 +165,8 @@ class AdaptedLearning(Learning):
 
     lora: Lora = table(
         "LoRA",
-        "The shape of the low-rank adapters: rank, scale, targets and dropout. Asks for adapters where adaptation is "
-        "not set.",
+        "The shape of the low-rank adapters: rank, scale, targets, dropout and variant. Asks for adapters where "
+        "adaptation is not set.",
         {"rank": 16, "alpha": 32},
     )
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import Adaptation, Method, Strategy
+from recipec.axes import Adaptation, LoraVariant, Method, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
+from recipec.axes.lora_variants import STANDARD
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
 
@@ -41,6 +42,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     lora_targets: str | tuple[str, ...]
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
     lora_dropout: float
+    variant: LoraVariant
     modules_to_save: tuple[str, ...]
     tensor: int
     context: int
@@ -109,6 +111,7 @@ PLAIN: Mapping[str, Any] = {
     "lora_targets": "all-linear",
     "lora_experts": (),
     "lora_dropout": 0.0,
+    "variant": STANDARD,
     "modules_to_save": (),
     "tensor": 1,
     "context": 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from recipec.axes.attention import MASK
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_parallel import PARALLEL
 from recipec.rules.optimizers import BITSANDBYTES
 
@@ -272,6 +273,7 @@ COMBINATIONS = (
         refused=False,
     ),
     *ATTENTION,
+    *VARIANTS,
 )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from recipec.axes.adaptations import ALL_LINEAR
+from recipec.axes.lora_variants import BY_ROOT, LORA_VARIANTS, STANDARD
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import applies, choose, method_of
 from recipec.rules.words import gpu_memory
@@ -10,6 +13,7 @@ from recipec.rules.words import gpu_memory
 NEW_DOMAIN_RANK = 64  # rule book 001, Anti-pattern 2: 16 -> 64
 LEAST_ALPHA = 16  # rule book 001, Key hyperparameters
 SMALL_MEMORY_RANK = 32  # rule book 001, Decision tree: available compute: under 16 GB
+USUAL_RANK = 16  # rule books 001 and 003
 
 
 @rule(
@@ -52,19 +56,32 @@ def lora_rank(stage: str, new_domain: bool, examples: int, total_vram_gb: float,
     key="train.lora.alpha",
     watch="grad_norm, loss: no spikes; if there are, lower `train.lora.alpha` or `train.learning_rate`",
     source="docs/rule-books/001.md, Key hyperparameters; Step 3; docs/rule-books/003.md, Stack defaults; "
-    "docs/rule-books/000.md, LoRA configuration (moshi-finetune)",
+    "docs/rule-books/000.md, LoRA configuration (moshi-finetune); rsLoRA (arXiv 2312.03732, 2023); recipec's "
+    "choice (8)",
 )
-def lora_alpha(stage: str, lora_rank: int) -> Choice:
-    """LoRA alpha: twice the rank, so that another rank leaves the scale of the update alone.
+def lora_alpha(stage: str, lora_rank: int, lora_variant: str = STANDARD.name) -> Choice:
+    """LoRA alpha: twice the rank, so that another rank leaves the scale of the update alone; for rsLoRA 8.
 
     Rule books 001 and 003 write rank 16 and alpha 32. moshi-finetune, the reference that rule book 000 names, has a
     scaling of 2.0. All three are alpha = 2 x rank. The ranges of rule book 001 are 16 to 128, and 16 to 64 for DPO.
     With 16 to 64 for the rank of DPO, the second would cut the scale in half at rank 64, so recipec widens a range
     where twice the rank lies outside it.
+
+    rsLoRA divides alpha by the root of the rank and is meant to keep one alpha for every rank. 8 has the scale of LoRA
+    at the usual rank of 16, 2.0; twice the rank would be 4 times as much there, and 8 times at rank 64.
     """
+    if LORA_VARIANTS[lora_variant].divides_alpha_by == BY_ROOT:
+        return _alpha_by_root()
     alpha = 2 * lora_rank
     accepts = min(LEAST_ALPHA, alpha), max(method_of(stage).lora_alpha_most, alpha)
     return Choice(alpha, "twice the rank keeps the scale of the update the same for every rank", accepts)
+
+
+def _alpha_by_root() -> Choice:
+    """The scales that rule book 001 accepts at the usual rank, 1 to 8, times the root of that rank."""
+    root = round(sqrt(USUAL_RANK))
+    why = f"over the root of the rank it has the scale of LoRA at rank {USUAL_RANK}, and stays for every other rank"
+    return Choice(2 * root, why, accepts=(LEAST_ALPHA // root, 8 * root))
 
 
 @rule(
@@ -77,7 +94,7 @@ def lora_alpha(stage: str, lora_rank: int) -> Choice:
     source="docs/rule-books/001.md, Step 3; Anti-patterns 1 and 2; Hyperparameter optimization (0 to 0.3); "
     "PEFT 0.21.2 lora.ParamWrapper (no dropout on experts)",
 )
-def lora_dropout(stage: str, examples: int, lora_experts: tuple[str, ...]) -> Choice:
+def lora_dropout(stage: str, examples: int, lora_experts: tuple[str, ...], lora_variant: str = STANDARD.name) -> Choice:
     """LoRA dropout: 0.05, twice that under 1,000 rows, 0 on experts and where the table says so.
 
     Rule book 001 starts at 0.05 and raises dropout to 0.2 against overfitting; its search runs from 0 to 0.3. Under
@@ -85,8 +102,11 @@ def lora_dropout(stage: str, examples: int, lora_experts: tuple[str, ...]) -> Ch
     document once and takes 0. So do the methods that compare answers: their trainers switch dropout off.
 
     Adapters on fused experts are added to the weights before the product, so there is no input of theirs to drop
-    (BAD-010): 0 for all adapters of the model.
+    (BAD-010): 0 for all adapters of the model. DoRA and PiSSA take 0: dropout makes DoRA compute the product with the
+    base twice, and would drop parts of what PiSSA has taken out of the weights (BAD-063).
     """
+    if not (variant := LORA_VARIANTS[lora_variant]).drops:
+        return Choice(0.0, f"{variant.title} is used without dropout (BAD-063)")
     if lora_experts:
         return Choice(0.0, "adapters on the fused weights of experts have no dropout (BAD-010)")
     return choose(method_of(stage).lora_dropout, "", examples, 0)
@@ -143,3 +163,20 @@ def lora_expert_rank(lora_rank: int, experts_per_token: int) -> Choice:
     """
     why = f"the rank of {lora_rank}, divided by the {experts_per_token} experts that a token passes"
     return Choice(max(1, lora_rank // experts_per_token), why, accepts=(1, lora_rank))
+
+
+@rule(
+    "LORA-006",
+    decides="lora_variant",
+    key="train.lora.variant",
+    watch="loss, eval_loss: compare them with a run of plain LoRA on the same rows",
+    source="LoRA (arXiv 2106.09685, 2021); recipec's choice (plain LoRA until one is named)",
+)
+def lora_variant() -> Choice:
+    """Variant of LoRA: none, until the recipe names one.
+
+    Rates, ranks and the order of the adaptations are published for plain LoRA, and no rule book says when another one
+    is better. `recipec list adaptations` has the variants, `recipec explain dora` the page of one. A variant changes
+    the learning rate (OPT-001), alpha (LORA-002) and dropout (LORA-003) that recipec chooses.
+    """
+    return Choice(STANDARD.name, "plain LoRA: a variant is taken where the recipe names it")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS
+from recipec.axes.lora_variants import LORA_VARIANTS, STANDARD
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
-from recipec.rules.optimizers import LION, decay_for, rate_for
+from recipec.rules.optimizers import LION, decay_for, rate_for, scaled
+from recipec.units import number
 
 _FORGETTING = "a lower rate forgets less, but also learns less"
 
@@ -24,10 +26,18 @@ _FORGETTING = "a lower rate forgets less, but also learns less"
     "docs/rule-books/003.md, Learning rate & schedule; LR ranges; docs/rule-books/000.md, LoRA configuration "
     "(against: moshi-finetune); GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023); Pythia (arXiv "
     "2304.01373, 2023); Llama 3 (arXiv 2407.21783, 2024); Lion (arXiv 2302.06675, 2023); Adafactor (arXiv 1804.04235, "
-    "2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less (arXiv 2405.09673, 2024); recipec's "
-    "choice (LoRA in continued pretraining)",
+    "2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less (arXiv 2405.09673, 2024); PEFT 0.21.2 "
+    "examples/pissa_finetuning and optimizers/loraplus.py; github.com/NVlabs/DoRA; recipec's choice (LoRA in continued "
+    "pretraining, three quarters for DoRA)",
 )
-def learning_rate(stage: str, adaptation: str, examples: int, params: int, optimizer: str = "adamw") -> Choice:
+def learning_rate(
+    stage: str,
+    adaptation: str,
+    examples: int,
+    params: int,
+    optimizer: str = "adamw",
+    lora_variant: str = STANDARD.name,
+) -> Choice:
     """Peak learning rate, by method, adaptation, the amount of data and the optimizer.
 
     | | rule book 001 | rule book 003 | recipec |
@@ -56,9 +66,24 @@ def learning_rate(stage: str, adaptation: str, examples: int, params: int, optim
     a root mean square of 1 and does not average them; AdamW's rates for it are recipec's choice. The steps of SGD are
     as long as the gradient: 0.03, from 1e-3 to 0.1, after the configuration published with LOMO, which is SGD for a 7B
     model. No source gives SGD a rate for adapters or for DPO.
+
+    A variant of LoRA takes a share of LoRA's rate and range: DoRA three quarters (its authors say slightly lower),
+    LoRA+ half (PEFT), PiSSA a tenth (PEFT's example has 2e-5).
     """
-    rate = rate_for(optimizer, choose(method_of(stage).learning_rate, adaptation, examples, params))
+    published = choose(method_of(stage).learning_rate, adaptation, examples, params)
+    rate = rate_for(optimizer, _of_variant(published, lora_variant))
     return rate if ADAPTATIONS[adaptation].trains_all else replace(rate, below=_FORGETTING)
+
+
+def _of_variant(of_lora: Choice, lora_variant: str) -> Choice:
+    """The learning rate of a variant, where plain LoRA's would be `of_lora`."""
+    row = LORA_VARIANTS[lora_variant]
+    if row.rate == 1:
+        return of_lora
+    low, high = of_lora.accepts or (of_lora.value, of_lora.value)
+    because = f"{row.rate:g} x LoRA's {number(of_lora.value)}, because {row.rate_because}; {of_lora.because}"
+    accepts = scaled(low, row.rate), scaled(high, row.rate)
+    return replace(of_lora, value=scaled(of_lora.value, row.rate), because=because, accepts=accepts)
 
 
 @rule(

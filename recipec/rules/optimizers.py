@@ -35,8 +35,8 @@ def rate_for(optimizer: str, adamw: Choice) -> Choice:
         )
     if optimizer not in LION:
         return adamw
-    value, (low, high) = _scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
-    accepts = _scaled(low, 1 / _LION_FACTOR), _scaled(high, 1 / _LION_LEAST)
+    value, (low, high) = scaled(adamw.value, 1 / _LION_FACTOR), adamw.accepts or (adamw.value, adamw.value)
+    accepts = scaled(low, 1 / _LION_FACTOR), scaled(high, 1 / _LION_LEAST)
     adamw_rate = number(adamw.value)
     because = (
         f"every step of Lion has the full size of the rate, so it is 3 to 10 times lower than AdamW's {adamw_rate}"
@@ -61,11 +61,11 @@ def decay_for(optimizer: str, adamw: Choice) -> Choice:
         )
     if optimizer not in LION:
         return adamw
-    value = _scaled(adamw.value, _LION_FACTOR)
+    value = scaled(adamw.value, _LION_FACTOR)
     because = f"10 times AdamW's {adamw.value:g}, because the decay is multiplied by Lion's lower learning rate"
-    return Choice(value, because, (_scaled(low, _LION_LEAST), _scaled(high, _LION_FACTOR)))
+    return Choice(value, because, (scaled(low, _LION_LEAST), scaled(high, _LION_FACTOR)))
 
 
-def _scaled(value: float, factor: float) -> float:
+def scaled(value: float, factor: float) -> float:
     """To two digits, as rates are written."""
     return float(f"{value * factor:.2g}")

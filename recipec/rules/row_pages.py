@@ -8,17 +8,20 @@ from recipec.axes import (
     ADAPTATIONS,
     BASES,
     CARRIED,
+    LORA_VARIANTS,
     METHODS,
     ROW_FORMATS,
     STRATEGIES,
     Adaptation,
     Carried,
+    LoraVariant,
     Method,
     RowFormat,
     Strategy,
 )
 from recipec.axes.models import POLICY
 from recipec.axes.row_formats import MEANT
+from recipec.axes.tasks import methods_with
 from recipec.rules.defaults import table_page
 
 _HYPERPARAMETERS = {  # field of a method's row -> the recipe key that overrides it
@@ -41,7 +44,7 @@ _UNREAD = (
 
 def row_names() -> tuple[str, ...]:
     """Every name that has such a page."""
-    return (*METHODS, *STRATEGIES, *ADAPTATIONS, *ROW_FORMATS)
+    return (*METHODS, *STRATEGIES, *ADAPTATIONS, *LORA_VARIANTS, *ROW_FORMATS)
 
 
 def explain_row(name: str) -> str | None:
@@ -53,6 +56,8 @@ def explain_row(name: str) -> str | None:
         found.append(_strategy(strategy))
     if adaptation := ADAPTATIONS.get(wanted):
         found.append(_adaptation(adaptation))
+    if variant := LORA_VARIANTS.get(wanted):
+        found.append(_variant(variant))
     if row_format := ROW_FORMATS.get(wanted):
         found.append(_format(row_format))
     return "\n".join(found) or None
@@ -61,7 +66,7 @@ def explain_row(name: str) -> str | None:
 def explain_row_called(word: str) -> str | None:
     """Return the pages of the rows that other tools call by the word, in any case; None if there is none."""
     wanted = word.strip().lower()
-    tables = (METHODS, STRATEGIES, ADAPTATIONS, ROW_FORMATS)
+    tables = (METHODS, STRATEGIES, ADAPTATIONS, LORA_VARIANTS, ROW_FORMATS)
     names = dict.fromkeys(name for table in tables for name, row in table.items() if wanted in row.elsewhere)
     return "\n".join(filter(None, map(explain_row, names))) or None
 
@@ -140,6 +145,19 @@ def _adaptation(row: Adaptation) -> str:
         f"- Packages: {_names(row.packages) or 'none beside those of every bundle'}",
         f"- Methods: {_names([name for name, method in METHODS.items() if row.name in method.adaptations])}",
         "- How it is chosen: `recipec explain ADPT-001`",
+        f"- Sources: {row.source}",
+    ]
+    return "\n".join([f"# {row.name}: {row.title}", "", f"{row.because[:1].upper()}{row.because[1:]}.", "", *lines, ""])
+
+
+def _variant(row: LoraVariant) -> str:
+    slower = f", because {row.rate_because}" * bool(row.rate_because)
+    lines = [
+        f'- Choose it with: `train.lora.variant = "{row.name}"`',
+        f"- Bases: {_names(row.bases)}",
+        f"- Methods: {_names(methods_with(row))}",
+        f"- Learning rate: {row.rate:g} x that of plain LoRA{slower}",
+        "- What variants of LoRA do not go with: BAD-060 to BAD-066",
         f"- Sources: {row.source}",
     ]
     return "\n".join([f"# {row.name}: {row.title}", "", f"{row.because[:1].upper()}{row.because[1:]}.", "", *lines, ""])

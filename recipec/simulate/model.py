@@ -103,6 +103,7 @@ def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bo
         target_modules=lora.targets if lora.targets == ALL_LINEAR else list(lora.targets),
         target_parameters=list(lora.experts) or None,
         rank_pattern=dict.fromkeys(lora.experts, lora.expert_rank),
+        use_dora=lora.magnitudes,
         task_type=task,
     )
     model.requires_grad_(False)

@@ -7,6 +7,7 @@ from typing import Any
 import bitsandbytes
 import torch
 from bitsandbytes.functional import QuantState
+from peft.tuners.lora import dora
 from torch import nn
 from transformers.quantizers.base import get_keys_to_not_convert
 
@@ -41,8 +42,16 @@ def quantize(model: nn.Module, kind: str, double_quant: bool, dtype: torch.dtype
     for name, module in list(model.named_modules()):
         if type(module) is nn.Linear and name not in kept:
             model.set_submodule(name, PackedLinear(module, kind, double_quant, dtype))
+    dora.dequantize_module_weight = _dequantized
     model.is_loaded_in_4bit = True
     model.quantization_method = "bitsandbytes"
+
+
+def _dequantized(module: nn.Module) -> torch.Tensor:
+    """What PEFT's own returns, which knows bitsandbytes' storage by the name of its class."""
+    if not isinstance(module, PackedLinear):
+        return module.weight
+    return torch.empty(module.out_features, module.in_features, dtype=module.compute_dtype)
 
 
 def _state(inputs: int, outputs: int, kind: str, double_quant: bool, dtype: torch.dtype) -> QuantState:

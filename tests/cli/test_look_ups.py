@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from recipec.axes import ADAPTATIONS, CARRIED, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import ADAPTATIONS, CARRIED, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
+from recipec.cli.plan_words import MEMORY_PARTS
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
 from recipec.recipe.foreign import KEYS
@@ -72,7 +74,7 @@ def test_an_unknown_code_gets_its_nearest(run, code, near):
         ("unbuilt", [row.id for row in UNBUILT]),
         ("methods", list(METHODS)),
         ("strategies", list(STRATEGIES)),
-        ("adaptations", list(ADAPTATIONS)),
+        ("adaptations", [*ADAPTATIONS, *(name for name in LORA_VARIANTS if name != "standard")]),
         ("formats", list(ROW_FORMATS)),
         ("diagnostics", list(CODES)),
     ],
@@ -90,7 +92,7 @@ def test_a_list_is_not_wider_than_a_wide_terminal(run, what):
     assert max(map(len, run("list", what).stdout.splitlines())) <= 160
 
 
-@pytest.mark.parametrize("name", [*METHODS, *STRATEGIES, *ADAPTATIONS, *ROW_FORMATS])
+@pytest.mark.parametrize("name", [*METHODS, *STRATEGIES, *ADAPTATIONS, *LORA_VARIANTS, *ROW_FORMATS])
 def test_every_row_has_its_page(run, name):
     page = run("explain", name.upper()).stdout
 
@@ -114,7 +116,7 @@ def test_a_row_page_says_what_decides(run):
         ("sft.learning_rate", "# OPT-001: "),
         ("adam_beta2", "# OPT-005: "),
         ("ppo", "# NOT-001: "),
-        ("DoRA", "# NOT-013: "),
+        ("DoRA", "# dora: DoRA"),
         ("[slurm]", "# NOT-018: "),
         ("online-dpo", "# NOT-001: "),
     ],
@@ -163,7 +165,10 @@ TYPED = {
     **dict.fromkeys(("comet", "swanlab", "neptune"), "# NOT-024: "),
     **dict.fromkeys(("sdpa", "fa2"), '`train.attention = "sdpa"`'),
     **dict.fromkeys(("xformers", "unsloth", "liger", "flex_attention"), "# NOT-023: "),
-    **dict.fromkeys(("rslora", "pissa", "loraplus_lr_ratio", "oft"), "# NOT-013: "),
+    "rslora": "# rslora: rsLoRA",
+    "pissa": "# pissa: PiSSA",
+    "loraplus_lr_ratio": "# train.lora.variant: ",
+    "oft": "# NOT-013: ",
     "rm": "# reward: ",
     "gkd": "# distill: ",
     **dict.fromkeys(("ipo", "hinge"), "# alignment.loss: "),
@@ -296,3 +301,15 @@ def test_verify_without_its_packages(run, out, monkeypatch, missing, says):
 
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("word", ["usable", "reserved", "allocated", "accepted", "accepts", "band", "working_set"])
+def test_words_of_a_plan_have_a_page(run, word):
+    assert "a word of `recipec plan`" in run("explain", word).stdout
+
+
+def test_every_part_of_the_memory_has_a_page():
+    shown = {part.replace(" ", "_") for part in MEMORY_PARTS}
+    plans = [json.loads(path.read_text()) for path in Path("generated-examples").glob("*/.recipec/plan.json")]
+    terms = {term for plan in plans for stage in plan["stages"] for term in stage["memory"]["terms"]}
+    assert len(plans) > 10 and terms <= shown

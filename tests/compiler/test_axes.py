@@ -14,21 +14,29 @@ from pathlib import Path
 import pytest
 from jinja2 import nodes
 
-from recipec.axes import ADAPTATIONS, BASES, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import ADAPTATIONS, BASES, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.render.environment import template_environment, templates_folder
 
 ROOT = Path(__file__).parents[2]
-AXES = {"method": METHODS, "strategy": STRATEGIES, "adaptation": ADAPTATIONS, "base": BASES, "format": ROW_FORMATS}
+AXES = {
+    "method": METHODS,
+    "strategy": STRATEGIES,
+    "adaptation": ADAPTATIONS,
+    "variant": LORA_VARIANTS,
+    "base": BASES,
+    "format": ROW_FORMATS,
+}
 
 # What code calls a value of the axis: an ordinary word is a name of it only beside one of these.
 CALLED = {
     "method": re.compile("method|stage|task", re.IGNORECASE),
     "strategy": re.compile("strateg|spreads|engine", re.IGNORECASE),
     "adaptation": re.compile("adapt|family", re.IGNORECASE),
+    "variant": re.compile("variant", re.IGNORECASE),
     "base": re.compile(r"quantization|\bbases?\b", re.IGNORECASE),
     "format": re.compile("format", re.IGNORECASE),
 }
-ORDINARY = {"text", "chat", "instruction", "full", "single", "none", "reward"}
+ORDINARY = {"text", "chat", "instruction", "full", "single", "none", "reward", "standard"}
 
 # (file, name): why it may stand there.
 ALLOWED = {

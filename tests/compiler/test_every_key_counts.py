@@ -51,6 +51,7 @@ LEARNING: dict[str, Any] = {
     "lora.alpha": 48,
     "lora.targets": ["q_proj", "v_proj"],
     "lora.dropout": 0.2,
+    "lora.variant": "rslora",
     "arguments": {"neftune_noise_alpha": 5.0},
 }
 SOURCES = tuple(f"data.{part}" for part in ("train", "preferences", "eval", "test"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, STRATEGIES
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
@@ -104,10 +104,26 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-044": ({**VARLEN, "caps_scores": True}, [{"caps_scores": False}, {"attention": "eager"}]),
     "BAD-045": ({**VARLEN, "compile": True}, [{"compile": False}, {"attention": "sdpa"}]),
+    "BAD-060": ({"variant": "pissa", "method": "dpo"}, [{"variant": "dora"}, {"method": "sft"}, {"method": "orpo"}]),
+    "BAD-061": ({"variant": "pissa", "adaptation": "qlora"}, [{"variant": "rslora"}, {"adaptation": "lora"}]),
+    "BAD-062": (
+        {"variant": "rslora", "lora_experts": ("experts.down_proj",)},
+        [{"variant": "standard"}, {"lora_experts": ()}],
+    ),
+    "BAD-063": ({"variant": "dora", "lora_dropout": 0.05}, [{"lora_dropout": 0.0}, {"variant": "lora-plus"}]),
+    "BAD-064": (
+        {"variant": "pissa", "strategy": "fsdp"},
+        [{"strategy": "ddp"}, {"strategy": "zero2"}, {"variant": "dora"}],
+    ),
+    "BAD-065": (
+        {"variant": "lora-plus", "strategy": "zero2", "offload": "cpu"},
+        [{"offload": "none"}, {"variant": "rslora"}],
+    ),
+    "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
 }
 
 
-ROWS = {"method": METHODS, "strategy": STRATEGIES, "adaptation": dict(ADAPTATIONS)}
+ROWS = {"method": METHODS, "strategy": STRATEGIES, "adaptation": dict(ADAPTATIONS), "variant": LORA_VARIANTS}
 ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4")  # no row is this, and none may be
 
 

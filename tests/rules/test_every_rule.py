@@ -10,7 +10,7 @@ import sys
 import pytest
 from wording import faults_of_a_reason
 
-from recipec.axes import ADAPTATIONS, BASES, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes import ADAPTATIONS, BASES, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.core import Choice
@@ -59,6 +59,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "packing": (False, True),
     "moe": (False, True),
     "lora_rank": (1, 8, 16, 32, 64),
+    "lora_variant": tuple(LORA_VARIANTS),
     "lora_experts": ((), ("experts.gate_up_proj", "experts.down_proj")),
     "experts_per_token": (1, 2, 8),
     "has_eval_file": (False, True),
@@ -82,6 +83,8 @@ VALUES = {  # parameter name -> values that cross every threshold
     "least": ("none", "cpu"),
     "host_gib": (12.0,),
     "largest": (1, 4),
+    "rows": (1, 8),
+    "micro_batch": (1, 8),
     "steps": (1, 8),
     "global_batch_size": (32,),
     "passes": (0.1, 1.99, 2.0, 10),

@@ -13,6 +13,7 @@ from recipec.axes.agreement.methods import of_methods
 from recipec.axes.agreement.names import of_names
 from recipec.axes.agreement.tables import of_tables
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.lora_variants import LORA_VARIANTS
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
 from recipec.axes.row_formats import KINDS, ROW_FORMATS
@@ -23,6 +24,7 @@ _TABLES: dict[str, Mapping[str, Any]] = {
     "method": METHODS,
     "adaptation": ADAPTATIONS,
     "base": BASES,
+    "variant": LORA_VARIANTS,
     "strategy": STRATEGIES,
     "engine": ENGINES,
     "format": ROW_FORMATS,

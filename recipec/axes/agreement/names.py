@@ -14,6 +14,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Own": ("formula", "because"),
     "Adaptation": ("config", "table", "above"),
     "Base": ("not_on_cpu",),
+    "LoraVariant": ("rate_because",),
     "Kind": ("scored", "flag", "joins"),
     "RowFormat": ("unrolled", "implicit"),
     "Attention": ("package",),

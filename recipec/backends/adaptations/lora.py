@@ -50,6 +50,7 @@ def _config(stage: StageJob) -> Call:
             stage.arg("lora_alpha", "lora_alpha"),
             stage.arg("lora_dropout", "lora_dropout"),
             *_targets(stage),
+            *(Arg(name, value, stage.ids("lora_variant")) for name, value in stage.variant.arguments),
             Arg("bias", "none", stage.ids("adaptation")),
             *(head if stage.method.new_head else []),
             Arg("task_type", stage.method.peft_task, stage.ids("adaptation")),

@@ -113,6 +113,8 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             )
         )
     ledger.decide(adaptations.double_quantization, given["quantization"])
+    if not row.trains_all:
+        ledger.decide(lora.lora_variant)
 
 
 def _stated(wish: Wish) -> str:
@@ -165,8 +167,8 @@ def _data(ledger: Ledger) -> None:
 def _learning(ledger: Ledger) -> None:
     given = ledger.decisions
     stage, adaptation, examples, params = (given[id] for id in ("stage", "adaptation", "examples", "params"))
-    named = given["optimizer"]
-    ledger.decide(optimizer.learning_rate, stage, adaptation, examples, params, named)
+    named, variant = given["optimizer"], [given["lora_variant"]] if "lora_variant" in given else []
+    ledger.decide(optimizer.learning_rate, stage, adaptation, examples, params, named, *variant)
     if ledger.decide(schedule.schedule).value == "warmup-stable-decay":
         ledger.decide(schedule.decay_share)
     ledger.decide(schedule.warmup, stage, examples)
@@ -197,16 +199,16 @@ def _raise_batch(ledger: Ledger, least: int) -> None:
 
 def _lora(ledger: Ledger, architecture: Architecture) -> None:
     given = ledger.decisions
-    stage, examples = given["stage"], given["examples"]
+    stage, examples, variant = given["stage"], given["examples"], given["lora_variant"]
     rank = ledger.decide(
         lora.lora_rank, stage, given["new_domain"], examples, given["total_vram_gb"], given["gpu_is_cpu"]
     )
-    ledger.decide(lora.lora_alpha, stage, rank)
+    ledger.decide(lora.lora_alpha, stage, rank, variant)
     targets = ledger.decide(lora.lora_targets, given["moe"])
     experts = ledger.record(_experts(targets, architecture))
     if experts.value:
         ledger.decide(lora.lora_expert_rank, rank, given["experts_per_token"])
-    ledger.decide(lora.lora_dropout, stage, examples, experts)
+    ledger.decide(lora.lora_dropout, stage, examples, experts, variant)
 
 
 def _experts(targets: Decision, architecture: Architecture) -> Decision:
@@ -222,7 +224,8 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     shape = None if ADAPTATIONS[value["adaptation"]].trains_all else lora_shape(architecture, value)
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{count / architecture.params:.2%} of the {value['params']:,} parameters of the model"
-    inputs = ("params", "adaptation", "stage") if shape is None else ("params", "stage", "lora_rank", "lora_targets")
+    of_shape = ("params", "stage", "lora_rank", "lora_targets", "lora_variant")
+    inputs = ("params", "adaptation", "stage") if shape is None else of_shape
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
 
@@ -284,7 +287,7 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     )
     saving = ledger.record(_predicted("checkpoint_seconds", checkpoint_seconds, known, "predicted time to write one"))
     every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
-    ledger.decide(checkpoints.save_every, every)
+    ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["params"])
     ledger.decide(evaluation.best_metric)

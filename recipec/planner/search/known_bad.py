@@ -8,7 +8,8 @@ from itertools import product
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS, STRATEGIES
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, STRATEGIES
+from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
 from recipec.layout import Layout
@@ -84,6 +85,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
         lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
+        variant=LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,

@@ -1,0 +1,71 @@
+"""Combinations that variants of LoRA are known not to work in."""
+
+from __future__ import annotations
+
+from recipec.rules.combination import BadCombination
+
+VARIANTS = (
+    BadCombination(
+        "BAD-060",
+        "a variant of LoRA that moves the base, beside a reference",
+        "PiSSA takes its start out of the base's weights, so that the model without the adapter is not the one that "
+        "training began with: the reference would be another model, and the loss would not start at ln 2",
+        "PEFT 0.21.2 and TRL 1.16 (run: the first loss of DPO is 0.807 for 0.693)",
+        'set `train.lora.variant = "standard"`, or use the variant in the stage of supervised fine-tuning alone: '
+        "`[train.sft.lora]`",
+        lambda f: not f.variant.serves(f.method.has_reference),
+    ),
+    BadCombination(
+        "BAD-061",
+        "a variant of LoRA on a base that it cannot be made from",
+        "PiSSA decomposes the weights of the base, and PEFT refuses to decompose quantized ones",
+        "PEFT 0.21.2 lora/layer.py (pissa_init: `Please initialize PiSSA under float32, float16, or bfloat16`; run)",
+        'set `train.quantization = "none"`, or leave `train.lora.variant` out',
+        lambda f: f.adaptation.base not in f.variant.bases,
+    ),
+    BadCombination(
+        "BAD-062",
+        "a variant of LoRA on fused experts",
+        "PEFT refuses DoRA on the fused weights of experts, and the other variants have not been run there",
+        "PEFT 0.21.2 lora.ParamWrapper (ValueError at construction for DoRA)",
+        'set `train.lora.targets = "attention"`, or leave `train.lora.variant` out',
+        lambda f: bool(f.lora_experts) and not f.variant.on_experts,
+    ),
+    BadCombination(
+        "BAD-063",
+        "dropout with DoRA or PiSSA",
+        "with dropout DoRA computes the product with the base twice, which the plan does not count, and PiSSA would "
+        "drop parts of what it has taken out of the weights",
+        "PEFT 0.21.2 lora/dora.py and examples/pissa_finetuning (dropout 0)",
+        "set `train.lora.dropout = 0`",
+        lambda f: f.lora_dropout > 0 and not f.variant.drops,
+    ),
+    BadCombination(
+        "BAD-064",
+        "PiSSA with weights that are sharded or loaded on one rank alone",
+        "PiSSA decomposes whole weights when the adapter is made, and its start is saved before training: FSDP and "
+        "ZeRO-3 have no whole weights on every rank by then, and recipec has not run it there",
+        "accelerate 1.15 utils/fsdp_utils.py (weights of other ranks on meta); DeepSpeed 0.19.8 "
+        "partition_parameters.py",
+        'set `train.strategy = "ddp"` or `"zero2"`, or leave `train.lora.variant` out',
+        lambda f: f.variant.whole_weights and f.strategy.shards_weights,
+    ),
+    BadCombination(
+        "BAD-065",
+        "LoRA+ with states on the host",
+        "accelerate replaces the optimizer with DeepSpeed's CPU Adam, and the two learning rates would be lost",
+        "accelerate 1.15 utils/deepspeed.py (map_pytorch_optim_to_deepspeed)",
+        'set `train.offload = "none"`, or leave `train.lora.variant` out',
+        lambda f: f.variant.own_optimizer and f.offloads,
+    ),
+    BadCombination(
+        "BAD-066",
+        "DoRA on a quantized base",
+        "sizes are measured on the quantized weights and products rounded otherwise, so that the untrained adapter is "
+        "not quite the base: the first loss differs in the fourth digit",
+        "PEFT 0.21.2 lora/dora.py (run on NF4: 6.1848 for 6.1843, DPO 0.6938 for 0.6931)",
+        'set `train.quantization = "none"` where the start must be the base exactly',
+        lambda f: f.variant.magnitudes and f.adaptation.quantized,
+        refused=False,
+    ),
+)
