@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
-from recipec.axes.strategies import ON_DEVICE, TORCH_FSDP
+from recipec.axes.attention import ATTENTIONS, Attention
+from recipec.axes.strategies import EVERYTHING, ON_DEVICE, TORCH_FSDP
 
 
 class Machines(Struct, frozen=True):
@@ -54,7 +55,7 @@ class Layout(Struct, frozen=True):
     micro_batch: int  # examples per rank and micro step: what the method's row counts (sequences, pairs)
     accumulation: int
     checkpointing: bool
-    attention: str  # sdpa | flash_attention_2 | eager
+    attention: str  # a row of recipec.axes.attention
     packing: bool
     optimizer: str  # adamw, adamw-8bit, paged-adamw, paged-adamw-8bit, adafactor, lion, lion-8bit or sgd
     recompute_every: int = 1  # with checkpointing: every n-th layer is recomputed, the others keep their activations
@@ -72,6 +73,11 @@ class Layout(Struct, frozen=True):
         return STRATEGIES[self.strategy]
 
     @property
+    def attends(self) -> Attention:
+        """The row of its attention."""
+        return ATTENTIONS[self.attention]
+
+    @property
     def quantization(self) -> str:
         """How the base below an adapter is stored: a row of recipec.axes.adaptations.BASES."""
         return self.adapts.base
@@ -85,6 +91,11 @@ class Layout(Struct, frozen=True):
     def offloads(self) -> bool:
         """Whether states wait in host memory."""
         return self.offload != ON_DEVICE
+
+    @property
+    def hosts_weights(self) -> bool:
+        """Whether the weights wait in host memory, too."""
+        return self.offload == EVERYTHING and self.spreads.shards_weights
 
     @property
     def can_be_built(self) -> bool:

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "cd57ef417eb7d163-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d2c94eab207bae4d-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.3
 
@@ -56,7 +56,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 pairs on 1 data-parallel rank
-        per_device_eval_batch_size=4,
+        per_device_eval_batch_size=16,
         learning_rate=1e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps

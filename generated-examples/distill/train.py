@@ -40,7 +40,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "9e0086e5182685bb-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c8700a4820bcce43-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 

@@ -23,6 +23,7 @@ from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    best_of_saved,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -36,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "93780389721a9050-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3733d0314e9890c4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -78,10 +79,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         chat_template_path=str(BUNDLE / "chat_template.jinja"),
         train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
-        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=78 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2 if args.max_steps == -1 else 0.5,
+        save_steps=1326 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -119,6 +120,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
+    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

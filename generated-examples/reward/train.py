@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "reward"
-PLAN = "14668175e0d27ada-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6f8e0dc75657919f-reward"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 64.9
 
@@ -56,7 +56,7 @@ def training_config(args: argparse.Namespace) -> RewardConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=16,  # reaches the global batch of 64 pairs on 2 data-parallel ranks
-        per_device_eval_batch_size=2,
+        per_device_eval_batch_size=8,
         learning_rate=1e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps

@@ -37,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "a1e7762ba47986b8-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c55a2d8c701c7191-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.8
 
@@ -58,7 +58,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 1 data-parallel rank
-        per_device_eval_batch_size=4,
+        per_device_eval_batch_size=16,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps

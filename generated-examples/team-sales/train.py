@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b719cb3cf4e12b3d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "aea355b27352199b-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.0
 
@@ -59,7 +59,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=16,  # reaches the global batch of 32 sequences on 1 data-parallel rank
-        per_device_eval_batch_size=2,
+        per_device_eval_batch_size=16,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps

@@ -23,6 +23,7 @@ from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    best_of_saved,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -36,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "5e043b174820baf1-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b0bf6e6b9f7c243a-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 
@@ -76,10 +77,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         completion_only_loss=True,
         train_sampling_strategy="group_by_length",  # of evaluations; similar_lengths.py has the order of training
         eval_strategy="steps",
-        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=60 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2 if args.max_steps == -1 else 0.5,
+        save_steps=120 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -116,6 +117,7 @@ def main() -> None:
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
+    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -6,11 +6,12 @@ from msgspec import Struct
 
 OPTIMIZER, GRADIENTS, WEIGHTS = SHARDED = "optimizer", "gradients", "weights"  # each only with those before it
 
-ON_DEVICE = "none"
+ON_DEVICE, STATES, EVERYTHING = "none", "optimizer", "cpu"
 # The values of train.offload and what each means.
 OFFLOADS = {
     ON_DEVICE: "everything stays on the GPUs",
-    "cpu": "optimizer states in host memory; with ZeRO-3 also the weights",
+    STATES: "optimizer states in host memory, the shards of the weights on the GPUs: ZeRO-3",
+    EVERYTHING: "optimizer states in host memory; with ZeRO-3 also the weights",
 }
 
 ONE_PROCESS, TORCH_DDP, TORCH_FSDP, DEEPSPEED = "none", "ddp", "fsdp", "deepspeed"
@@ -113,7 +114,6 @@ _FSDP = {
 _ZERO = {
     "engine": DEEPSPEED,
     "groups": False,
-    "offloads": ("cpu",),
     "on_cpu": False,
     "shares_layers": False,
     "searched_from_nodes": 1,
@@ -183,6 +183,7 @@ HSDP = Strategy(
 )
 ZERO1 = Strategy(
     **_ZERO,
+    offloads=(EVERYTHING,),
     name="zero1",
     title="DeepSpeed ZeRO-1",
     elsewhere=("zero-1",),
@@ -195,6 +196,7 @@ ZERO1 = Strategy(
 )
 ZERO2 = Strategy(
     **_ZERO,
+    offloads=(EVERYTHING,),
     name="zero2",
     title="DeepSpeed ZeRO-2",
     elsewhere=("deepspeed", "zero", "zero-2", "deepspeed_zero2"),
@@ -208,6 +210,7 @@ ZERO2 = Strategy(
 )
 ZERO3 = Strategy(
     **_ZERO,
+    offloads=(STATES, EVERYTHING),
     name="zero3",
     title="DeepSpeed ZeRO-3",
     elsewhere=("zero-3", "deepspeed_zero3"),

@@ -17,6 +17,7 @@ from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
+from recipec.rules.checkpoints import steps_apart
 from recipec.rules.loader import tokenizing_processes
 
 OPTIMIZERS = {  # transformers 5.23 OptimizerNames
@@ -55,7 +56,7 @@ def _run(stage: StageJob) -> Iterator[Arg]:
 def _batch(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("per_device_train_batch_size", "micro_batch_size")
     yield stage.arg("gradient_accumulation_steps", "gradient_accumulation", note=True)
-    yield stage.arg("per_device_eval_batch_size", "micro_batch_size")
+    yield stage.arg("per_device_eval_batch_size", "eval_batch_size")
 
 
 def _optimizer(stage: StageJob) -> Iterator[Arg]:
@@ -169,19 +170,31 @@ def _dropout(stage: StageJob) -> Arg:
 
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
     yield Arg("eval_strategy", "steps", stage.ids("eval_every"))
-    yield _interval(stage, "eval_steps", "eval_every", "a share of all steps; cut short, half way and at the end")
+    note = "steps" if saves_apart(stage) else "a share of all steps"
+    yield _interval(stage, "eval_steps", "eval_every", f"{note}; cut short, half way and at the end")
     yield Arg("eval_on_start", True, stage.ids("eval_every"), "the baseline, and proof that evaluation fits")
 
 
+def saves_apart(stage: StageJob) -> bool:
+    """Whether some evaluations have no checkpoint."""
+    return bool(stage.value("save_every") != stage.value("eval_every"))
+
+
 def _interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
-    """A share of the planned steps; of a run of 20 steps it would be every step."""
-    share = Raw(f"{py(stage.traced(id))} if args.max_steps == {py(stage.traced('max_steps'))} else {SHORT_RUN_SHARE}")
-    return Arg(name, share, stage.ids(id), note)
+    """A share of the planned steps, or whole steps where two shares would be rounded up apart; of a run of 20 steps it
+    would be every step."""
+    planned = stage.value(id)
+    if saves_apart(stage):
+        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
+        planned = saved if id == "save_every" else each
+    ids = stage.ids(id, "eval_every", "total_steps") if saves_apart(stage) else stage.ids(id)
+    value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
+    return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
 
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield _interval(stage, "save_steps", "save_every")
+    yield _interval(stage, "save_steps", "save_every", "a multiple of eval_steps" * saves_apart(stage))
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")

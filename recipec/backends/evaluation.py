@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from recipec.axes import BASES
+from recipec.axes.attention import SDPA
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
@@ -203,13 +204,19 @@ def _split(stage: StageJob) -> str:
     return "test" if stage.value("test_fraction") or stage.value("has_test_file") else "eval"
 
 
+def _attention(stage: StageJob) -> str:
+    """What computes attention in evaluate.py, whose batches are padded."""
+    attends = stage.plan.layout.attends
+    return attends.name if attends.takes_padding else SDPA
+
+
 def _load_model(stage: StageJob) -> Call:
     model, base = stage.job.loaded.recipe.model, quantized_base(stage)
     args = [
         Arg("", Raw("source")),
         Arg("dtype", _dtype(stage), stage.ids("precision")),
         *_placed(stage),
-        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
+        Arg("attn_implementation", _attention(stage), stage.ids("attention")),
     ]
     args += head_options(stage)
     if base is not None:

@@ -176,6 +176,11 @@ class StageJob(Struct, frozen=True):
         return bool(self.value("sampling") == "group_by_length")
 
     @property
+    def packs_examples(self) -> bool:
+        """Whether several whole examples share a row, which must not attend to each other."""
+        return bool(self.value("packing")) and self.method.packs == "examples"
+
+    @property
     def routes(self) -> bool:
         """Whether the loss has a part for the balance of the model's experts; scores are compared without it."""
         return self.method.writes and self.job.facts.model.architecture.moe is not None

@@ -38,8 +38,16 @@ def merged_gib(stage: StageJob) -> float:
 
 def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
-    ids = job.ids("prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
-    lines = [*_memory(job), *_evaluation(job), _disk(job), "Python 3.11 or newer, and the packages of requirements.txt"]
+    ids = job.ids("like", "prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
+    lines = [
+        *_memory(job),
+        *_evaluation(job),
+        _disk(job),
+        *_merging(job),
+        "Python 3.11 or newer, and the packages of requirements.txt",
+    ]
+    if like := job.last.value("like"):
+        lines.append(f"What is predicted here holds for the shape of {like}, which the recipe names for this model")
     lines += [f"a hub token in HF_TOKEN: {name} is gated" for name in gated(job)]
     return [Traced(line, ",".join(ids)) for line in lines]
 
@@ -67,9 +75,17 @@ def _evaluation(job: Job) -> list[str]:
     return [f"Evaluation: {held} (predicted)"]
 
 
+def _merging(job: Job) -> list[str]:
+    """What merge_adapter.py needs, which is run by hand."""
+    if job.last.adapts.trains_all:
+        return []
+    size = f"{merged_gib(job.last):.1f} GiB"
+    return [f"To merge the adapter: {size} of host memory, and {size} more disk (predicted)"]
+
+
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = max(disk.hub_cache_bytes for disk in found) / GIB
+    model = sum(disk.hub_cache_bytes for disk in found) / GIB
     rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
     outputs = sum(map(output_gib, job.stages))
     sizes = {

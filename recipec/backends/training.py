@@ -13,7 +13,7 @@ from recipec.axes import BASES
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
-from recipec.backends.arguments import training_config
+from recipec.backends.arguments import saves_apart, training_config
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
@@ -48,8 +48,10 @@ _PREFLIGHT = (
     *("is_finished", "lock_folder", "this_run"),
 )
 LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
+KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
+_BEST = "best_of_saved"  # of preflight.py
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
@@ -70,6 +72,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
+    if stage.plan.layout.attends.brought:
+        files.append(Artifact(f"{stage.folder}{KERNEL}.py", stage.ids("attention"), f"trl/{KERNEL}.py.j2", {}))
     if stage.adapts.merges:
         files.append(_merge_artifact(stage))
     return files
@@ -162,10 +166,12 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
+            _attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
             _order_part(stage),
+            _best_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -247,6 +253,15 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
+def _attention_part(stage: StageJob) -> Part:
+    """The implementation of attention that the bundle brings, known to transformers before a model asks for it."""
+    if not stage.plan.layout.attends.brought:
+        return Part()
+    ids = stage.ids("attention")
+    register = "register_varlen"
+    return Part(own_imports=(Import(KERNEL, register, ids),), before_trainer=lines(ids, f"{register}()"))
+
+
 def _order_part(stage: StageJob) -> Part:
     """The order of the rows, where the trainer's own is another one after a resume."""
     if not stage.groups_by_length:
@@ -256,6 +271,17 @@ def _order_part(stage: StageJob) -> Part:
         imports=(Import("functools", "partial", ids),),
         own_imports=(Import(LENGTHS, "SimilarLengths", ids),),
         after_trainer=lines(ids, _OWN_ORDER),
+    )
+
+
+def _best_part(stage: StageJob) -> Part:
+    """Which evaluations count, where some have no checkpoint."""
+    if not saves_apart(stage):
+        return Part()
+    ids = stage.ids("save_every", "eval_every")
+    return Part(
+        own_imports=(Import("preflight", _BEST, ids),),
+        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
     )
 
 
@@ -318,6 +344,8 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
+    if stage.packs_examples:
+        planned["attention"] = stage.traced("attention")
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
     return {
@@ -325,6 +353,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
+        "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
         "drops": _drops(stage),
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),
@@ -334,6 +363,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "mismatches": stage.because(
             _mismatches(stage), *(own.name for own in stage.method.own if own.changes), "stage"

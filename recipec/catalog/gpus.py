@@ -41,6 +41,11 @@ class Gpu(Struct, frozen=True):
     unverified: tuple[str, ...] = ()  # fields that were not looked up when the file was checked
     measured: Measured | None = None  # where the recipe names a file of `recipec probe`
 
+    @property
+    def varlen(self) -> bool:
+        """Whether it has PyTorch's variable-length kernel, which is shown for NVIDIA's from an A100 on."""
+        return self.vendor == "nvidia" and self.flash_attention
+
 
 def gpu(name: str) -> Gpu | None:
     """The GPU called `name`, or by an alias; None if unknown.

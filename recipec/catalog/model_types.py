@@ -48,6 +48,8 @@ class ModelType(Struct, frozen=True):
     norm_bias: bool = False
     qk_norm: str | None = None
     sinks: bool = False
+    softcap: bool = False  # attention scores are soft-capped
+    leaks: bool = False  # its mask is built without position ids: examples that share a row attend to each other
     gated: bool = True
     norms: int = 2
     windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
@@ -120,6 +122,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "gemma2": ModelType(
         "Gemma2DecoderLayer",
+        softcap=True,
         ties=True,
         kv_heads_optional=False,
         head_dim=256,
@@ -161,6 +164,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     "granite": ModelType("GraniteDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS, scores=False),
     "granitemoehybrid": ModelType(
         "GraniteMoeHybridDecoderLayer",
+        leaks=True,
         qkv_bias=_BIAS,
         output_bias=_BIAS,
         attention_alone=True,
@@ -219,6 +223,7 @@ MODEL_TYPES: dict[str, ModelType] = {
         qkv_bias=_BIAS_ON,
         output_bias=_BIAS_ON,
         sinks=True,
+        leaks=True,
         windowed="always",
         window=128,
         layers_differ=True,

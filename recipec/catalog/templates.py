@@ -13,6 +13,7 @@ from msgspec import Struct, convert
 
 NO_MARKS, BY_TRL, BY_TURNS = "none", "trl", "turns"  # who marks the assistant's tokens: nobody, TRL, the bundle
 MARKED = (BY_TRL, BY_TURNS)
+SHOWN, REFUSED, BEFORE_LAST = SYSTEMS = "shown", "refused", "before-last-question"
 _FILE = Path(__file__).with_suffix(".toml")
 
 
@@ -25,6 +26,8 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     checked: date
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
     keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
+    system: str = SHOWN  # of SYSTEMS: what becomes of a system message
+    alternates: bool = False  # beside system messages, turns of the user and the assistant in turn, and no others
     sha256: tuple[str, ...] = ()  # of its texts, where a source has them byte for byte
 
 

@@ -15,11 +15,11 @@ def command(name: tuple[str, ...], format: str) -> None:
     """Print the page of a key, a diagnostic, a rule, a row, a figure, a rule book, or a word of another tool.
 
     Takes a key or a table of a recipe (train.packing, packing, [hardware]) or its name in other tools (lr), a value
-    (adamw, wandb), a decision (sft.learning_rate), the name of a method, strategy, adaptation or row format (dpo, fsdp,
-    qlora, preference) or its name in other tools (sharegpt), what rows carry (tools), a GPU, a model or its family, a
-    variable of a launch script (DATA_ROOT), the code of a diagnostic (E0203), a rule (OPT-001), an unsupported
-    combination (BAD-002), a feature that is not built (NOT-001, slurm) or a figure of a rule book (FIG-307), or the
-    number of a rule book (001).
+    (adamw, wandb), a word of a plan (usable), a decision (sft.learning_rate), the name of a method, strategy,
+    adaptation or row format (dpo, fsdp, qlora, preference) or its name in other tools (sharegpt), what rows carry
+    (tools), a GPU, a model or its family, a variable of a launch script (DATA_ROOT), the code of a diagnostic (E0203),
+    a rule (OPT-001), an unsupported combination (BAD-002), a feature that is not built (NOT-001, slurm) or a figure of
+    a rule book (FIG-307), or the number of a rule book (001).
     """
     wanted = " ".join(name)
     id, page = _page(wanted)

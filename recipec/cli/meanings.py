@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from recipec.axes import METHODS
+from recipec.cli.plan_words import in_plans
 from recipec.recipe.foreign import KEYS, values_meant
 from recipec.recipe.passed_on import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
@@ -134,4 +135,5 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     _argument,
     _instead,
     _command,
+    in_plans,
 )

@@ -13,7 +13,7 @@ import click
 from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
-from recipec.axes.strategies import ON_DEVICE
+from recipec.axes.strategies import EVERYTHING, ON_DEVICE
 from recipec.cli.compiling import compiled
 from recipec.cli.inputs import RecipePath
 from recipec.cli.output import dim, formats, missing_package, stdout_is_unicode, strong, table
@@ -151,7 +151,8 @@ def _mesh(mesh: Document) -> str:
 
 
 def _offload(choice: Document) -> str:
-    states = "weights and states" if STRATEGIES[choice["strategy"]].shards_weights else "states"
+    weights = STRATEGIES[choice["strategy"]].shards_weights and choice["offload"] == EVERYTHING
+    states = "weights and states" if weights else "optimizer states"
     moved = [states] if choice["offload"] != ON_DEVICE else []
     moved += ["activations"] if choice["activation_offload"] else []
     if moved:

@@ -88,7 +88,7 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     vocabulary = architecture.vocab_size if loss_code(work).to_vocabulary else 1
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
     eager = architecture.num_heads * tokens * work.seq_len_tokens * (FP32_BYTES + path.compute)
-    scored = layer + logits * (2 if work.teacher else 1) + (eager if layout.attention == "eager" else 0)
+    scored = layer + logits * (2 if work.teacher else 1) + (eager if layout.attends.keeps_scores else 0)
     return max(scored, _answers(architecture, work, path.compute) if work.method.writes else 0)
 
 

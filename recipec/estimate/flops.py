@@ -44,6 +44,11 @@ def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
     )
 
 
+def seen_tokens(work: Workload) -> int:
+    """Tokens that may attend to each other: of an example, where several share a sequence."""
+    return work.example_tokens or work.seq_len_tokens
+
+
 def attended_tokens(seq_len_tokens: int, window_tokens: int | None) -> float:
     """Keys that a query sees on average under a causal mask, within a window where there is one."""
     if window_tokens is None or window_tokens >= seq_len_tokens:
@@ -57,7 +62,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
     Backward: one forward's worth for the inputs, one more for weights that train or are built from adapters; flash
     attention's is 2.5 forwards (Dao 2023). Checkpointing repeats the layers' forward, TRL's chunked head its own.
     """
-    forward, code = forward_flops(architecture, work.seq_len_tokens), fixed.code
+    forward, code = forward_flops(architecture, seen_tokens(work)), fixed.code
     head = forward.head if code.to_vocabulary else 0.0
     backward = 2.0 if layout.adapts.trains_all else 1.0
     again = layout.recomputed_share(architecture.num_layers)
@@ -75,7 +80,7 @@ def step_flops(architecture: Architecture, layout: Layout, work: Workload, fixed
 
 def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> StepFlops:
     """The teacher's own; the loss makes its product with the vocabulary a second time when it is differentiated."""
-    forward = forward_flops(teacher, work.seq_len_tokens)
+    forward = forward_flops(teacher, seen_tokens(work))
     model = fixed.taught * (forward.layers + forward.head)
     taught = model + fixed.taught * forward.head
     return StepFlops(
@@ -90,6 +95,6 @@ def _computed_attention(architecture: Architecture, layout: Layout, work: Worklo
     """A forward's attention as it is computed: eager, or given a mask, it leaves nothing out."""
     keys, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():
-        whole = layout.attention == "eager" or masked(window, layout, work, sequences)
-        keys += layers * (row_tokens(layout, work) if whole else attended_tokens(work.seq_len_tokens, window))
+        whole = layout.attends.keeps_scores or masked(window, layout, work, sequences)
+        keys += layers * (row_tokens(layout, work) if whole else attended_tokens(seen_tokens(work), window))
     return 4.0 * keys * architecture.query_size

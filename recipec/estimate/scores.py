@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import adapted_modules
 from recipec.estimate.codepath import CodePath
@@ -27,7 +28,7 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
     """The bytes of a pass over `sequences`, those of a micro batch."""
     tokens = sequences * work.seq_len_tokens
     pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
-    if layout.attention == "eager":
+    if layout.attends.keeps_scores:
         return _eager(architecture, path, pairs)
     kinds = [masked(window, layout, work, sequences) for window in architecture.layers_by_window]
     saved = [
@@ -100,7 +101,7 @@ def masked(window: int | None, layout: Layout, work: Workload, sequences: int) -
 
     Context parallelism drops the mask (accelerate 1.15): rows are padded behind, where causal attention never looks.
     """
-    if layout.attention != "sdpa" or layout.mesh.context > 1:
+    if layout.attends.apart == BOUNDARIES or layout.attends.keeps_scores or layout.mesh.context > 1:
         return False
     told_apart = work.compiled or one_row(layout, work) or (work.padded and sequences > 1 and not layout.packing)
     return told_apart or (window is not None and window <= row_tokens(layout, work))

@@ -13,7 +13,10 @@ from recipec.estimate.teacher import Teacher
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-OFFLOAD_PINNED_COPIES = 1.5  # DeepSpeed's own factor for host buffers (memory.rst, `additional_buffer_factor`)
+# What DeepSpeed 0.19 adds for buffers by an estimate of its own, which no run is cited for (stage3.py,
+# estimate_zero3_model_states_mem_needs: `additional_buffer_factor`, "estimation factor"); read 2026-11. Nobody
+# measured it for recipec.
+OFFLOAD_PINNED_COPIES = 1.5
 
 
 class States(Struct, frozen=True):
@@ -93,15 +96,15 @@ def _temporaries(layout: Layout, work: Workload, sizes: Sizes, path: CodePath) -
 
 
 def _offloaded_by_deepspeed(states: States, layout: Layout) -> States:
-    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3 also the weights, and those of other models,
-    whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
+    """CPU offload: DeepSpeed moves masters, states and gradients; ZeRO-3, where it is asked to, also the weights, and
+    those of other models, whose engines TRL gives the same configuration but for the optimizer (`prepare_deepspeed`).
     """
     if not layout.offloads:
         return states
     if layout.spreads.engine != DEEPSPEED:
         raise ValueError(f"strategy {layout.strategy}: what engine {layout.spreads.engine} offloads is not known")
     moved = {"master_weights", "optimizer_states"}
-    if layout.spreads.shards_weights:
+    if layout.hosts_weights:
         moved |= {"weights", "adapters", "reference_model", "teacher_model"}
     kept = {name: size for name, size in states.terms.items() if name not in moved}
     host = sum(states.terms.values()) - sum(kept.values()) + states.gradients + states.step_gradients

@@ -96,7 +96,8 @@ def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     reasons += [f"{copies} x {loaded / GIB:.1f} GiB of weights while they are loaded"] if copies else []
-    reasons += [f"{moved / GIB:.1f} GiB offloaded"] if moved else []
+    room = " (a third of it room for buffers, as DeepSpeed estimates)" if layout.offloads else ""
+    reasons += [f"{moved / GIB:.1f} GiB offloaded{room}"] if moved else []
     return HostMemory(needed, round(needed / ranks), ", ".join(reasons))
 
 

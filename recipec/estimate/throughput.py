@@ -93,8 +93,8 @@ def _offload(layout: Layout, step: Step, link: Link) -> float:
     shard = layout.mesh.shard * layout.mesh.context
     ranks = min(layout.mesh.world_size, link.gpus_per_node)
     adam = sizes.trainable / shard * ranks * _host_adam_seconds(link.host_cores)
-    copied = 2 * path.gradient * sizes.trainable / shard
-    if layout.spreads.shards_weights:
+    copied = 2 * path.gradient * sizes.trainable / shard  # gradients to the host, and updated weights back
+    if layout.hosts_weights:
         passes = 2 + layout.recomputed_share(step.depth.layers)
         copied += passes * layout.accumulation * 2 * sizes.params / shard
     return adam + copied / (link.copied_gb_s * 1e9)

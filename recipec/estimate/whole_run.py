@@ -40,6 +40,12 @@ class Rates(Struct, frozen=True):
     # Imports of torch, transformers and TRL: 7 CPU seconds from a warm local disk (measured 2026-11), and the first
     # touch of a device. From a network disk torch alone takes 20 (stas00/ml-engineering, storage).
     start_seconds: float = 15.0
+    measured: frozenset[str] = frozenset()  # which of them somebody measured
+
+    def told(self, name: str) -> str:
+        """A rate for people: "an assumed 1 GB/s"."""
+        found = f"{getattr(self, name) / 1e9:.3g} GB/s"
+        return f"a measured {found}" if name in self.measured else f"an assumed {found}"
 
 
 def rates_of(measured: Measured | None) -> Rates:
@@ -51,7 +57,8 @@ def rates_of(measured: Measured | None) -> Rates:
         "read_bytes_per_second": (measured.disk_read_gb_s, 1e9),
         "start_seconds": (measured.start_seconds, 1.0),
     }
-    return Rates(**{name: unit * value for name, (value, unit) in found.items() if value is not None})
+    known = {name: unit * value for name, (value, unit) in found.items() if value is not None}
+    return Rates(**known, measured=frozenset(known))
 
 
 class Rows(Struct, frozen=True):
@@ -67,18 +74,18 @@ TOKENIZATION = "tokenization"
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
 
 
-def preparation(rows: Rows, cores: int, rates: Rates) -> RunPart:
-    """prepare_data.py: its processes read, convert and count tokens."""
+def preparation(rows: Rows, cores: int, rates: Rates, *, starts: bool = True) -> RunPart:
+    """prepare_data.py: its processes read, convert and count tokens; it starts once for all stages."""
     processes = max(1, min(cores, rows.count // ROWS_PER_PROCESS))
     busy = rows.count * (rates.seconds_per_row + rows.tokens_each * rates.seconds_per_token)
     several = f" in {processes} processes" if processes > 1 else ""
     because = f"prepare_data.py reads {rows.count:,} rows{several}"
-    return RunPart("data preparation", rates.start_seconds + busy / processes, because)
+    return RunPart("data preparation", rates.start_seconds * starts + busy / processes, because)
 
 
 def download(size_bytes: int, rates: Rates) -> RunPart:
     """The weights that come from the Hub."""
-    because = f"{gib(size_bytes)} from the Hub at {rates.hub_bytes_per_second / 1e9:g} GB/s, once"
+    because = f"{gib(size_bytes)} from the Hub at {rates.told('hub_bytes_per_second')}, once"
     return RunPart("download", size_bytes / rates.hub_bytes_per_second, because)
 
 
@@ -120,7 +127,7 @@ def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:
 def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     """Checkpoints are written while the devices wait."""
     each = written_seconds(each_bytes, rates)
-    at = f"{rates.written_bytes_per_second / 1e9:.3g} GB/s"
+    at = rates.told("written_bytes_per_second")
     return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
 
 

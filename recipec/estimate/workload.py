@@ -46,6 +46,7 @@ class Workload(Struct, frozen=True):
     objective: str = SFT.name  # a row of recipec.axes.METHODS
     own: tuple[tuple[str, float | str], ...] = ()  # values of its own hyperparameters that change the row
     seq_len_tokens: int = 2048  # longest example (padded) or packed length
+    example_tokens: int = 0  # of a usual one of the examples that share a sequence; 0: one fills it
     lora: LoraShape | None = None
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS
+from recipec.catalog.templates import Template
 from recipec.dataset import ASSISTANT, DataShape, thoughts, turns_of
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.conversations import answers_of, without
@@ -17,15 +18,15 @@ from recipec.units import counted
 
 
 def cautions(
-    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], turn_end: str
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
 ) -> Iterator[Diagnostic]:
     """Yield messages behind answers (W0532), thoughts in prompts (W0533), and texts that end a turn (W0534).
 
-    `turn_end` is what ends a turn in the chat template of the training; "" where that is not known.
+    `template` is what is known of the chat template of the training.
     """
     yield from _behind_answers(loaded, section, sources)
-    if turn_end:
-        yield from _ending_turns(loaded, section, sources, turn_end)
+    if template is not None:
+        yield from _ending_turns(loaded, section, sources, template.end)
     if loaded.recipe.data.reasoning is None:
         yield from _thoughts_in_prompts(loaded, section, sources)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, Method
+from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
 from recipec.diagnostics.model import Report
 from recipec.facts.cautions import cautions
@@ -18,6 +20,7 @@ from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
 from recipec.facts.splitting import against_split
+from recipec.facts.turn_order import against_turns
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
@@ -55,10 +58,10 @@ class DataFacts(Struct, frozen=True):
         return tuple(dict.fromkeys(shape.format for shape in self.shapes))
 
 
-def data_facts(loaded: LoadedRecipe, section: str, turn_end: str, report: Report) -> DataFacts | None:
+def data_facts(loaded: LoadedRecipe, section: str, template: Template | None, report: Report) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
-    `turn_end` is what ends a turn in the chat template of the training; "" where that is not known.
+    `template` is what is known of the chat template of the training.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
@@ -69,7 +72,12 @@ def data_facts(loaded: LoadedRecipe, section: str, turn_end: str, report: Report
     facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
-    for finding in (*against_split(loaded, section, sources), *cautions(loaded, section, sources, turn_end)):
+    findings = (
+        against_split(loaded, section, sources),
+        against_turns(loaded, section, sources, template),
+        cautions(loaded, section, sources, template),
+    )
+    for finding in chain(*findings):
         report.add(finding)
     columns, rows = _columns(sources), rows_of(sources)
     flags = tuple(flag_columns(rows, columns))

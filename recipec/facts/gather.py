@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from recipec.axes import COMMON_SECTION, SECTIONS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
+from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Report
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
@@ -25,7 +26,7 @@ from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
 from recipec.facts.sources import sources_of
-from recipec.facts.template import template_text, turn_end_of
+from recipec.facts.template import template_of, template_text
 from recipec.facts.unread import against_unread
 from recipec.layout import Machines
 from recipec.recipe import LoadedRecipe
@@ -65,7 +66,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     model, others = _models(loaded, report)
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
-    template, data = template_text(loaded, report), _data(loaded, turn_end_of(loaded, model), report)
+    own, data = template_text(loaded, report), _data(loaded, template_of(loaded, model), report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
@@ -74,7 +75,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, template, others)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -117,9 +118,9 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-def _data(loaded: LoadedRecipe, turn_end: str, report: Report) -> dict[str, DataFacts]:
+def _data(loaded: LoadedRecipe, template: Template | None, report: Report) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
-    looked = {name: data_facts(loaded, name, turn_end, report) for name in SECTIONS if loaded.is_set("data", name)}
+    looked = {name: data_facts(loaded, name, template, report) for name in SECTIONS if loaded.is_set("data", name)}
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():

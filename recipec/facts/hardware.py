@@ -87,10 +87,14 @@ def hardware_facts(loaded: LoadedRecipe, gpu: Gpu) -> list[Decision]:
         _device_memory(loaded, gpu, source),
         known("total_vram_gb", gpu.memory_gb * gpus, _memory(gpu, gpus), "gpu", "vram_gib", "gpus"),
         known("gpu_bf16", gpu.bf16, f"{gpu.name} {'has' if gpu.bf16 else 'has no'} bf16 units", "gpu", source=source),
+        known("gpu_varlen", gpu.varlen, f"{gpu.name} {_VARLEN[gpu.varlen]}", "gpu", source=source),
         known("gpu_is_cpu", gpu.kind == "cpu", f"the device is a {gpu.name}", "gpu"),
         _cores(loaded, gpu, per_node),
         *_measured(loaded, gpu),
     ]
+
+
+_VARLEN = {True: "has PyTorch's variable-length kernel", False: "is not known to have PyTorch's variable-length kernel"}
 
 
 def _cores(loaded: LoadedRecipe, gpu: Gpu, per_node: int) -> Decision:

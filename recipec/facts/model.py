@@ -13,6 +13,7 @@ from recipec.catalog.configs import UnsupportedConfig
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model, missing_files
 from recipec.catalog.lookup import nearest
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model, model_names, others_meant
 from recipec.catalog.refused import why_not
 from recipec.catalog.templates import BY_TRL, BY_TURNS, NO_MARKS
@@ -23,8 +24,6 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.extends import is_path
 from recipec.recipe.schema import AUTO
 from recipec.rules.core import Decision
-
-WITHOUT_SDPA = ("gemma2", "gpt_oss")  # transformers 5.23: _supports_sdpa is False
 
 
 def look_up_model(loaded: LoadedRecipe, report: Report) -> Model | None:
@@ -208,8 +207,9 @@ def size_of(model: Model) -> str:
 
 
 def _has_sdpa(*models: Model) -> Decision:
+    """Whether all of them run in SDPA: transformers 5.23 has no soft-capped scores and no attention sinks there."""
     types = [model.architecture.model_type for model in models]
-    lacking = [name for name in types if name in WITHOUT_SDPA]
+    lacking = [name for name in types if MODEL_TYPES[name].softcap or MODEL_TYPES[name].sinks]
     return known("has_sdpa", not lacking, f"attention of {(lacking or types)[0]}", "model")
 
 

@@ -1,4 +1,4 @@
-"""The chat template of the training: the file that a recipe brings, and what ends a turn in the model's own."""
+"""The chat template of the training: the file that a recipe brings, or what is known of the model's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from recipec.axes.tasks import AUTO
 from recipec.catalog.models import Model
+from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.files import read_regular
 from recipec.recipe import LoadedRecipe
@@ -40,10 +41,10 @@ def template_text(loaded: LoadedRecipe, report: Report) -> str | None:
     return None
 
 
-def turn_end_of(loaded: LoadedRecipe, model: Model | None) -> str:
-    """What ends a turn in the chat template of the training; "" where that is not known."""
+def template_of(loaded: LoadedRecipe, model: Model | None) -> Template | None:
+    """What is known of the chat template of the training; None where it is not the model's own, or nothing is."""
     own = loaded.recipe.data.template in (None, AUTO, "model")
-    return model.template.end if own and model is not None and model.template else ""
+    return model.template if own and model is not None else None
 
 
 def _unreadable(loaded: LoadedRecipe, name: str, error: OSError) -> Diagnostic:

@@ -17,6 +17,7 @@ from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import settled_method
 from recipec.rules import strategy as rules
 from recipec.rules.core import Choice, Decision, Ledger, Rule, watch_of
+from recipec.rules.evaluation import eval_batch_size
 from recipec.rules.preference import precomputed_reference
 from recipec.rules.words import device
 from recipec.units import GIB, counted
@@ -56,8 +57,11 @@ Row = tuple[str, Any, str, tuple[str, ...]]  # decision, value, reason, inputs
 Ruled = tuple[Rule, Choice, tuple[str, ...]]  # a rule, its answer, the decisions behind it
 
 
-def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Compared) -> None:
-    """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order."""
+def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Compared, evaluated: int) -> None:
+    """Record strategy, offload, world size, recomputation, batch split and shared layers, in that order.
+
+    `evaluated` are the rows that a rank evaluates at once.
+    """
     memory = "memory" if facts.decisions["gpu_is_cpu"].value else "GPU memory"
     peak = f"{chosen.memory.peak_device_bytes / GIB:.1f} of {facts.gpu.memory_gib:.1f} GiB {memory}"
     target = ledger.decisions["global_batch_size"].value
@@ -69,6 +73,8 @@ def record_layout(ledger: Ledger, chosen: Candidate, facts: Facts, against: Comp
         ledger.record(_decision(ledger, peak, *row))
     for ruled in _batch(ledger, chosen.layout, peak, against):
         ledger.record(_ruled(ledger, peak, *ruled))
+    answer = eval_batch_size(evaluated, chosen.layout.micro_batch)
+    ledger.record(_ruled(ledger, peak, eval_batch_size, answer, ("micro_batch_size", "strategy", *COMPARED_INPUTS)))
     for row in _mesh(chosen.layout.mesh):
         ledger.record(_decision(ledger, peak, *row))
     if settled_method(ledger.decisions).precomputes:

@@ -32,6 +32,7 @@ class Rejected(Struct, frozen=True):
     reason: str
     peak_device_bytes: int | None  # None where a rule left it out before it was estimated
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
+    lacks_host_bytes: int = 0  # host memory of a node that it needs, where that is more than there is
 
 
 class NextBetter(Struct, frozen=True):

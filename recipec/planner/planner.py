@@ -32,6 +32,7 @@ from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle_steps, training_sequences, work_of
+from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
@@ -125,7 +126,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     facts, ledger, chosen = context.facts, found.ledger, found.chosen
     _explain_adaptation(ledger, found, facts)
     bounds = bounds_of(context, ledger, loaded)
-    record_layout(ledger, chosen, facts, compared(facts, ledger, chosen, found.tried, bounds))
+    against = compared(facts, ledger, chosen, found.tried, bounds)
+    record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
     sequences = training_sequences({id: decision.value for id, decision in ledger.decisions.items()})
     steps = _total_steps(ledger, chosen, sequences)
     assert chosen.time is not None

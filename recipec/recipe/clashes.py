@@ -26,6 +26,7 @@ from recipec.axes import (
     stages_of,
     tasks,
 )
+from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import ON_DEVICE
 from recipec.axes.tasks import NO_ALIGNMENT
@@ -282,6 +283,19 @@ def _formats_to_split() -> Clash:
 _TEXTS = " and ".join(row.means for row in ROW_FORMATS.values() if row.splits)
 WHY_NOT_SPLIT = f"only {_TEXTS} can be split into several examples"
 
+
+def _attentions() -> Iterator[Clash]:
+    """What some implementations of attention do not compute."""
+    help = f'use attention = "{SDPA}"'
+    for row in ATTENTIONS.values():
+        if row.gpu_only:
+            why = f"{row.package or row.name} needs a GPU"
+            yield Clash(ATTENTION, (row.name,), GPU, ("cpu",), why, help, code="E0405")
+        if row.half_only:
+            why = f"{row.package or row.name} computes in fp16 and bf16 only"
+            yield Clash(ATTENTION, (row.name,), PRECISION, ("fp32",), why, help, code="E0405")
+
+
 CLASHES: tuple[Clash, ...] = (
     *_bases_of_adaptations(),
     *_tables_of_adaptations(),
@@ -293,24 +307,7 @@ CLASHES: tuple[Clash, ...] = (
     Clash(EVERY, ANY, RECOMPUTE, (False,), "it says which layers are recomputed", "remove one of them"),
     Clash(ACTIVATIONS, (True,), RECOMPUTE, (False,), "it is recomputed layers whose inputs wait", "remove one of them"),
     Clash(PRECISION, ("fp16",), GPU, ("cpu",), "a CPU trains in fp32 or bf16", 'use precision = "fp32"'),
-    Clash(
-        ATTENTION,
-        ("flash_attention_2",),
-        GPU,
-        ("cpu",),
-        "flash-attn needs a GPU",
-        'use attention = "sdpa"',
-        code="E0405",
-    ),
-    Clash(
-        ATTENTION,
-        ("flash_attention_2",),
-        PRECISION,
-        ("fp32",),
-        "flash-attn computes in fp16 and bf16 only",
-        'use attention = "sdpa"',
-        code="E0405",
-    ),
+    *_attentions(),
     *_sections_of_tasks(),
     _alignment_of_tasks(),
     *_methods_of_tasks(),

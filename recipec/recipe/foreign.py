@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.adaptations import LORA
+from recipec.axes.attention import ATTENTIONS
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
@@ -163,7 +164,11 @@ NAMES = (
         "zero_stage ds_config deepspeed_config distributed parallelism fsdp1",
         "; recipec writes the configuration",
     ),
-    Names("train.offload", typed="cpu_offload offload_optimizer offload_param", note=' to "cpu"'),
+    Names(
+        "train.offload",
+        typed="cpu_offload offload_optimizer offload_param",
+        note=' to "cpu", or to "optimizer" with ZeRO-3',
+    ),
     Names("train.tensor_parallel", "tp_size", "tensor_parallel_size"),
     Names("train.context_parallel", "cp_size", "context_parallel_size", "hyper_parallel_cp_size"),
     Names(
@@ -338,7 +343,7 @@ _VALUES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
         "constant_with_warmup": '"constant"',
     },
-    "train.attention": dict.fromkeys(("flash", "flash-attention", "fa2", "flash_attn"), '"sdpa"'),
+    "train.attention": _rows(ATTENTIONS),
 }
 
 

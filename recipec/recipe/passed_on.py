@@ -95,9 +95,10 @@ BROUGHT_ARGUMENTS = {own.argument: f"alignment.{own.key}" for own in _OWN if own
 # Keyword that would make the run another than the planned one, or that needs what a bundle does not bring -> why.
 UNFIT_ARGUMENTS = {
     **dict.fromkeys(
-        ("use_liger_kernel", "liger_kernel_config"), "the bundle does not install the package liger-kernel"
+        ("use_liger_kernel", "liger_kernel_config"),
+        "TRL computes the loss without whole logits and refuses Liger's fused one; liger-kernel is not installed",
     ),
-    **dict.fromkeys(("padding_free", "eval_packing"), "only FlashAttention keeps examples apart that are joined"),
+    **dict.fromkeys(("padding_free", "eval_packing"), "`train.packing` decides what shares a row, in evaluations too"),
     "auto_find_batch_size": "it changes the planned batch when memory runs out",
     "dataloader_drop_last": "it leaves rows out, and the steps are not those of the plan",
     "ignore_data_skip": "a resumed run would train on other rows than are left",

@@ -20,6 +20,7 @@ from recipec.axes import (
     Method,
     families,
 )
+from recipec.axes.attention import ATTENTIONS
 from recipec.recipe.fields import (
     AUTO,
     Line,
@@ -45,14 +46,7 @@ Strategy = one_of(
     {AUTO: "decided from the model, the GPUs and their link"} | {row.name: row.means for row in STRATEGIES.values()}
 )
 Offload = one_of({AUTO: "decided"} | OFFLOADS)
-AttentionKernel = one_of(
-    {
-        AUTO: "decided",
-        "sdpa": "PyTorch's fused kernels, with a flash kernel for compute capability 8.0 and later",
-        "flash_attention_2": "the flash-attn package, which bundles do not install: refused (BAD-011)",
-        "eager": "plain matrix products",
-    }
-)
+AttentionKernel = one_of({AUTO: "decided"} | {row.name: row.means for row in ATTENTIONS.values()})
 Optimizer = one_of(
     {
         AUTO: "decided",
@@ -152,6 +146,9 @@ class Learning(Section):
     logging_steps: Annotated[int, Field(ge=1, le=100_000)] | None = key(
         "Logging steps", "Optimizer steps between two points of the curves in the tracker.", 10
     )
+    attention: AttentionKernel | None = key(
+        "Attention", "What computes attention, and the package that it needs.", "sdpa", "torch_varlen", default=AUTO
+    )
     packing: Literal["auto"] | bool | None = key(
         "Packing", "Whether short examples are joined into sequences of full length.", True, default=AUTO
     )
@@ -228,9 +225,6 @@ class _General(AdaptedLearning):
         "What recomputed layers start from waits in host memory.",
         True,
         absent="only where nothing simpler fits",
-    )
-    attention: AttentionKernel | None = key(
-        "Attention", "The kernel that computes attention, and the package that it needs.", "sdpa", default=AUTO
     )
     compile: bool | None = key(
         "Compile", "Compile the model with torch.compile, which takes minutes at the start.", True

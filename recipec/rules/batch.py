@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log2
+
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
 from recipec.rules.pretraining import batch_for
@@ -19,7 +21,13 @@ from recipec.rules.pretraining import batch_for
     "2407.21783, 2024)",
 )
 def global_batch_size(
-    stage: str, adaptation: str, examples: int, params: int, max_length: int, tokens_per_example: int
+    stage: str,
+    adaptation: str,
+    examples: int,
+    params: int,
+    max_length: int,
+    tokens_per_example: int,
+    packing: bool = False,
 ) -> Choice:
     """Global batch size: sequences per optimizer step, over all GPUs and gradient accumulation steps.
 
@@ -39,8 +47,21 @@ def global_batch_size(
     under 1B parameters and 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B). It takes less where
     fewer than 1,000 steps would be left, but never fewer than 32 sequences. The 512 to 4096 sequences of rule book 001
     are 2M to 16M tokens of 4,096.
+
+    Packed examples share a sequence, and packing should change the speed of a run, not what it learns: recipec takes as
+    many sequences, rounded to a power of two, as hold the examples of a step that is not packed.
     """
     method = method_of(stage)
     if method.random_weights:
         return batch_for(params, max_length, examples * tokens_per_example)
-    return choose(method.global_batch, adaptation, examples, params)
+    rows = choose(method.global_batch, adaptation, examples, params)
+    shared = packing and method.packs == "examples" and tokens_per_example < max_length
+    return _packed(rows, max_length / tokens_per_example) if shared else rows
+
+
+def _packed(rows: Choice, per_sequence: float) -> Choice:
+    """As many sequences as hold these examples, where one holds `per_sequence`."""
+    least, most = (max(1, round(bound / per_sequence)) for bound in rows.accepts or (1, rows.value))
+    sequences = 1 << max(0, round(log2(rows.value / per_sequence)))
+    because = f"about {rows.value} examples in a step, {per_sequence:.2g} to a packed sequence; {rows.because}"
+    return Choice(sequences, because, accepts=(least, max(most, sequences)))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from recipec.rules.core import Choice, rule
+from recipec.rules.evaluation import PASSES_THAT_OVERFIT, times_in
+from recipec.rules.failures import best_interval_seconds
+from recipec.units import counted, duration
 
 
 @rule(
@@ -13,22 +18,64 @@ from recipec.rules.core import Choice, rule
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; Best practices; Anti-patterns; "
     "docs/rule-books/003.md, Quality gates",
 )
-def save_every(eval_every: float) -> Choice:
-    """Checkpoint interval: a checkpoint at every evaluation.
+def save_every(
+    eval_every: float, total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int, passes: float
+) -> Choice:
+    """Checkpoint interval: a checkpoint at every evaluation, or at every n-th where checkpoints take long to write.
 
     Rule books 002 and 003 want regular checkpoints and the best one kept. Rule book 001 evaluates every 200 steps and
     saves every 500, which contradicts its own load_best_model_at_end: the Trainer refuses to save at anything but a
     multiple of the evaluation interval (BAD-017).
 
-    Rule book 002 writes a checkpoint in every epoch. recipec writes one in every evaluation, so that the best
-    evaluation always has a checkpoint and a stopped run loses little. How often that is weighs the time that writing
-    takes against what a failure loses (EVAL-004).
+    recipec weighs bytes against risk:
 
-    You can set a multiple of `train.eval_every`, but the multiple can still miss. transformers rounds both shares up to
-    whole steps: of 330 steps, 0.05 is every 17 and 0.1 is every 33, and the best evaluation may then have no
-    checkpoint. Equal shares cannot drift apart.
+    - Bytes: training waits while a checkpoint is written. All of them together take at most a tenth of the training
+      time.
+    - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
+      in every epoch, and rows that are seen again can be memorized. Nor are they further apart than loses least to
+      failures, sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974; Llama 3, arXiv 2407.21783,
+      section 3.3.4). The last step always writes one, as the Trainer does.
+
+    The result is then the best of the evaluations that have a checkpoint. transformers 5.23 remembers the best of all
+    evaluations, and where that one has no checkpoint, it would load an older one, not the best of those that were
+    saved; train.py has it judge only what is saved.
+
+    You can set a multiple of `train.eval_every`. transformers rounds each of two shares up to whole steps: of 330
+    steps, 0.05 is every 17 and 0.1 is every 33, and no checkpoint would meet an evaluation. recipec therefore writes
+    both intervals in whole steps where they differ.
     """
-    return Choice(eval_every, "every evaluation has a checkpoint, so the best one can be loaded")
+    evaluations = times_in(eval_every, total_steps)
+    least = max(passes_that_repeat(passes), ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)))
+    affordable = int(WRITING * training_seconds / checkpoint_seconds)
+    multiple = ceil(evaluations / min(evaluations, max(affordable, least, 1)))
+    share = round(multiple * eval_every, 10)
+    if multiple == 1:
+        return Choice(share, "every evaluation has a checkpoint, so the best one can be loaded")
+    times = saves_in(eval_every, share, total_steps)
+    written, each = times * checkpoint_seconds / max(training_seconds, 1e-9), duration(checkpoint_seconds)
+    often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
+    every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
+    why = f"writing one takes {each}, {written:.0%} of the training in all; with each evaluation it would be"
+    return Choice(share, f"{often}: {why} {every_time:.0%}")
+
+
+WRITING = 0.1  # of the training time, for all checkpoints: recipec's choice
+
+
+def passes_that_repeat(passes: float) -> int:
+    """Whole passes over the rows of a run that sees them twice or more."""
+    return int(passes) if passes >= PASSES_THAT_OVERFIT else 0
+
+
+def steps_apart(eval_every: float, save_every: float, total_steps: int) -> tuple[int, int]:
+    """Steps from one evaluation to the next, and from one checkpoint to the next: a whole multiple."""
+    each = ceil(eval_every * total_steps)
+    return each, max(1, round(save_every / eval_every)) * each  # less is refused (BAD-017)
+
+
+def saves_in(eval_every: float, save_every: float, total_steps: int) -> int:
+    """How often a checkpoint is written: the last step is one of them."""
+    return ceil(total_steps / steps_apart(eval_every, save_every, total_steps)[1])
 
 
 @rule(

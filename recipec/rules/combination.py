@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import Adaptation, LoraVariant, Method, Strategy
+from recipec.axes.attention import ATTENTIONS, Attention
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
@@ -27,9 +28,15 @@ class Combination(Struct, frozen=True, kw_only=True):
     optimizer: str
     attention: str
     packing: bool
+    micro_batch: int
     compile: bool
     gpu_bf16: bool
     gpu_is_cpu: bool
+    gpu_varlen: bool  # has the variable-length kernel of PyTorch
+    leaks: bool  # the model builds its mask without the positions of packed examples
+    caps_scores: bool  # the model's attention
+    has_sinks: bool  # the model's attention
+    head_features: int
     moe: bool
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
@@ -69,6 +76,11 @@ class Combination(Struct, frozen=True, kw_only=True):
         return self.packing and self.method.packs == "examples"
 
     @property
+    def attends(self) -> Attention:
+        """The row of its attention."""
+        return ATTENTIONS[self.attention]
+
+    @property
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
         return self.strategy.engine == TORCH_FSDP
@@ -85,9 +97,15 @@ PLAIN: Mapping[str, Any] = {
     "optimizer": "adamw",
     "attention": "sdpa",
     "packing": False,
+    "micro_batch": 1,
     "compile": False,
     "gpu_bf16": True,
     "gpu_is_cpu": False,
+    "gpu_varlen": True,
+    "leaks": False,
+    "caps_scores": False,
+    "has_sinks": False,
+    "head_features": 128,
     "moe": False,
     "leaf_modules": False,
     "lora_targets": "all-linear",

@@ -6,7 +6,7 @@ from recipec.rules.combination import BadCombination
 
 VARIANTS = (
     BadCombination(
-        "BAD-040",
+        "BAD-060",
         "a variant of LoRA that moves the base, beside a reference",
         "PiSSA takes its start out of the base's weights, so that the model without the adapter is not the one that "
         "training began with: the reference would be another model, and the loss would not start at ln 2",
@@ -16,7 +16,7 @@ VARIANTS = (
         lambda f: not f.variant.serves(f.method.has_reference),
     ),
     BadCombination(
-        "BAD-041",
+        "BAD-061",
         "a variant of LoRA on a base that it cannot be made from",
         "PiSSA decomposes the weights of the base, and PEFT refuses to decompose quantized ones",
         "PEFT 0.21.2 lora/layer.py (pissa_init: `Please initialize PiSSA under float32, float16, or bfloat16`; run)",
@@ -24,7 +24,7 @@ VARIANTS = (
         lambda f: f.adaptation.base not in f.variant.bases,
     ),
     BadCombination(
-        "BAD-042",
+        "BAD-062",
         "a variant of LoRA on fused experts",
         "PEFT refuses DoRA on the fused weights of experts, and the other variants have not been run there",
         "PEFT 0.21.2 lora.ParamWrapper (ValueError at construction for DoRA)",
@@ -32,7 +32,7 @@ VARIANTS = (
         lambda f: bool(f.lora_experts) and not f.variant.on_experts,
     ),
     BadCombination(
-        "BAD-043",
+        "BAD-063",
         "dropout with DoRA or PiSSA",
         "with dropout DoRA computes the product with the base twice, which the plan does not count, and PiSSA would "
         "drop parts of what it has taken out of the weights",
@@ -41,7 +41,7 @@ VARIANTS = (
         lambda f: f.lora_dropout > 0 and not f.variant.drops,
     ),
     BadCombination(
-        "BAD-044",
+        "BAD-064",
         "PiSSA with weights that are sharded or loaded on one rank alone",
         "PiSSA decomposes whole weights when the adapter is made, and its start is saved before training: FSDP and "
         "ZeRO-3 have no whole weights on every rank by then, and recipec has not run it there",
@@ -51,7 +51,7 @@ VARIANTS = (
         lambda f: f.variant.whole_weights and f.strategy.shards_weights,
     ),
     BadCombination(
-        "BAD-045",
+        "BAD-065",
         "LoRA+ with states on the host",
         "accelerate replaces the optimizer with DeepSpeed's CPU Adam, and the two learning rates would be lost",
         "accelerate 1.15 utils/deepspeed.py (map_pytorch_optim_to_deepspeed)",
@@ -59,7 +59,7 @@ VARIANTS = (
         lambda f: f.variant.own_optimizer and f.offloads,
     ),
     BadCombination(
-        "BAD-046",
+        "BAD-066",
         "DoRA on a quantized base",
         "sizes are measured on the quantized weights and products rounded otherwise, so that the untrained adapter is "
         "not quite the base: the first loss differs in the fourth digit",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, sqrt
+from math import ceil
 from typing import Any
 
 from recipec.rules.core import Choice, rule
-from recipec.units import counted, duration
+from recipec.rules.failures import best_interval_seconds
+from recipec.units import counted
 
 
 def most_evaluated(params: int) -> int:
@@ -133,45 +134,31 @@ def eval_every(total_steps: int, training_seconds: float, checkpoint_seconds: fl
     or more, and every step of a run of five or fewer; longer runs evaluate at most a hundred times. The Trainer rounds
     the interval up to whole steps and evaluates after the last step too.
 
-    Every evaluation writes a checkpoint (CKPT-001), so two things more are weighed:
-
-    - Bytes: all checkpoints together take at most a tenth of the training time, down to five of them.
-    - Risk: 0.1%, 0.2% and 0.5% are taken too where a run is so long, and on so many GPUs, that waiting for a hundredth
-      of it would lose more to failures than the checkpoints cost. The interval that loses least is
-      sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974). A GPU fails once in 50,700 hours:
-      419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
+    A checkpoint is written with an evaluation, if not with each (CKPT-001). 0.1%, 0.2% and 0.5% are therefore taken too
+    where a run is so long, and on so many GPUs, that checkpoints pay more often than every hundredth of it. The
+    interval that loses least is sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974). A GPU
+    fails once in 50,700 hours: 419 failures in 54 days on 16,384 GPUs (Llama 3, arXiv 2407.21783, section 3.3.4).
     """
-    share, limited = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
+    share = _interval(total_steps, training_seconds, checkpoint_seconds, gpus)
     steps, accepts = ceil(share * total_steps), (min(0.01, share), 0.25)
     if steps == 1:
         often = f"each of the {total_steps} steps" if total_steps > 1 else "the only step"
         return Choice(share, f"after {often}", accepts=accepts)
     often = f"every {steps:,} steps, {counted(times_in(share, total_steps), 'time')} in {counted(total_steps, 'step')}"
-    if not limited:
-        return Choice(share, often, accepts=accepts)
-    written = times_in(share, total_steps) * checkpoint_seconds / training_seconds if training_seconds else 1.0
-    each = f"writing a checkpoint each time takes {duration(checkpoint_seconds)}, {written:.0%} of the training in all"
-    fewer = f", and recipec evaluates no fewer than {LEAST_EVALUATIONS} times" if written > WRITING else ""
-    return Choice(share, f"{often}; {each}{fewer}", accepts=accepts)
+    return Choice(share, often, accepts=accepts)
 
 
 SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 USUAL = 0.01  # the finest share where failures are not weighed
 LEAST_EVALUATIONS, LEAST_STEPS = 5, 50
-WRITING = 0.1  # of the training time, for all checkpoints: recipec's choice
-GPU_SECONDS_BETWEEN_FAILURES = 54 * 24 * 3600 * 16_384 / 419
 
 
-def _interval(total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int) -> tuple[float, bool]:
-    """The share, and whether writing checkpoints made it larger."""
-    between_failures = GPU_SECONDS_BETWEEN_FAILURES / gpus
-    finest = min(USUAL, sqrt(2 * checkpoint_seconds * between_failures) / max(training_seconds, 1e-9))
+def _interval(total_steps: int, training_seconds: float, checkpoint_seconds: float, gpus: int) -> float:
+    """The smallest share that is worth a look at the model, or else the largest with enough of them."""
+    finest = min(USUAL, best_interval_seconds(checkpoint_seconds, gpus) / max(training_seconds, 1e-9))
     apart = [share for share in SHARES if share >= finest and share * total_steps >= LEAST_STEPS]
     enough = (s for s in reversed(SHARES) if times_in(s, total_steps) >= min(LEAST_EVALUATIONS, total_steps))
-    wanted = apart or [next(enough)]
-    quick = [s for s in wanted if times_in(s, total_steps) * checkpoint_seconds <= WRITING * training_seconds]
-    chosen = quick[0] if quick else wanted[-1]
-    return chosen, chosen != wanted[0]
+    return apart[0] if apart else next(enough)
 
 
 @rule(
@@ -223,3 +210,21 @@ def early_stopping_patience(passes: float, eval_every: float) -> Choice:
         )
     shown = f"{patience * eval_every:.0%} of the run"
     return Choice(patience, f"an eval_loss that has not fallen for {shown} shows overfitting")
+
+
+@rule(
+    "EVAL-007",
+    decides="eval_batch_size",
+    watch="eval_loss: the same with every size of the batch",
+    source="memory and time estimates of the planner (benchmarks/results); transformers 5.23 trainer.py",
+)
+def eval_batch_size(rows: int, micro_batch: int) -> Choice:
+    """Rows that a GPU evaluates at once during training: the micro batch, or more where it is small.
+
+    An evaluation keeps no activations for a backward pass, so its memory allows more rows than training has. recipec
+    doubles the micro batch as long as the rows fit at their full length and are scored faster so, up to about 4,096
+    tokens at once, with which a GPU is busy. The rule books do not speak of it.
+    """
+    if rows == micro_batch:
+        return Choice(rows, "as many as in training: more do not fit or are not faster")
+    return Choice(rows, f"without activations to keep, more than the {counted(micro_batch, 'row')} of training fit")

@@ -11,7 +11,7 @@ from recipec.rules.core import Choice, rule
     key="train.attention",
     watch="tokens_per_second, peak_memory_gib: near the plan; if speed is far lower, PyTorch runs a slower kernel",
     source="docs/rule-books/001.md, Rules; Anti-pattern 4 (against: FlashAttention 2 as a package); transformers 5.23 "
-    "modeling_utils.py",
+    "modeling_utils.py; torch 2.13 nn/attention/varlen.py",
 )
 def attention(has_sdpa: bool) -> Choice:
     """Attention implementation: PyTorch's `scaled_dot_product_attention`.
@@ -20,6 +20,12 @@ def attention(has_sdpa: bool) -> Choice:
     it would end in an ImportError (BAD-011). SDPA is the default of transformers, needs no further package, and runs
     PyTorch's own flash kernel on GPUs of compute capability 8.0 and later. The gain is kept wherever a batch has no
     padding mask.
+
+    `train.attention = "torch_varlen"` calls the variable-length flash kernel that PyTorch itself has: examples are
+    packed without padding and without a mask, which pays most where rows are short. The bundle brings the short file
+    that registers it with transformers. On a CPU its losses are those of rows that are not packed. No run of it on a
+    GPU is recorded yet, so recipec does not choose it; with it the bundle proves on the GPU, before step 1, that
+    examples do not attend to each other.
     """
     if not has_sdpa:
         return Choice("eager", "transformers 5.23 has no fused attention for this architecture")

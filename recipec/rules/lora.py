@@ -103,10 +103,10 @@ def lora_dropout(stage: str, examples: int, lora_experts: tuple[str, ...], lora_
 
     Adapters on fused experts are added to the weights before the product, so there is no input of theirs to drop
     (BAD-010): 0 for all adapters of the model. DoRA and PiSSA take 0: dropout makes DoRA compute the product with the
-    base twice, and would drop parts of what PiSSA has taken out of the weights (BAD-043).
+    base twice, and would drop parts of what PiSSA has taken out of the weights (BAD-063).
     """
     if not (variant := LORA_VARIANTS[lora_variant]).drops:
-        return Choice(0.0, f"{variant.title} is used without dropout (BAD-043)")
+        return Choice(0.0, f"{variant.title} is used without dropout (BAD-063)")
     if lora_experts:
         return Choice(0.0, "adapters on the fused weights of experts have no dropout (BAD-010)")
     return choose(method_of(stage).lora_dropout, "", examples, 0)

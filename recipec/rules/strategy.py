@@ -66,6 +66,10 @@ def offload(least: str, peak: str, host_gib: float, compared: str) -> Choice:
     activations in host memory, because every optimizer step then waits for the link to the host and for an optimizer on
     the CPU.
 
+    With ZeRO-3 `cpu` moves optimizer and weights, `optimizer` leaves the shards of the weights on the GPUs: they take
+    more of their memory, and no pass over the model waits for weights from the host. Of the memory of a node recipec
+    leaves 5% to the system and the file cache, and 10% where the memory is assumed.
+
     Rule book 004 counts NVMe offload for DeepSpeed. recipec does not offer it: DeepSpeed 0.19 resumed such a run from
     the wrong weights when it was tried (NOT-019). Rule book 004 also counts against FSDP that its offload is all or
     nothing, which is true of the first FSDP. recipec offers offload with ZeRO only.
@@ -143,10 +147,10 @@ def checkpointing(every: int, on_host: bool, required: str, compared: str) -> Ch
     """
     if not every:
         return Choice(False, _joined("activations fit without it", compared))
-    why = required or "it allows a layout that does not fit without it, a larger micro batch or a simpler strategy"
     part = f"only one of {every} layers is recomputed" if every > 1 else ""
     hosted = "inputs of recomputed layers wait in host memory" if on_host else ""
-    return Choice(True, _joined(why, compared, part, hosted))
+    others = compared or "layouts that keep activations do not fit or are slower"
+    return Choice(True, _joined(required, others, part, hosted))
 
 
 @rule(

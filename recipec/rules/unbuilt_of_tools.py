@@ -33,9 +33,12 @@ OF_TOOLS = (
     Unbuilt(
         "NOT-023",
         "Attention and loss kernels of other packages: xFormers, FlexAttention, FlashAttention 3, Liger, Unsloth",
-        "transformers 5.23, integrations; TRL 1.16",
-        "a bundle installs the packages that its tests run with, and these kernels are not among them",
-        "leave `train.attention` out: PyTorch's fused kernels have a flash kernel",
+        "transformers 5.23, integrations; TRL 1.16 trainer/sft_config.py (use_liger_kernel)",
+        "a bundle installs the packages that its tests run with, and these kernels are not among them. TRL's trainers "
+        "compute the loss without whole logits and refuse Liger's fused loss: Liger would bring its norms and gates. "
+        "The package index has no version of `kernels` that transformers 5.23 takes",
+        "leave `train.attention` out: PyTorch's fused kernels have a flash kernel; "
+        '`train.attention = "torch_varlen"` packs short examples with a kernel of PyTorch itself',
         words=(
             *("xformers", "flex_attention", "fa3", "flash_attention_3", "sage_attention", "paged_attention"),
             *("unsloth", "unsloth_checkpointing", "liger", "liger_kernel", "cut_cross_entropy", "apex"),

@@ -11,6 +11,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, PreTrainedModel
 from trl.trainer.utils import add_fused_lm_head
 
+from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.head import loss_code
@@ -88,7 +89,7 @@ def _named(
     AttentionInterface.register(PACKED_KERNEL, flash_attention)
     AttentionMaskInterface.register(PACKED_KERNEL, lambda **options: None)
     config = AutoConfig.for_model(**config_fields(architecture), **fields)
-    attention = PACKED_KERNEL if layout.attention == "flash_attention_2" else layout.attention
+    attention = PACKED_KERNEL if layout.attends.apart == BOUNDARIES else layout.attention
     return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
 
 

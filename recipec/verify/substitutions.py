@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from recipec.axes import BASES
+from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
@@ -248,8 +249,12 @@ def _disk(given: Situation) -> Applied | None:
 
 
 def _attention(given: Situation) -> Applied | None:
-    kernels = [kernel for kernel in given.chosen("attention") if "flash" in kernel]
-    return Applied(kernels[0], "sdpa", {"attention": "sdpa"}) if kernels else None
+    kernels = [kernel for kernel in given.chosen("attention") if ATTENTIONS[kernel].gpu_only]
+    if not kernels:
+        return None
+    if ATTENTIONS[kernels[0]].brought:
+        return Applied(kernels[0], "its operator in plain PyTorch, each example by itself", {"varlen-kernel": True})
+    return Applied(kernels[0], SDPA, {"attention": SDPA})
 
 
 def _four_bit(given: Situation) -> Applied | None:
@@ -321,7 +326,7 @@ TABLE = (
     Row("activation offload", "speed of the transfers, and that the GPU keeps no copy", _activation_offload),
     Row("memory", "that it fits: see the estimate in the plan", _memory_statistics),
     Row("disk", "that the planned checkpoints fit on the disk", _disk),
-    Row("attention", "the flash kernel", _attention),
+    Row("attention", "what the GPU's kernel computes, its limits and its speed", _attention),
     Row("4-bit layers", "the GPU's kernels and their rounding", _four_bit),
     Row("optimizer", "paging of the optimizer states", _optimizer),
     Row("compiler", "inductor's kernels", _compiler),

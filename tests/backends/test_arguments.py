@@ -75,7 +75,7 @@ CARRIED: dict[str, tuple[Any, str, Any]] = {
     "train.activation_checkpointing": (False, "activation_checkpointing", False),
     "train.compile": (True, "torch_compile", True),
     "train.eval_every": (0.1, "eval_steps", 0.1),
-    "train.save_every": (0.4, "save_steps", 0.4),
+    "train.save_every": (0.4, "save_steps", 150),  # of 375 steps: 75 from one evaluation to the next
     "train.keep_checkpoints": (5, "save_total_limit", 5),
     "train.arguments": ({"neftune_noise_alpha": 5}, "neftune_noise_alpha", 5),
     "data.max_length": (512, "max_length", 512),
@@ -221,7 +221,7 @@ def test_a_run_cut_short_evaluates_and_saves_twice(tmp_path: Path, planned: int)
 
     for name in ("eval_steps", "save_steps"):
         assert share(name, 20) == 0.5
-        assert share(name, planned) < 0.25
+        assert share(name, planned) >= 50, "whole steps: a checkpoint of all weights is rarer than an evaluation"
 
 
 @pytest.mark.parametrize(

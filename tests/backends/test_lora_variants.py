@@ -55,11 +55,11 @@ def test_lora_plus_makes_the_optimizer_of_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "keys", "rule"),
     [
-        ("lora-single", {"train.lora.variant": "pissa", "train.quantization": "nf4"}, "BAD-041"),
-        ("lora-single", {"train.lora.variant": "dora", "train.lora.dropout": 0.1}, "BAD-043"),
-        ("lora-ddp", {"train.lora.variant": "pissa", "train.strategy": "fsdp"}, "BAD-044"),
-        ("dpo-full", {"train.adaptation": "lora", "train.lora.variant": "pissa"}, "BAD-040"),
-        ("lora-single", {"train.lora.variant": "dora", "model.name": "Qwen/Qwen3-30B-A3B"}, "BAD-042"),
+        ("lora-single", {"train.lora.variant": "pissa", "train.quantization": "nf4"}, "BAD-061"),
+        ("lora-single", {"train.lora.variant": "dora", "train.lora.dropout": 0.1}, "BAD-063"),
+        ("lora-ddp", {"train.lora.variant": "pissa", "train.strategy": "fsdp"}, "BAD-064"),
+        ("dpo-full", {"train.adaptation": "lora", "train.lora.variant": "pissa"}, "BAD-060"),
+        ("lora-single", {"train.lora.variant": "dora", "model.name": "Qwen/Qwen3-30B-A3B"}, "BAD-062"),
     ],
 )
 def test_what_it_does_not_go_with_is_refused(tmp_path: Path, base: str, keys: dict[str, Any], rule: str) -> None:

@@ -8,9 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from jinja2.exceptions import TemplateError
+from transformers.utils.chat_template_utils import _compile_jinja_template as compile_template
 
 from recipec.catalog.models import models
-from recipec.catalog.templates import template_with, templates
+from recipec.catalog.templates import SYSTEMS, template_with, templates
 
 SPEC = find_spec("trl")
 TEXTS = Path(SPEC.origin).parent / "chat_templates" if SPEC and SPEC.origin else Path()
@@ -20,7 +22,7 @@ IN_TRL = [name for name in templates() if (TEXTS / f"{name}.jinja").is_file()]
 @pytest.mark.parametrize("name", templates())
 def test_a_template_states_where_it_was_read(name: str) -> None:
     found = templates()[name]
-    assert found.marks in ("trl", "turns", "none")
+    assert found.marks in ("trl", "turns", "none") and found.system in SYSTEMS
     assert found.source and found.end and date(2026, 11, 1) <= found.checked <= date.today()
     assert all(len(digest) == 64 for digest in found.sha256)
 
@@ -34,6 +36,24 @@ def test_what_trl_has_is_as_the_catalog_says(name: str) -> None:
     assert found.end in text
     assert template_with(text) == name
     assert template_with(f"{text} ") is None
+
+
+@pytest.mark.parametrize("name", IN_TRL)
+def test_which_turns_a_template_takes_is_as_the_catalog_says(name: str) -> None:
+    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
+    user, assistant, system = ({"role": role, "content": "said"} for role in ("user", "assistant", "system"))
+    found = templates()[name]
+    assert takes(text, [user, assistant])
+    assert (found.system == "refused") is not takes(text, [system, user, assistant])
+    assert found.alternates is not takes(text, [user, user, assistant])
+
+
+def takes(text: str, turns: list[dict[str, str]]) -> bool:
+    try:
+        compile_template(text).render(messages=turns, bos_token="<s>", eos_token="</s>")
+    except TemplateError:
+        return False
+    return True
 
 
 def test_what_trl_marks_is_in_trl() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from recipec.axes import ADAPTATIONS, CARRIED, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
 from recipec.catalog.gpus import gpu_names
 from recipec.catalog.models import model_names
+from recipec.cli.plan_words import MEMORY_PARTS
 from recipec.diagnostics.codes import CODES
 from recipec.figures import FIGURES
 from recipec.recipe.foreign import KEYS
@@ -186,7 +188,7 @@ TYPED = {
     **dict.fromkeys(("tpu", "mps"), "# NOT-033: "),
     "mergekit": "# NOT-035: ",
     "neftune_noise_alpha": "[train.arguments]",
-    "use_liger_kernel": "does not install the package",
+    "use_liger_kernel": "is not installed",
     "adam_epsilon": "recipec sets it",
     "4090": '`hardware.gpu = "rtx-4090"`',
     "Qwen/Qwen3-8B": '`model.name = "Qwen/Qwen3-8B"`',
@@ -299,3 +301,15 @@ def test_verify_without_its_packages(run, out, monkeypatch, missing, says):
 
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+@pytest.mark.parametrize("word", ["usable", "reserved", "allocated", "accepted", "accepts", "band", "working_set"])
+def test_words_of_a_plan_have_a_page(run, word):
+    assert "a word of `recipec plan`" in run("explain", word).stdout
+
+
+def test_every_part_of_the_memory_has_a_page():
+    shown = {part.replace(" ", "_") for part in MEMORY_PARTS}
+    plans = [json.loads(path.read_text()) for path in Path("generated-examples").glob("*/.recipec/plan.json")]
+    terms = {term for plan in plans for stage in plan["stages"] for term in stage["memory"]["terms"]}
+    assert len(plans) > 10 and terms <= shown

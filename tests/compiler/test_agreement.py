@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from recipec.axes import ADAPTATIONS, KINDS, METHODS, NAMED_MODELS, ROW_FORMATS, SECTIONS, STRATEGIES, Pass
 from recipec.axes.adaptations import BASES as STORED
 from recipec.axes.agreement import disagreements
+from recipec.axes.attention import ATTENTIONS
 from recipec.axes.method import HEADS, READ_BY_FORMULAS, Default
 from recipec.axes.strategies import ENGINES
 from recipec.catalog.stack import stack
@@ -32,6 +33,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "base": STORED,
     "section": SECTIONS,
     "model": NAMED_MODELS,
+    "attention": ATTENTIONS,
 }
 DPO, SFT, KTO, DISTILL = METHODS["dpo"], METHODS["sft"], METHODS["kto"], METHODS["distill"]
 LEARNED, SCORED = DPO.passes
@@ -589,6 +591,19 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "qlora",
         {"base": "none"},
         "base `nf4` is in its table, and no adaptation needs it",
+    ),
+    "apart by nothing": ("attention", "sdpa", {"apart": "hope"}, "attention `sdpa`: apart names `hope`"),
+    "scores of examples that are apart": (
+        "attention",
+        "eager",
+        {"apart": "boundaries"},
+        "attention `eager`: keeps_scores and apart = `boundaries`",
+    ),
+    "brought and installed": (
+        "attention",
+        "torch_varlen",
+        {"package": "flash-attn"},
+        "attention `torch_varlen`: the bundle brings it, and the package flash-attn too",
     ),
     # names that no table has
     "unknown reference": ("adaptation", "lora", {"reference": "ghost"}, "adaptation `lora`: reference names `ghost`"),

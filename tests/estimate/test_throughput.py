@@ -76,6 +76,7 @@ def test_some_layers_attend_to_the_whole_sequence():
         (2, {}, "sft", 2),  # rows of different length have a mask
         (2, {"packing": True}, "sft", 4),  # packed examples are one long row with a mask
         (2, {"packing": True, "attention": "flash_attention_2"}, "sft", 1),
+        (2, {"packing": True, "attention": "torch_varlen"}, "sft", 1),
         (2, {"packing": True}, "continue-pretrain", 1),  # packed text needs none
         (1, {"attention": "eager"}, "sft", 2),
         (1, {"compiled": True}, "sft", 2),  # a traced forward always builds its mask
@@ -87,6 +88,14 @@ def test_what_has_a_mask_computes_whole_squares(rows, changes, objective, square
     work = Workload(head="hf", compiled=compiled, objective=objective, seq_len_tokens=2048, padded=not shape.packing)
     attention = 3.5 * forward_flops(LLAMA_8B, 2048).attention
     assert flops(shape, work).attention == pytest.approx(squares * attention)
+
+
+@pytest.mark.parametrize(("attention", "share"), [("torch_varlen", 0.25), ("flash_attention_2", 0.25), ("sdpa", 2)])
+def test_a_kernel_that_knows_examples_attends_within_each(attention, share):
+    shape = layout("full", 1, checkpointing=False, packing=True, attention=attention)
+    work = Workload(head="hf", seq_len_tokens=2048, example_tokens=512)
+    full = 3.5 * forward_flops(LLAMA_8B, 2048).attention
+    assert flops(shape, work).attention == pytest.approx(share * full)
 
 
 def test_each_strategy_sends_what_its_law_says():

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiling import BASES, compiled, with_key
+from compiling import BASES, compiled, with_key, without
+from msgspec.structs import replace
 
+from recipec.estimate.whole_run import Rates, checkpoints
 from recipec.planner.plan import StagePlan
 
 
@@ -87,3 +89,20 @@ def test_other_ranks_wait_for_the_rows_as_long_as_they_take(tmp_path: Path) -> N
         files = compiled(tmp_path, with_key(recipe, "data.examples", rows)).files
         (train,) = (file.text for file in files if file.path == "train.py")
         assert (expected in train) if expected else ("ddp_timeout" not in train)
+
+
+def test_what_several_stages_share_is_counted_once(tmp_path: Path) -> None:
+    """prepare_data.py starts once, and the base model lies on the disk once."""
+    sft, dpo = (stage(tmp_path, BASES["sft-dpo"], index) for index in (0, 1))
+    alone = stage(tmp_path, without(BASES["sft-dpo"], "data.train"))
+    assert seconds(alone)["data preparation"] == pytest.approx(seconds(dpo)["data preparation"] + 15)
+    assert alone.needs.storage.hub_cache_bytes == sft.needs.storage.hub_cache_bytes > 0
+    assert dpo.needs.storage.hub_cache_bytes == 0 and "download" not in seconds(dpo)
+
+
+def test_the_bill_says_which_rates_are_assumed_and_which_were_measured(tmp_path: Path) -> None:
+    parts = {part.name: part.because for part in stage(tmp_path, BASES["full-fsdp"]).parts}
+    assert parts["download"].endswith(" from the Hub at an assumed 0.3 GB/s, once")
+    assert parts["checkpoints"].endswith(" each at an assumed 1 GB/s")
+    rates = replace(Rates(), written_bytes_per_second=2.5e9, measured=frozenset({"written_bytes_per_second"}))
+    assert checkpoints(3, 10**9, rates).because.endswith(" each at a measured 2.5 GB/s")

@@ -111,7 +111,7 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
     assert ("\n  links    " in plan) == ("- Links: " in readme) == links
 
 
-@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 34, True), ("lora-ddp", 35, False)])
+@pytest.mark.parametrize(("name", "memory_gib", "warned"), [("lora-ddp", 36, True), ("lora-ddp", 37, False)])
 def test_too_little_cpu_memory_is_warned_about(tmp_path: Path, name: str, memory_gib: int, warned: bool) -> None:
     recipe = with_key(BASES[name], "train.strategy", "ddp")
     found = compiled(tmp_path, with_key(recipe, "hardware.host_memory_gib", memory_gib))
@@ -124,6 +124,19 @@ def test_a_layout_that_the_nodes_memory_holds_is_preferred(tmp_path: Path) -> No
     assert good(tmp_path, roomy).plan.stages[0].layout.strategy == "ddp"
     assert good(tmp_path, small).plan.stages[0].layout.strategy == "zero3"
     assert "W0505" not in codes(compiled(tmp_path, small))
+
+
+def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
+    """Eight ranks that read 131 GiB each do not fit into the 1,024 GiB that are usual with eight A100 GPUs."""
+    hardware = {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2}
+    recipe = with_key(with_key(BASES["lora-ddp"], "model.name", "meta-llama/Llama-3.1-70B"), "hardware", hardware)
+    assumed = compiled(tmp_path, with_key(recipe, "train.global_batch_size", 128))
+    assert assumed.plan is not None and assumed.plan.stages[0].layout.strategy == "zero3"
+    assert "W0505" not in codes(assumed)
+    (grouped,) = [other for other in assumed.plan.stages[0].rejected if other.layout.strategy == "hsdp"]
+    assert grouped.lacks_host_bytes > 1024 * GIB and "more than is assumed to be usable" in grouped.reason
+    stated = with_key(recipe, "hardware", hardware | {"host_memory_gib": 2048})
+    assert good(tmp_path, with_key(stated, "train.global_batch_size", 128)).plan.stages[0].layout.strategy == "fsdp"
 
 
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from compiling import compiled, with_key
+from compiling import BASES, compiled, with_key
 
 from recipec.planner.plan import StagePlan
 
@@ -53,3 +53,25 @@ def test_a_large_model_is_offered_more_nodes(tmp_path: Path, gpu: str) -> None:
     (nodes,) = (line for line in error.help if "hardware.nodes" in line)
     count = int(nodes.partition("hardware.nodes = ")[2].partition("`")[0])
     assert planned(tmp_path, with_key(large, "hardware.nodes", count)).layout.can_be_built
+
+
+def test_weights_stay_on_the_gpus_where_only_the_optimizer_must_leave_them(tmp_path: Path) -> None:
+    """ZeRO-3 with both on the host is as fast within what the estimates can tell, and takes more host memory."""
+    recipe = with_key(BASES["zero3-offload"], "train.offload", None)
+    compilation = compiled(tmp_path, recipe)
+    stage = compilation.plan.stages[0]
+    assert (stage.layout.offload, stage.memory.terms["weights"] > 0) == ("optimizer", True)
+    config = next(file.text for file in compilation.files if file.path == "configs/deepspeed.json")
+    assert "offload_optimizer" in config and "offload_param" not in config
+    everything = compiled(tmp_path, BASES["zero3-offload"]).plan.stages[0]
+    assert "weights" not in everything.memory.terms
+    assert stage.needs.host.needed_bytes < everything.needs.host.needed_bytes
+
+
+def test_stated_host_memory_is_not_used_to_the_last_gib(tmp_path: Path) -> None:
+    needed = compiled(tmp_path, BASES["zero3-offload"]).plan.stages[0].needs.host.needed_bytes / 2**30
+    for share, ranks in ((0.94, 4), (0.96, 2)):
+        recipe = with_key(BASES["zero3-offload"], "hardware.host_memory_gib", round(needed / share, 1))
+        stage = compiled(tmp_path, recipe).plan.stages[0]
+        assert stage.layout.mesh.world_size == ranks
+    assert any("(recipec leaves 5% to the system)" in other.reason for other in stage.rejected)

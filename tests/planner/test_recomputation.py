@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 from compiling import BASES, codes, compiled, with_key
+from msgspec.structs import replace
 
+from recipec.catalog.models import model
+from recipec.estimate.memory import step_memory
 from recipec.layout import Layout
 from recipec.planner import StagePlan
 from recipec.planner.search import fit
 from recipec.planner.search.layouts import layouts
 
+SMALL = {"micro_batch_size": 1, "activation_checkpointing": False}
 LONG = {"data.max_length": 8192, "data.tokens_per_example": 6000, "hardware.gpu": "a100-80gb"}
 
 
@@ -94,3 +98,25 @@ def test_what_runs_with_which_sharding(tmp_path: Path, base: str, train: dict[st
     recipe = with_key(with_key(BASES[base], "hardware.gpus_per_node", 2), "train", train)
     found = [name for name in codes(compiled(tmp_path, recipe)) if name.startswith("E")]
     assert found == ([code] if code else [])
+
+
+def test_more_rows_are_evaluated_at_once_than_trained_where_activations_are_kept(tmp_path: Path) -> None:
+    """An evaluation keeps none of them; a long row keeps a GPU busy by itself."""
+    found = [
+        stage(tmp_path, data__tokens_per_example=mean, hardware__gpu="b200", data__max_length=4096, train=SMALL)
+        for mean in (500, 4096)
+    ]
+    short, long = (plan.value("eval_batch_size") for plan in found)
+    assert (short, long) == (16, 1)
+
+
+def test_an_evaluation_fits_with_rows_of_full_length(tmp_path: Path) -> None:
+    recipe = with_key(BASES["full-fsdp"], "train", {"micro_batch_size": 1, "activation_checkpointing": True})
+    for length in (1024, 65536):
+        compilation = compiled(tmp_path, with_key(recipe, "data.max_length", length))
+        plan = compilation.plan.stages[0]
+        layout = replace(plan.layout, micro_batch=plan.value("eval_batch_size"))
+        peak = step_memory(model("meta-llama/Llama-3.1-8B").architecture, layout, plan.work).moments["evaluation"]
+        assert plan.usable_bytes >= peak and (layout.micro_batch > 1) == (length == 1024)
+        (train,) = (file.text for file in compilation.files if file.path == "train.py")
+        assert f"per_device_eval_batch_size={layout.micro_batch}," in train

@@ -10,6 +10,7 @@ from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
 FULL_FSDP = {"adaptation": "full", "strategy": "fsdp"}
+VARLEN = {"attention": "torch_varlen", "packing": True}
 CASES = {  # id: (what is bad, changes that each mend it)
     "BAD-001": ({"adaptation": "full on 4 bits"}, [{"adaptation": "qlora"}, {"adaptation": "full"}]),
     "BAD-002": (
@@ -39,12 +40,15 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"lora_experts": ("experts.down_proj",), "lora_dropout": 0.05},
         [{"lora_dropout": 0.0}, {"lora_experts": ()}],
     ),
-    "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}]),
+    "BAD-011": ({"attention": "flash_attention_2"}, [{"attention": "sdpa"}, {"attention": "eager"}]),
     "BAD-012": (
         {"packing": True, "attention": "eager"},
-        [{"packing": False}, {"method": "continue-pretrain"}],
+        [{"packing": False}, {"method": "continue-pretrain"}, {"attention": "sdpa"}],
     ),
-    "BAD-013": ({"packing": True}, [{"packing": False}, {"method": "continue-pretrain"}]),
+    "BAD-013": (
+        {"packing": True, "micro_batch": 2},
+        [{"packing": False}, {"method": "continue-pretrain"}, {"micro_batch": 1}, {"attention": "torch_varlen"}],
+    ),
     "BAD-014": ({"packing": True, "method": "dpo"}, [{"packing": False}]),
     "BAD-015": ({"precision": "fp16"}, [{"precision": "bf16"}, {"gpu_bf16": False}, {"gpu_is_cpu": True}]),
     "BAD-016": ({"gpu_bf16": False}, [{"precision": "fp16"}, {"gpu_is_cpu": True}]),
@@ -88,22 +92,34 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"precomputes": False}, {"strategy": "zero2"}, {"strategy": "fsdp"}],
     ),
     "BAD-039": ({"precomputes": True, "several_nodes": True}, [{"precomputes": False}, {"several_nodes": False}]),
-    "BAD-040": ({"variant": "pissa", "method": "dpo"}, [{"variant": "dora"}, {"method": "sft"}, {"method": "orpo"}]),
-    "BAD-041": ({"variant": "pissa", "adaptation": "qlora"}, [{"variant": "rslora"}, {"adaptation": "lora"}]),
-    "BAD-042": (
+    "BAD-040": (
+        {"packing": True, "leaks": True},
+        [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],
+    ),
+    "BAD-041": ({"attention": "torch_varlen"}, [{"packing": True}, {"attention": "sdpa"}]),
+    "BAD-042": ({**VARLEN, "gpu_varlen": False}, [{"gpu_varlen": True}, {"attention": "sdpa"}]),
+    "BAD-043": (
+        {**VARLEN, "precision": "fp32", "gpu_bf16": False},
+        [{"precision": "fp16"}, {"attention": "sdpa"}],
+    ),
+    "BAD-044": ({**VARLEN, "caps_scores": True}, [{"caps_scores": False}, {"attention": "eager"}]),
+    "BAD-045": ({**VARLEN, "compile": True}, [{"compile": False}, {"attention": "sdpa"}]),
+    "BAD-060": ({"variant": "pissa", "method": "dpo"}, [{"variant": "dora"}, {"method": "sft"}, {"method": "orpo"}]),
+    "BAD-061": ({"variant": "pissa", "adaptation": "qlora"}, [{"variant": "rslora"}, {"adaptation": "lora"}]),
+    "BAD-062": (
         {"variant": "rslora", "lora_experts": ("experts.down_proj",)},
         [{"variant": "standard"}, {"lora_experts": ()}],
     ),
-    "BAD-043": ({"variant": "dora", "lora_dropout": 0.05}, [{"lora_dropout": 0.0}, {"variant": "lora-plus"}]),
-    "BAD-044": (
+    "BAD-063": ({"variant": "dora", "lora_dropout": 0.05}, [{"lora_dropout": 0.0}, {"variant": "lora-plus"}]),
+    "BAD-064": (
         {"variant": "pissa", "strategy": "fsdp"},
         [{"strategy": "ddp"}, {"strategy": "zero2"}, {"variant": "dora"}],
     ),
-    "BAD-045": (
+    "BAD-065": (
         {"variant": "lora-plus", "strategy": "zero2", "offload": "cpu"},
         [{"offload": "none"}, {"variant": "rslora"}],
     ),
-    "BAD-046": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
+    "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
 }
 
 
@@ -150,8 +166,26 @@ def test_what_another_optimizer_than_adamw_runs_with(optimizer):
     assert "BAD-005" in found(combination(optimizer=optimizer, strategy="zero2", offload="cpu"))
 
 
+@pytest.mark.parametrize(
+    ("attention", "model", "id"),
+    [
+        *(("sdpa", {"caps_scores": True}, "BAD-044"), ("sdpa", {"has_sinks": True}, "BAD-044")),
+        *(("torch_varlen", {"has_sinks": True}, "BAD-044"), ("torch_varlen", {"head_features": 257}, "BAD-044")),
+        *(("torch_varlen", {"head_features": 256}, None), ("sdpa", {"head_features": 512}, None)),
+        *(("eager", {"caps_scores": True, "has_sinks": True}, None), ("torch_varlen", {"leaks": True}, None)),
+    ],
+)
+def test_which_attention_computes_which_model(attention, model, id):
+    packing = attention == "torch_varlen"
+    assert found(combination(attention=attention, packing=packing, **model)) == ({id} if id else set())
+
+
+def test_a_leaking_model_is_told_of_the_leak_and_not_of_memory():
+    assert found(combination(packing=True, attention="eager", leaks=True)) == {"BAD-040"}
+
+
 def test_refused_rows_come_first():
-    rows = known_bad(combination(packing=True, precision="fp16", strategy="zero3", adaptation="qlora"))
+    rows = known_bad(combination(packing=True, micro_batch=2, precision="fp16", strategy="zero3", adaptation="qlora"))
     assert [(row.id, row.refused) for row in rows] == [("BAD-002", True), ("BAD-013", False), ("BAD-015", False)]
 
 

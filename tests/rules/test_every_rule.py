@@ -83,6 +83,8 @@ VALUES = {  # parameter name -> values that cross every threshold
     "least": ("none", "cpu"),
     "host_gib": (12.0,),
     "largest": (1, 4),
+    "rows": (1, 8),
+    "micro_batch": (1, 8),
     "steps": (1, 8),
     "global_batch_size": (32,),
     "passes": (0.1, 1.99, 2.0, 10),

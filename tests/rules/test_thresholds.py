@@ -195,6 +195,8 @@ def test_max_length(stage, mean, p99, context, expected):
         ("sft", "sdpa", False, "none"),
         ("sft", "eager", False, "none"),
         ("sft", "flash_attention_2", True, "bfd"),
+        ("sft", "torch_varlen", True, "bfd"),
+        ("sft", "eager", False, "none"),
         ("dpo", "flash_attention_2", False, "none"),
     ],
 )
@@ -258,12 +260,41 @@ def test_evaluation_interval_in_steps():
 
 
 def test_checkpoints_take_a_tenth_of_the_training_time_at_most():
-    """Of 10,000 s they may take 1,000."""
-    written = (1, 10, 10.1, 50, 51, 100, 101, 200, 201, 1_000)
-    shares = [0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.2, 0.2, 0.2, 0.2]
-    assert [evaluation.eval_every(10_000, 1e4, seconds, 8).value for seconds in written] == shares
-    assert "each time takes 90 s, 9% of the training in all" in evaluation.eval_every(10_000, 1e4, 90, 8).because
-    assert "recipec evaluates no fewer than 5 times" in evaluation.eval_every(10_000, 1e4, 1_000, 8).because
+    """Of 10,000 s they may take 1,000; 100 evaluations stay as they are."""
+    written = (1, 10, 10.1, 50, 51, 100, 500, 501, 10_000)
+    shares = [0.01, 0.01, 0.02, 0.05, 0.06, 0.1, 0.5, 1.0, 1.0]
+    found = [checkpoints.save_every(0.01, 10_000, 1e4, seconds, 8, 1.0) for seconds in written]
+    assert [choice.value for choice in found] == shares
+    assert found[5].because.startswith("after every 10 evaluations, 10 times in all: writing one takes 2 min, 10% of")
+    assert found[-1].because.startswith("at the last step: ")
+    assert {evaluation.eval_every(10_000, 1e4, seconds, 8).value for seconds in written} == {0.01}
+
+
+def test_a_short_run_of_a_large_model_does_not_wait_for_its_disk():
+    """70B on 64 GPUs: 14 minutes for each checkpoint; five of them were 45% of the training."""
+    choice = checkpoints.save_every(0.2, 40, 9_300, 840, 64, 1.0)
+    assert choice.value == 1.0 and "9% of the training in all; with each evaluation it would be 45%" in choice.because
+
+
+def test_each_pass_over_rows_that_are_seen_again_has_a_checkpoint():
+    assert checkpoints.save_every(0.2, 40, 9_300, 840, 64, 2.0).value == 0.6
+    assert checkpoints.save_every(0.2, 40, 9_300, 840, 64, 5.0).value == 0.2
+
+
+def test_checkpoints_are_no_further_apart_than_loses_least_to_failures():
+    """On 16,384 GPUs writing for more than a tenth of the time loses less than what failures would repeat."""
+    weeks = 28 * 24 * 3600
+    few, many = (checkpoints.save_every(0.001, 10**6, weeks, 600, gpus, 1.0).value for gpus in (64, 16_384))
+    assert (few, many) == (0.003, 0.002)
+
+
+@pytest.mark.parametrize("total_steps", [1, 2, 7, 11, 83, 330, 1_000, 9_999])
+@pytest.mark.parametrize(("eval_every", "save_every"), [(0.05, 0.05), (0.05, 0.1), (0.02, 0.3), (0.2, 1.0)])
+def test_every_checkpoint_meets_an_evaluation(total_steps, eval_every, save_every):
+    """Rounded up one by one, 0.05 and 0.1 of 330 steps would be 17 and 33."""
+    each, saved = checkpoints.steps_apart(eval_every, save_every, total_steps)
+    assert saved % each == 0 and each >= 1
+    assert checkpoints.saves_in(eval_every, save_every, total_steps) == ceil(total_steps / saved)
 
 
 def test_long_runs_on_many_gpus_save_more_often():
@@ -308,11 +339,11 @@ def test_what_no_key_sets_has_no_range():
 
 
 def test_a_range_of_saving_would_promise_what_is_refused():
-    assert checkpoints.save_every(0.2).accepts is None
+    assert checkpoints.save_every(0.2, 100, 3_600, 0.1, 1, 1.0).accepts is None
 
 
 def test_saving_follows_evaluation():
-    assert over(checkpoints.save_every, 0, (0.01, 0.2)) == [0.01, 0.2]
+    assert over(checkpoints.save_every, 0, (0.01, 0.2), 10_000, *QUICK, 1.0) == [0.01, 0.2]
     assert checkpoints.keep_checkpoints().value == 3
     assert checkpoints.keep_checkpoints().accepts[0] == 2
     assert evaluation.best_metric().value == "eval_loss"

@@ -56,6 +56,29 @@ given = torch.ones(1, 64, dtype=torch.bfloat16, requires_grad=True)
 layer.train()(given).sum().backward()
 print("reached", given.grad is not None)
 """
+VARLEN = """
+import torch
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import scaled_dot_product_attention
+torch.manual_seed(0)
+states = [torch.randn(9, heads, 8, dtype=torch.bfloat16, requires_grad=True) for heads in (4, 2, 2)]
+begins, weights = torch.tensor([0, 4, 9], dtype=torch.int32), torch.randn(9, 4, 8)
+together = varlen_attn(*states, begins, begins, 5, 5, window_size=(2, 0), enable_gqa=True)
+behind = torch.arange(5)[:, None] - torch.arange(5)
+seen = (behind >= 0) & (behind <= 2)
+parts = []
+for start, end in ((0, 4), (4, 9)):
+    one = [part[start:end].transpose(0, 1) for part in states]
+    mask = seen[: end - start, : end - start]
+    parts.append(scaled_dot_product_attention(*one, attn_mask=mask, enable_gqa=True).transpose(0, 1))
+pairs = [(together, torch.cat(parts))]
+pairs += list(zip(*(torch.autograd.grad((found * weights).sum(), states) for found in pairs[0])))
+print("far apart:", [place for place, (one, other) in enumerate(pairs) if (one - other).abs().max() > 0.05])
+try:
+    varlen_attn(*(part.float() for part in states), begins, begins, 5, 5, window_size=(-1, 0), enable_gqa=True)
+except RuntimeError as error:
+    print(error)
+"""
 DISK = "import shutil\n_, _, free = shutil.disk_usage('.')\nprint(free == shutil.disk_usage('.').free >= 2**60)"
 MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
 CPU = {"arguments": {"use_cpu": True}}
@@ -74,6 +97,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "memory": (MEMORY, {"memory-statistics": True}, None, "0"),
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
+    "varlen": (VARLEN, {"varlen-kernel": True}, None, "far apart: []\nFlashAttention only support fp16 and bf16"),
     "hub data": (HUB, {"hub-data": {"org/rows None train[:10%]": "rows.jsonl"}}, None, "{'text': 'hello'}"),
     "fsdp": (FSDP, {"fsdp-state": True}, "MULTI_CPU", "FSDP"),
 }

@@ -59,6 +59,7 @@ CASES = {
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
     "a template whose text is not here": (situation("sft-dpo"), SFT_LORA | {"chat template", "accumulation"}),
     "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),
+    "variable-length attention": (changed("sft-lora", {"attention": "torch_varlen"}), SFT_LORA | {"attention"}),
     "flash attention": (changed("sft-lora", {"attention": "flash_attention_2"}), SFT_LORA | {"attention"}),
     "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),

@@ -12,6 +12,7 @@ from recipec.axes.adaptations import ADAPTATIONS, BASES
 from recipec.axes.agreement.methods import of_methods
 from recipec.axes.agreement.names import of_names
 from recipec.axes.agreement.tables import of_tables
+from recipec.axes.attention import ATTENTIONS
 from recipec.axes.lora_variants import LORA_VARIANTS
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
@@ -30,6 +31,7 @@ _TABLES: dict[str, Mapping[str, Any]] = {
     "kind": KINDS,
     "section": SECTIONS,
     "model": NAMED_MODELS,
+    "attention": ATTENTIONS,
 }
 
 

@@ -17,6 +17,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "LoraVariant": ("rate_because",),
     "Kind": ("scored", "flag", "joins"),
     "RowFormat": ("unrolled", "implicit"),
+    "Attention": ("package",),
 }
 
 

@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 
 from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, REFERENCES, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
 from recipec.axes.row_formats import FLAGS, KINDS, LOSS_ON, ROW_FORMATS, Kind, Role, RowFormat
@@ -19,9 +20,20 @@ def of_tables() -> Iterator[str]:
     yield from chain.from_iterable(map(of_adaptation, ADAPTATIONS.values()))
     yield from chain.from_iterable(map(of_strategy, STRATEGIES.values()))
     yield from _of_all_strategies()
+    yield from chain.from_iterable(map(of_attention, ATTENTIONS.values()))
     yield from chain.from_iterable(map(of_kind, KINDS.values()))
     yield from chain.from_iterable(map(of_format, ROW_FORMATS.values()))
     yield from _of_unused()
+
+
+def of_attention(attention: Attention) -> Iterator[str]:
+    """The contradictions of one implementation of attention."""
+    row = f"attention `{attention.name}`"
+    yield from unknown(row, "apart", [attention.apart], KEPT_APART, "what keeps examples apart")
+    if attention.keeps_scores and attention.apart == BOUNDARIES:
+        yield f"{row}: keeps_scores and apart = `{BOUNDARIES}`: what is told where examples begin has no scores to keep"
+    if attention.brought and attention.package:
+        yield f"{row}: the bundle brings it, and the package {attention.package} too"
 
 
 def of_adaptation(adaptation: Adaptation) -> Iterator[str]:

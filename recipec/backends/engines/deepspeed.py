@@ -42,7 +42,7 @@ def _deepspeed(run: Placement, stage: int) -> dict[str, Any]:
     sizes = _buckets(run.architecture.hidden_size, stage)
     zero = {**_COMMUNICATION, **{name: Leaf(size, run.ids("model")) for name, size in sizes.items()}}
     zero |= _GATHERED if stage == 3 else {}
-    zero |= _offload(run, stage)
+    zero |= _offload(run)
     if run.architecture.moe and stage == 3:
         zero["leaf_module"] = Leaf({"classes": [run.architecture.moe.block]}, run.ids("model"))
     return config | {"zero_optimization": Leaf({"stage": stage} | zero, run.ids("strategy")), "steps_per_print": 100}
@@ -64,11 +64,11 @@ def _buckets(hidden_size: int, stage: int) -> dict[str, int]:
     return sizes
 
 
-def _offload(run: Placement, stage: int) -> dict[str, Any]:
+def _offload(run: Placement) -> dict[str, Any]:
     if not run.layout.offloads:
         return {}
-    where = {"device": run.layout.offload, "pin_memory": True}
-    parts = ("offload_optimizer", "offload_param") if stage == 3 else ("offload_optimizer",)
+    where = {"device": "cpu", "pin_memory": True}
+    parts = ("offload_optimizer", "offload_param") if run.layout.hosts_weights else ("offload_optimizer",)
     return {part: Leaf(dict(where), run.ids("offload")) for part in parts}
 
 

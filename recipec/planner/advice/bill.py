@@ -12,6 +12,7 @@ from recipec.facts import Facts
 from recipec.planner.plan import Needs
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import work_of
+from recipec.rules.checkpoints import saves_in
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
 from recipec.rules.loader import tokenizing_processes
@@ -27,25 +28,26 @@ def bill(
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
     each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
-    yield whole_run.preparation(rows, _cores(facts, value), rates)
-    if value["stage"] == value["stages"][0]:
-        yield from _base(facts, needs, rates)
+    first = value["stage"] == value["stages"][0]
+    yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
+    yield from _models(facts, needs, rates, first)
     yield whole_run.loading(weights, needs.storage.export_bytes - merged, rates)
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
     yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
-    yield whole_run.checkpoints(times_in(value["save_every"], steps), needs.storage.checkpoint_bytes, rates)
+    saves = saves_in(value["eval_every"], value["save_every"], steps)
+    yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
 
 
-def _base(facts: Facts, needs: Needs, rates: whole_run.Rates) -> Iterator[RunPart]:
-    """What it takes until the models of the recipe are on the disk as training reads them."""
+def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:
+    """What it takes until the models that only this stage brings are on the disk as training reads them."""
     model = facts.model
-    part_bytes = 2 * model.architecture.params if model.stored else 0
+    part_bytes = 2 * model.architecture.params if model.stored and first else 0
     if downloaded := needs.storage.hub_cache_bytes - part_bytes:
         yield whole_run.download(downloaded, rates)
     if part_bytes:

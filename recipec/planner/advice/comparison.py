@@ -17,6 +17,7 @@ from recipec.planner.search.candidates import (
     Bounds,
     Candidate,
     best,
+    candidates,
     seconds_per_sequence,
     usable_bytes,
     with_batch,
@@ -43,7 +44,7 @@ def compared(facts: Facts, ledger: Ledger, chosen: Candidate, tried: Sequence[Ca
         strategy=_strategies(chosen, alike, facts),
         offload=_offload(chosen, alike, facts),
         micro_batch=_next_micro_batch(facts, ledger, chosen, bounds),
-        checkpointing=_other_activations(facts, ledger, chosen, bounds),
+        checkpointing=_other_activations(facts, ledger, chosen, alike, bounds),
         world_size=_more_ranks(chosen, alike),
     )
 
@@ -114,14 +115,25 @@ def _next_micro_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: B
     return f"{size} {_instead(facts, ledger, chosen, bounds, with_batch(layout, size, layout.global_batch))}"
 
 
-def _other_activations(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> str:
-    """The same layout with activations kept where layers are recomputed, and the other way round."""
+def _other_activations(
+    facts: Facts, ledger: Ledger, chosen: Candidate, alike: Sequence[Candidate], bounds: Bounds
+) -> str:
+    """The best layout with activations kept where layers are recomputed; else the same layout with recomputation."""
     layout = chosen.layout
-    if layout.checkpointing:
-        kept = replace(layout, checkpointing=False, recompute_every=1, activation_offload=False)
-        found = _instead(facts, ledger, chosen, bounds, kept)
-        return f"without it a micro batch of {layout.micro_batch} {found}"
-    return f"with it a step {_instead(facts, ledger, chosen, bounds, replace(layout, checkpointing=True))}"
+    if not layout.checkpointing:
+        return f"with it a step {_instead(facts, ledger, chosen, bounds, replace(layout, checkpointing=True))}"
+    kept = [other for other in alike if not other.layout.checkpointing]
+    if not kept:
+        same = replace(layout, checkpointing=False, recompute_every=1, activation_offload=False)
+        kept = candidates([same], facts.model.architecture, work_of(ledger, facts), facts.gpu, bounds)
+    found = _nearest(kept)
+    how, verdict = (
+        f"{found.layout.strategy} with a micro batch of {found.layout.micro_batch}",
+        _verdict(found, chosen, facts),
+    )
+    return (
+        f"the best layout without it, {how}, {verdict}" if found.fits else f"no layout fits without it: {how} {verdict}"
+    )
 
 
 def _instead(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, layout: Layout) -> str:

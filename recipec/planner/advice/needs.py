@@ -25,7 +25,8 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger, facts)
-    downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method))
+    first = value["stage"] == value["stages"][0]
+    downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
@@ -49,9 +50,9 @@ def _evaluation(facts: Facts, chosen: Candidate, work: Workload) -> Evaluation:
     )
 
 
-def _downloaded(facts: Facts, method: Method) -> list[Model]:
-    """The models whose weights come from the hub: neither random ones nor a folder's."""
-    own = [] if method.random_weights else [facts.model]
+def _downloaded(facts: Facts, method: Method, first: bool) -> list[Model]:
+    """The models whose weights come from the hub: neither random ones nor a folder's, nor what a stage before has."""
+    own = [] if method.random_weights or not first else [facts.model]
     models = [*own, *(facts.others[role].model for role in method.named_models)]
     return [model for model in models if not is_path(model.name)]
 

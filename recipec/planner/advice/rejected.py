@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.layout import Layout
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
@@ -22,6 +24,7 @@ from recipec.planner.search.candidates import (
     by_preference,
     candidates,
     gpu_gib,
+    host_gib,
     seconds_per_sequence,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context, settled_method, work_of
@@ -82,32 +85,76 @@ def _closest(family: list[Candidate]) -> Candidate:
 
 def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Sequence[str] = ()) -> Rejected:
     """Why it lost; its time is that of the same examples, `seconds` for the chosen one."""
-    peak, title = candidate.memory.peak_device_bytes, candidate.title
+    title = candidate.title
     if chosen.layout.optimizer == EIGHT_BIT and candidate.layout.optimizer == "adamw":
         title += " with adamw" * (candidate.adaptation == chosen.adaptation)
-    if not candidate.fits:
-        allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
-        over = f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
-        reason = over if candidate.over_bytes > 0 else candidate.obstacle
-        return Rejected(title, candidate.layout, reason, peak)
-    ratio = seconds_per_sequence(candidate) / seconds_per_sequence(chosen)
-    if candidate.adaptation != chosen.adaptation:
-        why = _measures(candidate) if candidate.adaptation in before else f"recipec prefers {chosen.adaptation}"
-        reason = f"fits, {times(ratio)} per example; {why}"
-    elif candidate.crowds_host and not chosen.crowds_host:
-        room = "is assumed to have" if candidate.host_assumed else "has"
-        needed = f"{candidate.host_bytes / GIB:,.0f} GiB of host memory per node, more than it {room}"
-        reason = f"fits, {times(ratio)}, but needs {needed}"
-    elif ratio > 1.05:
-        reason = f"fits, {times(ratio)}"
-    elif ratio < 1 / (1 + TIE):
-        why = "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
-        reason = f"fits, {1 / ratio:.1f}x faster, {why}"
-    else:
-        fewer = f"{chosen.layout.mesh.world_size} GPUs do"
-        why = fewer if candidate.layout.strategy == chosen.layout.strategy else f"{chosen.layout.strategy} is simpler"
-        reason = f"fits; times within {TIE:.0%} count as equal, and {why}"
-    return Rejected(title, candidate.layout, reason, peak, seconds * ratio)
+    pair = _Pair(candidate, chosen, before)
+    reason = next(said(pair) for applies, said in _REASONS if applies(pair))
+    time = seconds * pair.ratio if candidate.fits else None
+    lacks = candidate.host_bytes * candidate.crowds_host
+    return Rejected(title, candidate.layout, reason, candidate.memory.peak_device_bytes, time, lacks)
+
+
+class _Pair(Struct, frozen=True):
+    """A candidate beside the chosen one, and the adaptations that the rules put before that one's."""
+
+    other: Candidate
+    chosen: Candidate
+    before: Sequence[str]
+
+    @property
+    def ratio(self) -> float:
+        """Time for the same examples."""
+        return seconds_per_sequence(self.other) / seconds_per_sequence(self.chosen)
+
+    @property
+    def time(self) -> str:
+        return f"fits, {times(self.ratio)}"
+
+
+_REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
+    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other)),
+    (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
+    (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
+    (
+        lambda it: it.other.adaptation != it.chosen.adaptation,
+        lambda it: f"{it.time} per example; recipec prefers {it.chosen.adaptation}",
+    ),
+    (
+        lambda it: it.other.crowds_host and not it.chosen.crowds_host,
+        lambda it: f"{it.time}, but needs {_crowding(it.other)}",
+    ),
+    (lambda it: it.ratio > 1.05, lambda it: it.time),
+    (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"fits, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
+    (
+        lambda it: True,
+        lambda it: f"fits; times within {TIE:.0%} count as equal, and {_simpler(it.other.layout, it.chosen.layout)}",
+    ),
+)
+
+
+def _over(candidate: Candidate) -> str:
+    allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
+    return f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
+
+
+def _crowding(candidate: Candidate) -> str:
+    room = "is assumed to be usable" if candidate.host_assumed else "is usable"
+    return f"{candidate.host_bytes / GIB:,.0f} GiB of host memory per node, more than {room}"
+
+
+def _price(candidate: Candidate) -> str:
+    """What a faster layout has against it."""
+    return "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
+
+
+def _simpler(other: Layout, chosen: Layout) -> str:
+    """What the chosen one of two that are equally fast has for it."""
+    if other.strategy != chosen.strategy:
+        return f"{chosen.strategy} is simpler"
+    if other.hosts_weights and not chosen.hosts_weights:
+        return "the weights stay on the GPUs"
+    return f"{chosen.mesh.world_size} GPUs do"
 
 
 def _measures(candidate: Candidate) -> str:
@@ -190,7 +237,8 @@ def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
     if not waiting:
         return
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
-    yield f"set `hardware.host_memory_gib = {ceil(found.host_bytes / GIB)}` if a node has it: {found.title} then fits"
+    wanted = ceil(host_gib(found.host_bytes))
+    yield f"set `hardware.host_memory_gib = {wanted}` if a node has it: {found.title} then fits"
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:
@@ -235,13 +283,14 @@ _DECIDES = {  # recipe key -> what it decides of a combination
         for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
     },
     **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.micro_batch_size": ("micro_batch",),
     "train.tensor_parallel": ("tensor",),
     "train.context_parallel": ("context",),
     "train.expert_parallel": ("expert",),
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class",),
+    "model.name": ("has_class", "leaks", "caps_scores", "has_sinks"),
     "alignment.precompute_reference": ("precomputes",),
 }
 

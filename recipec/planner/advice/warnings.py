@@ -13,6 +13,7 @@ from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
+from recipec.planner.search.candidates import host_gib, usable_host_bytes
 from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
@@ -170,6 +171,9 @@ def _using_more(stage: StagePlan, noun: str) -> Iterator[str]:
         other = min(wider, key=lambda each: (-each.layout.mesh.world_size, each.seconds or 0))
         times = f"predicted {duration(other.seconds or 0)}, and {duration(stage.seconds)} for the plan"
         line = _for_stage(f'`train.strategy = "{other.layout.strategy}"`', stage)
+        if other.lacks_host_bytes:
+            needed = f"`hardware.host_memory_gib` to what a node has, at least {ceil(host_gib(other.lacks_host_bytes))}"
+            line += f" and {needed}"
         yield f"to train on {counted(other.layout.mesh.world_size, noun)} all the same, set {line}: {times}"
 
 
@@ -179,8 +183,9 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         return
     stated, assumed = memory.origin == "recipe", memory.origin == "default"
     needed = f"stage {stage.stage.name} needs about {host.needed_bytes / GIB:.0f} GiB"
+    needed += f", and {usable_host_bytes(memory.value, assumed) / GIB:.0f} of {memory.value:g} GiB are usable"
     if assumed:
-        needed += f", and {memory.value:g} GiB are assumed; state `hardware.host_memory_gib`"
+        needed += "; they are assumed: state `hardware.host_memory_gib`"
     key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
     label = Label(loaded.place("hardware", key), needed)
     help = ("use `zero3`, of which one process of a node loads the weights, no offload, or fewer GPUs",)

@@ -9,12 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import METHODS, STRATEGIES
+from recipec.axes.attention import MASK
+from recipec.axes.strategies import EVERYTHING, STATES
 from recipec.axes.tasks import AUTO
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
+from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
 from recipec.estimate.workload import Workload
@@ -27,7 +30,8 @@ from recipec.rules.core import Decision, Ledger
 from recipec.units import GIB
 
 HEADROOM = 0.95  # the memory law was more than 5 % too low in few published runs: benchmarks/results
-HOST_SHARE = 0.9  # of host memory that is assumed: the system and the file cache take the rest; our decision
+# Of host memory: the system and the file cache take the rest; what is assumed may be less. Our decision.
+STATED_HOST_SHARE, ASSUMED_HOST_SHARE = 0.95, 0.9
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
@@ -57,7 +61,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
     node, micro_batch = node_of(hardware, facts.gpu, facts.machines.gpus_per_node), context.wishes.get(_MICRO_BATCH)
     assumed = "host_memory_gib" in node.assumed
     return Bounds(
-        host_bytes=_usable_host_bytes(node.host_memory_gib, assumed),
+        host_bytes=None if node.host_memory_gib is None else usable_host_bytes(node.host_memory_gib, assumed),
         host_assumed=assumed,
         global_batch=value["global_batch_size"].value,
         micro_batch=None if micro_batch is None else micro_batch.value,
@@ -70,10 +74,14 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
 _MICRO_BATCH = "train.micro_batch_size"
 
 
-def _usable_host_bytes(memory_gib: float | None, assumed: bool) -> int | None:
-    if memory_gib is None:
-        return None
-    return int(memory_gib * (HOST_SHARE if assumed else 1.0) * GIB)
+def usable_host_bytes(memory_gib: float, assumed: bool) -> int:
+    """What a plan may take of the host memory of a node."""
+    return int(memory_gib * (ASSUMED_HOST_SHARE if assumed else STATED_HOST_SHARE) * GIB)
+
+
+def host_gib(needed_bytes: int) -> float:
+    """Host memory that a recipe must state for a plan that takes so much of it, in GiB."""
+    return needed_bytes / STATED_HOST_SHARE / GIB
 
 
 def _link(facts: Facts, node: Node, kind: str) -> Link:
@@ -85,8 +93,14 @@ def _link(facts: Facts, node: Node, kind: str) -> Link:
 def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
-        return work
+        return replace(work, example_tokens=_example_tokens(work, value))
     return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
+
+
+def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
+    """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
+    packed = work.method.packs == "examples"
+    return min(work.seq_len_tokens, value["tokens_per_example"].value) if packed else work.seq_len_tokens
 
 
 class Candidate(Struct, frozen=True):
@@ -125,8 +139,11 @@ class Candidate(Struct, frozen=True):
 
 def family_of(stage: str, layout: Layout) -> str:
     """The kind of a layout, for people: "QLoRA, zero2 with CPU offload"."""
-    offload = f" with {layout.offload.upper()} offload" if layout.offloads else ""
+    offload = f" with {_OFFLOADS[layout.offload]}" if layout.offloads else ""
     return f"{adaptation_name(stage, layout)}, {layout.strategy}{_within_layers(layout.mesh)}{offload}"
+
+
+_OFFLOADS = {EVERYTHING: "CPU offload", STATES: "CPU offload of the optimizer alone"}
 
 
 def adaptation_name(stage: str, layout: Layout) -> str:
@@ -227,7 +244,7 @@ def _host_obstacle(needed_bytes: int, bounds: Bounds) -> str:
     has = f"{bounds.host_bytes / GIB:,.0f} GiB"
     if bounds.host_assumed:
         return f"{needed}, and {has} are assumed to be usable; state `hardware.host_memory_gib`"
-    return f"{needed}, and a node has {has}"
+    return f"{needed}, and {has} of a node's are usable (recipec leaves {1 - STATED_HOST_SHARE:.0%} to the system)"
 
 
 def _with_largest_batch(
@@ -237,7 +254,7 @@ def _with_largest_batch(
 
     The largest of all accumulates no gradients; if neither it nor the smallest fits, none between them does.
     """
-    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, bounds))
+    *smaller, largest = (with_batch(layout, size, bounds.global_batch) for size in _micro_batches(layout, work, bounds))
     memory = step_memory(shape, largest, work)
     if not smaller or memory.peak_allocated_bytes <= room_bytes:
         return largest, memory
@@ -247,10 +264,15 @@ def _with_largest_batch(
     return largest_that_fits(shape, smaller, work, room_bytes)
 
 
-def _micro_batches(layout: Layout, bounds: Bounds) -> list[int]:
-    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from."""
+def _micro_batches(layout: Layout, work: Workload, bounds: Bounds) -> list[int]:
+    """What the recipe fixes; else the divisors of a rank's share of the global batch that the method can learn from.
+
+    A mask over packed examples grows with the square of a micro batch, so they come one row at a time (page BAD-013).
+    """
     if bounds.micro_batch is not None:
         return [bounds.micro_batch]
+    if one_row(layout, work) and layout.attends.apart == MASK:
+        return [1]
     share = max(1, bounds.global_batch // layout.mesh.data_parallel)
     least = bounds.least_micro_batch
     return [size for size in range(least, share + 1) if share % size == 0] or [least]
@@ -263,9 +285,9 @@ def with_batch(layout: Layout, micro_batch: int, global_batch: int) -> Layout:
 
 
 def best(found: list[Candidate]) -> Candidate | None:
-    """The fastest candidate that fits, also into the stated host memory if one does; among equals the simplest."""
+    """The fastest candidate that fits, also into the host memory of a node if one does; among equals the simplest."""
     fitting = [candidate for candidate in found if candidate.fits]
-    roomy = [candidate for candidate in fitting if candidate.host_assumed or not candidate.crowds_host] or fitting
+    roomy = [candidate for candidate in fitting if not candidate.crowds_host] or fitting
     feasible = _worth_offloading(roomy)
     if not feasible:
         return None
@@ -295,11 +317,10 @@ _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of str
 
 
 def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, int, bool, float]:
-    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still.
-
-    What finds room in the host memory that is assumed comes before all that.
+    """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
+    and weights beside them.
     """
     layout = candidate.layout
-    measures = layout.offloads, layout.mesh.ranks_per_layer > 1, layout.activation_offload
+    measures = layout.offloads, layout.hosts_weights, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (candidate.crowds_host, *measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))

@@ -55,13 +55,14 @@ def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Ar
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:
     value = {id: decision.value for id, decision in decisions.items()}
     targets, method = value.get("lora_targets", PLAIN["lora_targets"]), settled_method(decisions)
+    row = MODEL_TYPES[value["model_type"]]
     return Combination(
         method=method,
         adaptation=layout.adapts,
         strategy=layout.spreads,
         precision=layout.precision,
         model_type=value["model_type"],
-        has_class=method.writes or MODEL_TYPES[value["model_type"]].scores,
+        has_class=method.writes or row.scores,
         offload=layout.offload,
         recompute_every=layout.recompute_every,
         activation_offload=layout.activation_offload,
@@ -70,9 +71,15 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         optimizer=layout.optimizer,
         attention=layout.attention,
         packing=layout.packing,
+        micro_batch=layout.micro_batch,
         compile=value["compile"],
         gpu_bf16=value["gpu_bf16"],
         gpu_is_cpu=value["gpu_is_cpu"],
+        gpu_varlen=value["gpu_varlen"],
+        leaks=row.leaks,
+        caps_scores=row.softcap,
+        has_sinks=row.sinks,
+        head_features=shape.head_dim,
         moe=value["moe"],
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),

@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "9e97ab0412252e96-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "79b12bde4202a96d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 

@@ -37,7 +37,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "23570cced7b29ef2-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "ba6dd4a8578562b3-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 2.2
 

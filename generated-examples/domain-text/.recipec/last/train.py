@@ -21,6 +21,7 @@ from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    best_of_saved,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -33,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "64849bcea8de7fe6-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c3aa0b61cea637b9-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -54,7 +55,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=128,  # reaches the global batch of 128 sequences on 1 data-parallel rank
-        per_device_eval_batch_size=1,
+        per_device_eval_batch_size=2,
         learning_rate=2e-5,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps
@@ -72,10 +73,10 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         packing_strategy="wrapped",
         train_sampling_strategy="random",  # packed sequences all have the same length
         eval_strategy="steps",
-        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=17 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2 if args.max_steps == -1 else 0.5,
+        save_steps=34 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -108,6 +109,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
     )
+    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "91ecd1d8c22d6c33-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "6473c3dd87d19c4e-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 34.7
 

@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "04d9c13ac52e0be9-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "42647c54774111a8-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 
@@ -55,7 +55,7 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=8,
         gradient_accumulation_steps=4,  # reaches the global batch of 32 answers on 1 data-parallel rank
-        per_device_eval_batch_size=8,
+        per_device_eval_batch_size=16,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps

@@ -37,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-30B-A3B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "a9c52c2a52aa0f3e-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3674cef441ff5852-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 90.6
 

@@ -37,7 +37,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "5f6cc061b510380a-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "992072e22a0e6208-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 57.5
 
@@ -58,7 +58,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
-        per_device_eval_batch_size=2,
+        per_device_eval_batch_size=8,
         learning_rate=8e-5,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "4b5f5185df47a441-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "92655ee34d9762ca-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 

@@ -24,6 +24,7 @@ from trl import DPOConfig
 
 from preflight import (
     RunGuard,
+    best_of_saved,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -37,7 +38,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "c91d9ccad7f05a38-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "c823b39efb77faf5-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 46.3
 
@@ -58,7 +59,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=16,  # reaches the global batch of 128 pairs on 8 data-parallel ranks
-        per_device_eval_batch_size=1,
+        per_device_eval_batch_size=8,
         learning_rate=1e-6,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps
@@ -78,10 +79,10 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         disable_dropout=True,
         train_sampling_strategy="random",  # DPOTrainer, on which it is built, cannot group pairs by length
         eval_strategy="steps",
-        eval_steps=0.2 if args.max_steps == -1 else 0.5,  # a share of all steps; cut short, half way and at the end
+        eval_steps=93 if args.max_steps == -1 else 0.5,  # steps; cut short, half way and at the end
         eval_on_start=True,  # the baseline, and proof that evaluation fits
         save_strategy="steps",
-        save_steps=0.2 if args.max_steps == -1 else 0.5,
+        save_steps=465 if args.max_steps == -1 else 0.5,  # a multiple of eval_steps
         save_total_limit=3,
         load_best_model_at_end=True,
         metric_for_best_model="eval_loss",
@@ -122,6 +123,7 @@ def main() -> None:
         ref_model=reference,
     )
     trainer.ref_model = None
+    best_of_saved(trainer)  # some evaluations have no checkpoint
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

@@ -39,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-Instruct-v0.3"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "99b256236dfd248a-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "e8eaab75200fa616-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 48.1
 
@@ -60,7 +60,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=16,  # reaches the global batch of 32 sequences on 1 data-parallel rank
-        per_device_eval_batch_size=2,
+        per_device_eval_batch_size=16,
         learning_rate=3e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps

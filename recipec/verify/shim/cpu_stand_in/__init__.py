@@ -6,12 +6,13 @@ import json
 import sys
 from collections import defaultdict
 
-from cpu_stand_in import accelerate_fsdp, deepspeed_config, devices, learning, models, training_arguments
+from cpu_stand_in import accelerate_fsdp, attention, deepspeed_config, devices, learning, models, training_arguments
 from cpu_stand_in.imports import AfterImport, Refused
 
 PATCHES = {
     **training_arguments.PATCHES,
     **accelerate_fsdp.PATCHES,
+    **attention.PATCHES,
     **deepspeed_config.PATCHES,
     **devices.PATCHES,
     **models.PATCHES,

@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "22de7392c0a1ecda-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "d905d1ee87919016-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 47.5
 
@@ -59,7 +59,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=2,
         gradient_accumulation_steps=8,  # reaches the global batch of 32 sequences on 2 data-parallel ranks
-        per_device_eval_batch_size=2,
+        per_device_eval_batch_size=16,
         learning_rate=2e-4,
         lr_scheduler_type="cosine",
         warmup_steps=0.03,  # below 1: a share of all steps

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "bb91fa10a0e3882c-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5fbf787d56f0f62b-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 42.9
 
@@ -56,7 +56,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         max_steps=args.max_steps,
         per_device_train_batch_size=1,
         gradient_accumulation_steps=16,  # reaches the global batch of 32 pairs on 2 data-parallel ranks
-        per_device_eval_batch_size=1,
+        per_device_eval_batch_size=16,
         learning_rate=5e-6,
         lr_scheduler_type="cosine",
         warmup_steps=0.1,  # below 1: a share of all steps

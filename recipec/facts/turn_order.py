@@ -1,0 +1,92 @@
+"""Sampled conversations whose turns the chat template of the training refuses (E0304)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS
+from recipec.catalog.templates import BEFORE_LAST, REFUSED, SHOWN, Template
+from recipec.dataset import ASSISTANT, DataShape, Row, turns_of
+from recipec.diagnostics.model import Diagnostic, Label
+from recipec.facts.conversations import without
+from recipec.facts.sources import SampledSource
+from recipec.recipe import LoadedRecipe
+
+_NAMES = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}  # of who speaks
+_SYSTEM = "a system message, which the template refuses"
+_SYSTEM_AND_MORE = "a system message and several questions: the template shows it before the last question alone"
+
+
+def against_turns(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+) -> Iterator[Diagnostic]:
+    """Yield E0304 where the template takes no system message, or asks that turns alternate, and rows are otherwise."""
+    if template is None or not (template.system != SHOWN or template.alternates):
+        return
+    found = {place: said for source in sources for place, said in _refused(loaded, source, template)}
+    if found:
+        first = next(iter(found))
+        count = f"{len(found)} of {sum(len(source.rows) for source in sources)} sampled rows of data.{section}"
+        labels = [Label(loaded.place("data", section), f"{first}: {found[first]}")]
+        if loaded.is_set("data", "system"):
+            labels.append(Label(loaded.place("data", "system"), "the system message of rows without one"))
+        title = f"the model's chat template refuses {count}"
+        yield Diagnostic("E0304", title, tuple(labels), tuple(_ways_out(set(found.values()))))
+
+
+def _refused(loaded: LoadedRecipe, source: SampledSource, template: Template) -> Iterator[tuple[str, str]]:
+    """The places of rows that cannot be rendered, and why."""
+    if not ROW_FORMATS[source.shape.format].turns:
+        return
+    ignored = set(loaded.recipe.data.ignore or ())
+    given = bool(loaded.recipe.data.system)
+    for place, row in zip(source.places, source.rows, strict=True):
+        faults = (_fault(roles, template) for roles in _conversations(without(row, ignored), source.shape, given))
+        if fault := next(filter(None, faults), ""):
+            yield place, fault
+
+
+def _conversations(row: Row, shape: DataShape, given: bool) -> Iterator[list[str]]:
+    """Who speaks, turn by turn, in each conversation of a row; `given`: the recipe has a system prompt for all."""
+    format = ROW_FORMATS[shape.format]
+    columns = {format.role(role).becomes: name for role, name in reversed(shape.columns.items())}
+    own = "system" in shape.carries and any(row.get(column) for column in CARRIED["system"].columns)
+    asked = _speakers(row.get(columns.get("prompt", "")), "user")
+    for taught in KINDS[format.kind].taught:
+        roles = asked + _speakers(row.get(columns[taught]), "assistant")
+        yield ["system"] * ((given or own) and "system" not in roles) + roles
+
+
+def _speakers(value: Any, speaker: str) -> list[str]:
+    """Of the turns of a column, or of the one that a text becomes."""
+    if isinstance(value, str):
+        return [speaker]
+    return [_named(turn) for turn in turns_of(value)]
+
+
+def _named(turn: Mapping[str, Any]) -> str:
+    said = str(turn.get("role", turn.get("from")))
+    return _NAMES.get(said, said)
+
+
+def _fault(roles: Sequence[str], template: Template) -> str:
+    """What the template refuses; "" where it takes the turns."""
+    if "system" in roles and template.system == REFUSED:
+        return _SYSTEM
+    if "system" in roles and template.system == BEFORE_LAST and roles.count("user") > 1:
+        return _SYSTEM_AND_MORE
+    spoken = [(number, role) for number, role in enumerate(roles, 1) if role != "system"]
+    for (number, role), wanted in zip(spoken if template.alternates else (), cycle(("user", "assistant"))):
+        if role != wanted:
+            return f"message {number} is of the {role}, where the template asks for turns that alternate"
+    return ""
+
+
+def _ways_out(faults: set[str]) -> Iterator[str]:
+    if faults & {_SYSTEM, _SYSTEM_AND_MORE}:
+        yield "write what the system message says into the first question, and leave out `data.system`"
+    if faults - {_SYSTEM, _SYSTEM_AND_MORE}:
+        yield "join messages that follow each other from the same speaker, and begin with the user's"
+    yield "or begin with a model whose template takes them, or bring a template of your own: `data.template`"

@@ -1,0 +1,91 @@
+"""Examples that share a row: what the planner makes of it, what it costs, and what the bundle then has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, codes, compiled, good, texts, with_key
+
+from recipec.planner.plan import StagePlan
+
+SHORT = with_key(with_key(BASES["lora-single"], "data.tokens_per_example", 60), "data.max_length", 1024)
+GRANITE = with_key(SHORT, "model.name", "ibm-granite/granite-4.0-1b")
+
+
+def recipe(base: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    for key, value in keys.items():
+        base = with_key(base, f"train.{key.replace('__', '.')}", value)
+    return base
+
+
+def stage(folder: Path, tables: dict[str, Any], which: int = -1) -> StagePlan:
+    plan = compiled(folder, tables, only_plan=True).plan
+    assert plan
+    return plan.stages[which]
+
+
+def test_nothing_is_packed_unasked(tmp_path: Path) -> None:
+    found = stage(tmp_path, SHORT)
+    assert (found.layout.attention, found.layout.packing) == ("sdpa", False)
+    assert "dense mask" in found.decisions["packing"].because
+
+
+def test_a_mask_over_packed_examples_is_planned_for_one_row(tmp_path: Path) -> None:
+    done = compiled(tmp_path, recipe(SHORT, packing=True), only_plan=True)
+    assert "W0504" not in codes(done) and done.plan
+    assert done.plan.stages[0].layout.micro_batch == 1
+    assert done.plan.stages[0].decisions["packing_strategy"].value == "bfd"
+
+
+def test_packed_text_keeps_its_micro_batch(tmp_path: Path) -> None:
+    assert stage(tmp_path, BASES["text"]).layout.micro_batch > 1
+
+
+def test_the_kernel_packs_and_is_faster_than_a_mask(tmp_path: Path) -> None:
+    masked, kernel = (
+        stage(tmp_path, recipe(SHORT, **keys)) for keys in ({"packing": True}, {"attention": "torch_varlen"})
+    )
+    assert kernel.layout.packing and kernel.decisions["packing_strategy"].value == "bfd"
+    assert kernel.layout.micro_batch > 1
+    assert kernel.time.seconds_per_step < masked.time.seconds_per_step
+
+
+def test_packing_keeps_about_the_examples_of_a_step(tmp_path: Path) -> None:
+    assert stage(tmp_path, SHORT).layout.global_batch == 32
+    packed = stage(tmp_path, recipe(SHORT, attention="torch_varlen"))
+    assert packed.layout.global_batch == 2  # of 1,024 tokens each: 17 examples
+    long = with_key(SHORT, "data.tokens_per_example", 1024)
+    assert stage(tmp_path, recipe(long, attention="torch_varlen")).layout.global_batch == 32
+
+
+def test_only_the_kernel_packs_a_model_that_leaks(tmp_path: Path) -> None:
+    assert codes(compiled(tmp_path, recipe(GRANITE, packing=True))) == ["E0405"]
+    assert stage(tmp_path, recipe(GRANITE, attention="torch_varlen")).layout.packing
+
+
+def test_a_stage_may_have_an_attention_of_its_own(tmp_path: Path) -> None:
+    two = with_key(BASES["sft-dpo"], "train.sft", {"attention": "torch_varlen"})
+    bundle = texts(good(tmp_path, two))
+    assert 'attn_implementation": "torch_varlen"' in bundle["stages/1-sft/train.py"]
+    assert 'attn_implementation": "sdpa"' in bundle["stages/2-dpo/train.py"]
+    assert "stages/1-sft/packed_attention.py" in bundle and "stages/2-dpo/packed_attention.py" not in bundle
+    refused = compiled(tmp_path, with_key(BASES["sft-dpo"], "train.attention", "torch_varlen"))
+    assert codes(refused) == ["E0405"]
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "torch_varlen"])
+def test_a_bundle_that_packs_examples_shows_that_they_are_apart(tmp_path: Path, attention: str) -> None:
+    bundle = texts(good(tmp_path, recipe(SHORT, attention=attention, packing=True)))
+    assert "check_apart(self.trainer)" in bundle["preflight.py"]
+    assert f'"attention": "{attention}"' in bundle["preflight.py"]
+    assert ("packed_attention.py" in bundle) is (attention == "torch_varlen")
+    assert ("register_varlen()" in bundle["train.py"]) is (attention == "torch_varlen")
+    assert 'attn_implementation="sdpa"' in bundle["evaluate.py"]  # whose rows are padded
+
+
+@pytest.mark.parametrize("base", ["lora-single", "text", "dpo-full"])
+def test_a_bundle_that_packs_no_examples_has_no_such_check(tmp_path: Path, base: str) -> None:
+    bundle = texts(good(tmp_path, BASES[base]))
+    assert "check_apart" not in bundle["preflight.py"] and "packed_attention.py" not in bundle
