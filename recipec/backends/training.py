@@ -9,7 +9,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from recipec import __version__
-from recipec.axes import BASES
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
@@ -19,6 +18,7 @@ from recipec.backends.intervals import best_part, saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
+from recipec.backends.merging import merge_artifact
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
@@ -26,12 +26,10 @@ from recipec.backends.models import (
     ending,
     from_hub,
     has_template_file,
-    head_options,
     names_part,
     random_weights_part,
     result_part,
     source_part,
-    weights_dtype,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.backends.rows import PREPARED
@@ -67,7 +65,7 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
         *companion_artifacts(stage),
     ]
     if stage.adapts.merges:
-        files.append(_merge_artifact(stage))
+        files.append(merge_artifact(stage))
     return files
 
 
@@ -343,28 +341,3 @@ def _planned_template(stage: StageJob) -> Traced:
 def _mismatches(stage: StageJob) -> bool:
     """Whether the policy also scores prompts with the answers of other rows."""
     return any(part.model == POLICY and not part.gradient for part in stage.method.passes)
-
-
-def _merge_artifact(stage: StageJob) -> Artifact:
-    """merge_adapter.py: the next stage needs it, and whoever wants one model that loads without PEFT."""
-    path = f"{stage.folder}merge_adapter.py"
-    dtype = code(stage, weights_dtype(stage), "precision")
-    folder = [Arg("", Raw("OUTPUT"))]
-    if stage.job.loaded.recipe.model.trust_remote_code:
-        folder.append(Arg("trust_remote_code", True, stage.ids("model")))
-    options = [*folder, Arg("dtype", Raw(f"torch.{dtype}")), *head_options(stage)]
-    names = {
-        "stage": stage.traced("stage"),
-        "quantized": stage.because(stage.adapts.quantized, "quantization"),
-        "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
-        "is_last": stage.because(not stage.merges, "stage"),
-        "path": path,
-        "loader": Raw(stage.method.adapter_class),
-        "dtype": dtype,
-        "load_model": Call(f"{stage.method.adapter_class}.from_pretrained", options),
-        "load_tokenizer": Call("AutoTokenizer.from_pretrained", folder),
-        "writes": stage.because(stage.method.writes, "stage"),
-        "ends_elsewhere": stage.because(bool(stage.eos_token), "eos_token"),
-        "bundle_root": bundle_root(stage),
-    }
-    return Artifact(path, stage.ids("adaptation", "stage"), "trl/merge_adapter.py.j2", names)
