@@ -132,8 +132,10 @@ def _recomputed(stage: StageJob) -> str:
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("max_length", "max_length", note=True)
-    if stage.eos_token and "eos_token" in arguments_of(stage.method.config):
+    known = arguments_of(stage.method.config)
+    if "max_length" in known:
+        yield stage.arg("max_length", "max_length", note=True)
+    if stage.eos_token and "eos_token" in known:
         yield Arg("eos_token", stage.eos_token, stage.ids("eos_token"), "ends the turns of the chat template")
     yield from BACKENDS[stage.name].arguments(stage)
     if stage.plan.layout.precomputes:
@@ -147,7 +149,7 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
     if stage.groups_by_length:
         note = "of evaluations; similar_lengths.py has the order of training"
         yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
-    else:
+    elif "train_sampling_strategy" not in stage.method.unread_arguments:
         yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
@@ -180,7 +182,7 @@ def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")
-    yield Arg("greater_is_better", False, stage.ids("best_metric"))
+    yield Arg("greater_is_better", stage.method.generates, stage.ids("best_metric"))
 
 
 def _logging(stage: StageJob) -> Iterator[Arg]:

@@ -19,6 +19,7 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
     """Those of one stage."""
     if own := BACKENDS[stage.name].trainer:
         yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
+    yield from BACKENDS[stage.name].files(stage)
     if stage.groups_by_length:
         decided = stage.ids("stage", "sampling")
         yield Artifact(f"{stage.folder}{_LENGTHS}.py", decided, f"trl/{_LENGTHS}.py.j2", {})
@@ -31,7 +32,14 @@ def own_modules(job: Job) -> list[str]:
     trainers = (BACKENDS[stage.name].trainer for stage in job.stages)
     orders = {_LENGTHS for stage in job.stages if stage.groups_by_length}
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
-    return sorted({"preflight", "rows", *orders, *kernels, *(trainer.module for trainer in trainers if trainer)})
+    brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
+    modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
+    return sorted({"preflight", "rows", *modules})
+
+
+def _module(stage: StageJob, file: Artifact) -> str:
+    """By which the scripts of its stage import a file, or the folder that it is in."""
+    return file.path.removeprefix(stage.folder).partition("/")[0].removesuffix(".py")
 
 
 def attention_part(stage: StageJob) -> Part:

@@ -10,13 +10,13 @@ from typing import Any
 from recipec import __version__
 from recipec.axes import BASES, CARRIED, SECTIONS
 from recipec.axes.lora_variants import STANDARD
-from recipec.backends.companions import own_modules
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
+from recipec.backends.ruff import ruff_artifact
 from recipec.backends.training import summary, trackers
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
@@ -78,10 +78,9 @@ TITLES = {  # where the field's name is not that of the decision
 
 def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt, and the settings of ruff and git."""
-    modules = job.because(own_modules(job), "stage", "sampling", "attention")
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": modules}),
+        ruff_artifact(job),
         Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]

@@ -19,12 +19,17 @@ def saves_apart(stage: StageJob) -> bool:
 
 
 def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
-    """A share of the planned steps, or whole steps where two shares would be rounded up apart; of a run of 20 steps it
-    would be every step."""
-    planned, ids = stage.value(id), stage.ids(id)
-    if saves_apart(stage):
+    """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
+    next update; of a run of 20 steps a share would be every step."""
+    updates = stage.value("updates") if stage.method.generates else 1
+    planned, apart = stage.value(id), saves_apart(stage) or updates > 1
+    if apart:
         each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
-        planned, ids = saved if id == "save_every" else each, stage.ids(id, "eval_every", "total_steps")
+        times, each = saved // each, -(-each // updates) * updates  # no checkpoint has the answers of a generation
+        planned = times * each if id == "save_every" else each
+    if updates > 1:
+        return Arg(name, planned, stage.ids(id, "eval_every", "total_steps", "updates"), "between two generations")
+    ids = stage.ids(id, "eval_every", "total_steps") if apart else stage.ids(id)
     value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
     return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
 

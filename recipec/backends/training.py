@@ -293,7 +293,7 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = not stage.groups_by_length and not stage.value("packing")
+    tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),
@@ -316,7 +316,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),
         "template_sha256": _planned_template(stage),
-        "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
+        "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
@@ -328,6 +328,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
+        "generates": stage.because(stage.method.generates, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
 
@@ -336,6 +337,11 @@ def _planned_template(stage: StageJob) -> Traced:
     """The digest of the chat template that the model's folder had; "" for others, and where another one is used."""
     own = stage.value("template") == "model" and stage.plan.stage.starts_from is None
     return stage.because(stage.value("template_sha256") if own else "", "template", "model")
+
+
+def _ends_turns(stage: StageJob) -> bool:
+    """Whether rows hold answers that must end with the end of a turn."""
+    return stage.format.turns and stage.method.writes and not stage.method.generates
 
 
 def _mismatches(stage: StageJob) -> bool:

@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "E0307": "unknown model family or license",
     "E0308": "rows with more than is learned",
     "E0309": "rows that can be learned in several ways",
+    "E0310": "reward function that cannot be used",
     "E0401": "contradiction",
     "E0402": "does not fit",
     "E0403": "over budget",

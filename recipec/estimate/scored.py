@@ -29,7 +29,9 @@ def time_scored(architecture: Architecture, layout: Layout, work: Workload, card
 
 def _described(architecture: Architecture, layout: Layout, work: Workload) -> bool:
     """A dense model whose rows pass it once, within one node, whole or sharded over all its ranks, on the device."""
-    dense = architecture.moe is None and work.method.single_pass and layout.optimizer == "adamw"
+    dense = (
+        architecture.moe is None and work.method.single_pass and not work.written_tokens and layout.optimizer == "adamw"
+    )
     mesh = layout.mesh
     typed = layout.precision in SCORED_PRECISIONS
     near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups

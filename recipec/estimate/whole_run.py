@@ -113,6 +113,12 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
+def generation(seconds: float, answers: int, tokens: int) -> RunPart:
+    """Answers that the model writes itself, for all steps; how long they get is not known."""
+    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; rewards take no time"
+    return RunPart("generation", seconds, because)
+
+
 def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
     """The optimizer steps."""
     return RunPart("training steps", seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")

@@ -37,7 +37,10 @@ def bill(
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
-    yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
+    written = chosen.time.terms.get("generation", 0.0)
+    if written:
+        yield whole_run.generation(steps * written, value["global_batch_size"], value["max_new_tokens"])
+    yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
     saves = saves_in(value["eval_every"], value["save_every"], steps)
     yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
