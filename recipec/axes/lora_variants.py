@@ -20,6 +20,7 @@ class LoraVariant(Struct, frozen=True, kw_only=True):
     own_code: bool  # a file in backends/adaptations brings more to train.py
     divides_alpha_by: str  # of BY_RANK, BY_ROOT
     rate: float  # its learning rate, as a share of LoRA's
+    toy_rate: float  # of the rate at which verification learns a batch by heart, as a share of LoRA's
     rate_because: str  # behind "because"; "" where it is LoRA's
     magnitudes: bool  # trains one number for each output of an adapted module, and builds W + BA for it in each forward
     moves_base: bool  # takes its start out of the base's weights: without the adapter the model is not the base
@@ -45,6 +46,7 @@ STANDARD = LoraVariant(
     own_code=False,
     divides_alpha_by=BY_RANK,
     rate=1.0,
+    toy_rate=1.0,
     rate_because="",
     magnitudes=False,
     moves_base=False,
@@ -65,6 +67,7 @@ RSLORA = LoraVariant(
     own_code=False,
     divides_alpha_by=BY_ROOT,
     rate=1.0,
+    toy_rate=1.0,
     rate_because="",
     magnitudes=False,
     moves_base=False,
@@ -86,6 +89,7 @@ DORA = LoraVariant(
     own_code=False,
     divides_alpha_by=BY_RANK,
     rate=0.75,
+    toy_rate=1.0,
     rate_because="its authors train with slightly lower rates than LoRA",
     magnitudes=True,
     moves_base=False,
@@ -108,6 +112,7 @@ PISSA = LoraVariant(
     own_code=True,
     divides_alpha_by=BY_RANK,
     rate=0.1,
+    toy_rate=1.0,
     rate_because="PiSSA trains the largest parts of the weights themselves",
     magnitudes=False,
     moves_base=True,
@@ -129,6 +134,7 @@ LORA_PLUS = LoraVariant(
     own_code=True,
     divides_alpha_by=BY_RANK,
     rate=0.5,
+    toy_rate=0.1,
     rate_because="the matrices B learn 16 times faster",
     magnitudes=False,
     moves_base=False,

@@ -49,12 +49,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "max_grad_norm",
     "optimizer",
     "trainable_params",
-    "lora_variant",
-    "lora_rank",
-    "lora_expert_rank",
-    "lora_alpha",
-    "lora_dropout",
-    "lora_targets",
+    *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",

@@ -77,6 +77,7 @@ CODES: dict[str, str] = {
     "W0532": "messages behind the last answer",
     "W0533": "thoughts in prompts",
     "W0534": "text that ends a turn",
+    "W0535": "rows longer than max_length",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

@@ -88,7 +88,9 @@ def error_band(layout: Layout, *, scored: bool = True) -> ErrorBand:
     if layout.mesh.ranks_per_layer > 1:
         return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms", scored)
     if layout.fsdp:
-        return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}", scored)
+        return ErrorBand(
+            0.97, 1.04, f"63 published runs on FSDP1, which stand for FSDP2; none with HSDP; {_RESULTS}", scored
+        )
     if layout.spreads.replicates:
         return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}", scored)
     return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources", scored)

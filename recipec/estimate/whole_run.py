@@ -137,6 +137,13 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
 
 
+def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes: int, rates: Rates) -> RunPart:
+    """What failures repeat: each half of the steps between two checkpoints, and a start from the last one."""
+    each = interval_seconds / 2 + rates.start_seconds + _read(weights_bytes, rates)
+    because = f"{expected:.2g} expected on {gpus:,} GPUs (Llama 3: one in 50,700 GPU hours), each repeats"
+    return RunPart("failures", expected * each, f"{because} {duration(each)}")
+
+
 def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:
     """The best checkpoint is read and saved as the result; an adapter that is merged reads and writes the base."""
     merging = rates.start_seconds + _moved(merged_bytes, rates) if merged_bytes else 0.0

@@ -226,7 +226,8 @@ class Data(_Learned):
     )
     tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
         "Tokens per example",
-        "The mean length of a row in tokens; set it where rows are not read at compile time.",
+        "The mean length of a row in tokens, of a pair with its longer answer; set it where rows are not read at "
+        "compile time.",
         600,
         absent="measured from the files",
     )

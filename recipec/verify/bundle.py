@@ -11,7 +11,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import METHODS, STRATEGIES, Adaptation, Method, Strategy, adaptation_of
+from recipec.axes import (
+    LORA_VARIANTS,
+    METHODS,
+    STRATEGIES,
+    Adaptation,
+    LoraVariant,
+    Method,
+    Strategy,
+    adaptation_of,
+)
+from recipec.axes.lora_variants import STANDARD
 from recipec.rules.metrics import watched
 
 RECORDS = ".recipec"
@@ -53,6 +63,11 @@ class BundleStage(Struct, frozen=True, dict=True):
     def method(self) -> Method:
         """How it learns."""
         return METHODS[self.name]
+
+    @property
+    def variant(self) -> LoraVariant:
+        """What is done otherwise than in plain LoRA."""
+        return LORA_VARIANTS[self.decisions.get("lora_variant", STANDARD.name)]
 
     @property
     def adapts(self) -> Adaptation:

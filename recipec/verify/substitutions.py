@@ -41,7 +41,7 @@ def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[st
     """Trainer arguments of a stage at the learn level, in place of the plan's."""
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
     return {
-        "learning_rate": rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
+        "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
         "warmup_steps": 0,
         "eval_steps": save_every,
         "save_steps": save_every,

@@ -15,6 +15,8 @@ def lora_plus(trainer: Trainer, model: torch.nn.Module | None = None) -> torch.o
         optimizer, options = trainer.get_optimizer_cls_and_kwargs(trainer.args, model)
         options |= {{"loraplus_lr_ratio": {RATIO}, "loraplus_weight_decay": trainer.args.weight_decay}}
         trainer.optimizer = create_loraplus_optimizer(model, optimizer, **options)
+        used = [group for group in trainer.optimizer.param_groups if group["params"]]
+        trainer.optimizer.param_groups = used  # FSDP resumes no group that is empty
     return trainer.optimizer'''
 
 

@@ -41,6 +41,9 @@ if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     autocast = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(given.pop("autocast"))
     loaded = load(**given).eval()
+    for module in loaded.modules():  # a layout for inference of bitsandbytes on some CPUs, which DoRA cannot read
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
     with torch.no_grad(), torch.autocast("cpu", autocast) if autocast else nullcontext():
         answer = logits(loaded)
     Path(given["folder"], "reloaded.json").write_text(json.dumps({"logits": answer}))
