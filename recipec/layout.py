@@ -8,6 +8,8 @@ from recipec.axes import ADAPTATIONS, STRATEGIES, Adaptation, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE, TORCH_FSDP
 
+EVALUATED = 32  # answers that an evaluation writes at a time: more take memory that training does not need
+
 
 class Machines(Struct, frozen=True):
     """The devices of a recipe: so many in each of so many nodes."""
@@ -119,6 +121,11 @@ class Layout(Struct, frozen=True):
     def fsdp(self) -> bool:
         """Whether PyTorch's FSDP shards it, over all ranks or in groups."""
         return self.spreads.engine == TORCH_FSDP
+
+    @property
+    def evaluated(self) -> int:
+        """Answers of a batch of an evaluation that writes them: those of a generation, up to EVALUATED."""
+        return min(EVALUATED, self.micro_batch * self.accumulation)
 
     @property
     def global_batch(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-GIB = 2**30
+MIB, GIB = 2**20, 2**30
+TERA = 1e12
 
 
 def number(value: float) -> str:

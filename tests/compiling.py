@@ -22,7 +22,17 @@ SPLIT_BY = {"topic": [n % 2 for n in range(8)], "user": list(range(8)), "date": 
 PAIRS = [{"prompt": f"Why {n}?", "chosen": f"Because of {n}.", "rejected": "No idea."} for n in range(8)]
 ANSWERS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}.", "label": n % 2 == 0} for n in range(8)]
 INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n + 1)} for n in range(8)]
-DATA = {"chat.jsonl": CHAT, "pairs.jsonl": PAIRS, "answers.jsonl": ANSWERS, "instructions.jsonl": INSTRUCTIONS}
+PROMPTS = [{"prompt": f"Add {n} and 1.", "sum": n + 1} for n in range(8)]
+JUDGE = """def is_right(completions, sum):
+    return [float(str(wanted) in said[-1]["content"]) for said, wanted in zip(completions, sum, strict=True)]
+"""
+DATA = {
+    "prompts.jsonl": PROMPTS,
+    "chat.jsonl": CHAT,
+    "pairs.jsonl": PAIRS,
+    "answers.jsonl": ANSWERS,
+    "instructions.jsonl": INSTRUCTIONS,
+}
 
 _KNOWN = {"examples": 5_000, "tokens_per_example": 400, "max_length": 1024}
 
@@ -117,6 +127,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"teacher": "Qwen/Qwen2.5-7B-Instruct"},
     ),
+    "grpo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"reward": "judge.py:is_right"},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "pretrain": _recipe(
         "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}
@@ -145,12 +162,15 @@ OF_METHOD = {
     "cpo": "cpo",
     "simpo": "simpo",
     "reward": "reward",
+    "grpo": "grpo",
     "distill": "distill",
 }
 
 
 def others_of(own: Own) -> tuple[float | str, ...]:
     """What a recipe may set a method's own hyperparameter to in place of its value."""
+    if own.whole:
+        return (own.value + 8,)
     return (round(own.value + 0.2, 2),) if own.values is None else tuple(v for v in own.values if v != own.value)
 
 
@@ -188,6 +208,7 @@ def write_data(folder: Path, *columns: str) -> None:
     for name, rows in (DATA | {"chat.jsonl": chats}).items():
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
+    (folder / "judge.py").write_text(JUDGE)
 
 
 def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:

@@ -50,7 +50,7 @@ MAX_LENGTH = 4096
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
-ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 1  # questions in a batch: the keys and values of each are in memory
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
 """The four axes as data: methods, strategies, adaptations and row formats. Nothing outside compares their names."""
 
 from recipec.axes.adaptations import ADAPTATIONS, BASES, Adaptation, adaptation_of, families, meant_by
+from recipec.axes.kinds import KINDS, Kind
 from recipec.axes.lora_variants import LORA_VARIANTS, LoraVariant
 from recipec.axes.method import Default, Method, Own, Pass
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS, NamedModel
-from recipec.axes.row_formats import CARRIED, KINDS, ROW_FORMATS, Carried, Kind, Role, RowFormat
+from recipec.axes.row_formats import CARRIED, ROW_FORMATS, Carried, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
 from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
 from recipec.axes.tasks import formats_of, methods_of, readers, stages_of, tasks

@@ -62,11 +62,21 @@ TOOLS = "trl", "axolotl", "llama_factory", "typed"  # whose names a key has else
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
 # recipec/rules/preference.py.
-READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {"weight of unwanted": (), "weight of wanted": ("undesirable_weight",)}
+READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
+    "weight of unwanted": (),
+    "weight of wanted": ("undesirable_weight",),
+    "KL of variant": ("variant",),
+    "answers of variant": ("variant",),
+    "updates of variant": ("variant",),
+}
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
+REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them
+# What TRL 1.16 hands to every reward function beside the columns of the rows (trainer/grpo_trainer.py and
+# rloo_trainer.py, _calculate_rewards).
+GIVEN_TO_REWARDS = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
 # The fields of a method's row that a value of its own hyperparameters may change: who asks for them asks for the row
 # under the values of the stage.
-CHANGEABLE = ("passes", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
+CHANGEABLE = ("passes", "loss", "loss_outputs", "least_micro_batch", "least_micro_batch_because", "keeps_recomputation")
 
 
 class Loss(Struct, frozen=True, kw_only=True):
@@ -85,6 +95,8 @@ LOSSES = {
     "contrast": Loss(head="chunked", compares_with="", arguments=("beta", "nll_weight")),
     "margin": Loss(head="chunked", compares_with="", arguments=("beta", "gamma")),
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
+    "advantages": Loss(head="chunked", compares_with="", arguments=()),
+    "advantages_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
 }
@@ -112,6 +124,7 @@ PROOFS = {
     "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
     "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
     "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
+    "reward_rises": ProofNeeds(metrics=("reward", "frac_reward_zero_std"), compares_with=""),
     "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
 }
 
@@ -143,6 +156,7 @@ class Own(Struct, frozen=True, kw_only=True):
     accepts: tuple[float, float] | None  # inclusive; outside it a recipe's value is warned about
     above: float | None  # the schema's bounds: above < value <= most; None for a name
     closed: bool  # the lower bound is a value too: above <= value <= most
+    whole: bool  # of a number: it has no fraction
     most: float | None
     values: Mapping[str, str] | None  # of a name: each value and what it means; None for a number
     changes: Mapping[float | str, Mapping[str, Any]]  # value -> of CHANGEABLE, what it makes of them
@@ -154,7 +168,7 @@ class Own(Struct, frozen=True, kw_only=True):
         if self.values is not None:
             return value in self.values
         low = isinstance(value, int | float) and (self.above < value or (self.closed and value == self.above))
-        return low and value <= self.most
+        return low and value <= self.most and not (self.whole and value % 1)
 
 
 class Method(Struct, frozen=True, kw_only=True):
@@ -183,6 +197,7 @@ class Method(Struct, frozen=True, kw_only=True):
     auto_class: str  # of AUTO_CLASSES: loads the result
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
+    generates: bool  # its rows are prompts: it learns from answers that it writes itself, and that rewards judge
     passes: tuple[Pass, ...]
     loss: str  # of LOSSES
     loss_outputs: tuple[str, ...]  # of LOSS_OUTPUTS: what TRL's fused head is asked for; empty where it is not used
@@ -265,6 +280,11 @@ class Method(Struct, frozen=True, kw_only=True):
         return self.auto_class == "AutoModelForCausalLM"
 
     @property
+    def judged_by(self) -> str:
+        """The metric of an evaluation that says which checkpoint is the best."""
+        return "eval_reward" if self.generates else "eval_loss"
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
         return any(part.model == REFERENCE for part in self.passes)
@@ -307,9 +327,11 @@ class Method(Struct, frozen=True, kw_only=True):
         """Whether [alignment] may give that key that value for it."""
         if key == PRECOMPUTE:
             return bool(self.precomputes)
+        if key == REWARDS:
+            return self.generates
         return key in self.named_models or any(own.key == key and own.allows(value) for own in self.own)
 
     @property
     def is_set_in_alignment(self) -> bool:
         """Whether [alignment] has keys for it."""
-        return bool(self.alignment or self.own or self.named_models)
+        return bool(self.alignment or self.own or self.named_models or self.generates)

@@ -93,93 +93,6 @@ class Role(Struct, frozen=True, kw_only=True):
     becomes: str  # the column of the kind that it ends up in
 
 
-class Kind(Struct, frozen=True, kw_only=True):
-    """What a trainer reads: the columns of data/STAGE/*.jsonl."""
-
-    name: str
-    columns: tuple[str, ...]
-    taught: tuple[str, ...]  # those of them that hold what is learned
-    scored: str  # that hold the answer which evaluation scores; "" where the whole row is scored
-    masked: bool  # the chat template says which tokens of a row are learned
-    flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
-    shares_prompts: bool  # rows may have the same prompt, so that a split keeps those together
-    joins: str  # the kind that they become beside rows of that kind; "" where there is none
-    template: str  # templates/rows/NAME.py.j2: how rows become tokens
-
-
-KINDS = {
-    row.name: row
-    for row in (
-        Kind(
-            name="text",
-            columns=("text",),
-            taught=("text",),
-            scored="",
-            masked=False,
-            flag="",
-            shares_prompts=False,
-            joins="",
-            template="text",
-        ),
-        Kind(
-            name="token-ids",
-            columns=("input_ids", "labels"),
-            taught=("labels",),
-            scored="",
-            masked=False,
-            flag="",
-            shares_prompts=True,
-            joins="",
-            template="tokens",
-        ),
-        Kind(
-            name="chat",
-            columns=("messages",),
-            taught=("messages",),
-            scored="",
-            masked=True,
-            flag="",
-            shares_prompts=True,
-            joins="",
-            template="chat",
-        ),
-        Kind(
-            name="completion",
-            columns=("prompt", "completion"),
-            taught=("completion",),
-            scored="completion",
-            masked=False,
-            flag="",
-            shares_prompts=True,
-            joins="chat",
-            template="completion",
-        ),
-        Kind(
-            name="pairs",
-            columns=("prompt", "chosen", "rejected"),
-            taught=("chosen", "rejected"),
-            scored="chosen",
-            masked=False,
-            flag="",
-            shares_prompts=True,
-            joins="",
-            template="pairs",
-        ),
-        Kind(
-            name="unpaired",
-            columns=("prompt", "completion", "label"),
-            taught=("completion",),
-            scored="completion",
-            masked=False,
-            flag="label",
-            shares_prompts=True,
-            joins="",
-            template="completion",
-        ),
-    )
-}
-
-
 class RowFormat(Struct, frozen=True, kw_only=True):
     """One way to write training rows."""
 
@@ -203,6 +116,11 @@ class RowFormat(Struct, frozen=True, kw_only=True):
     @property
     def required(self) -> tuple[Role, ...]:
         return tuple(role for role in self.roles if role.required)
+
+    @property
+    def answers_of_a_pair(self) -> tuple[str, ...]:
+        """The roles that answer the same prompt; none where a row has one answer."""
+        return tuple(role.name for role in self.roles if role.name in ("chosen", "rejected"))
 
     def may_lack(self, role: str) -> bool:
         """Whether a row may leave the role out, or null, though others have it. An implicit one is in all or none."""
@@ -389,7 +307,27 @@ TOKEN_IDS = RowFormat(
     usual="sft",
 )
 
+PROMPTS = RowFormat(
+    name="prompts",
+    means="prompts alone, which the model answers itself",
+    elsewhere=("prompt", "grpo", "rlvr", "online"),
+    kind="prompts",
+    unrolled="",
+    answers=1,
+    roles=(Role(name="prompt", aliases=_PROMPTS, required=True, holds=_TURNS, becomes="prompt"),),
+    carries=("parts", "system"),
+    forbidden=(),
+    splits=False,
+    loss_on="completion",
+    turns=True,
+    wraps=True,
+    implicit="",
+    recognized="a `prompt` that nobody answers yet; the other columns are for the rewards that name them",
+    usual="grpo",
+)
+
 # In the order in which a row is tried against them.
 ROW_FORMATS = {
-    row.name: row for row in (PREFERENCE, UNPAIRED_PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT, TOKEN_IDS)
+    row.name: row
+    for row in (PREFERENCE, UNPAIRED_PREFERENCE, CHAT, INSTRUCTION, PROMPT_COMPLETION, TEXT, TOKEN_IDS, PROMPTS)
 }

@@ -30,6 +30,13 @@ SECTIONS = {
             description="Pairs of answers, or single answers with a label, for the tasks `align` and `reward`.",
             examples=("data/pairs.jsonl",),
         ),
+        DataSection(
+            name="prompts",
+            title="Prompts",
+            description="Prompts for methods of the task `align` that learn from answers which the model writes; "
+            "their other columns are handed to the reward functions that name them.",
+            examples=("data/prompts.jsonl",),
+        ),
     )
 }
 

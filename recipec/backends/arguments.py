@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Any
 
+from recipec.backends.intervals import interval, saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import pinned_revision, weights_dtype
@@ -17,7 +18,6 @@ from recipec.recipe.trainer_arguments import arguments_of
 from recipec.render.call import Arg, Call
 from recipec.render.literals import py
 from recipec.render.traced import Raw
-from recipec.rules.checkpoints import steps_apart
 from recipec.rules.loader import tokenizing_processes
 
 OPTIMIZERS = {  # transformers 5.23 OptimizerNames
@@ -37,7 +37,6 @@ ROUTER_AUX_LOSS_COEF = 0.001
 USUAL_TIMEOUT_SECONDS = 1800  # transformers 5.23, TrainingArguments.ddp_timeout
 _TIMEOUT = "ddp_timeout"  # a recipe may set it under [train.arguments]
 PATIENCE = 3  # times what tokenizing is predicted to take: our decision
-SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
 
 
 def training_config(stage: StageJob) -> Call:
@@ -133,8 +132,10 @@ def _recomputed(stage: StageJob) -> str:
 
 
 def _rows(stage: StageJob) -> Iterator[Arg]:
-    yield stage.arg("max_length", "max_length", note=True)
-    if stage.eos_token and "eos_token" in arguments_of(stage.method.config):
+    known = arguments_of(stage.method.config)
+    if "max_length" in known:
+        yield stage.arg("max_length", "max_length", note=True)
+    if stage.eos_token and "eos_token" in known:
         yield Arg("eos_token", stage.eos_token, stage.ids("eos_token"), "ends the turns of the chat template")
     yield from BACKENDS[stage.name].arguments(stage)
     if stage.plan.layout.precomputes:
@@ -148,7 +149,7 @@ def _rows(stage: StageJob) -> Iterator[Arg]:
     if stage.groups_by_length:
         note = "of evaluations; similar_lengths.py has the order of training"
         yield Arg("train_sampling_strategy", stage.value("sampling"), stage.ids("sampling"), note)
-    else:
+    elif "train_sampling_strategy" not in stage.method.unread_arguments:
         yield stage.arg("train_sampling_strategy", "sampling", note=True)
 
 
@@ -171,34 +172,17 @@ def _dropout(stage: StageJob) -> Arg:
 def _evaluation(stage: StageJob) -> Iterator[Arg]:
     yield Arg("eval_strategy", "steps", stage.ids("eval_every"))
     note = "steps" if saves_apart(stage) else "a share of all steps"
-    yield _interval(stage, "eval_steps", "eval_every", f"{note}; cut short, half way and at the end")
+    yield interval(stage, "eval_steps", "eval_every", f"{note}; cut short, half way and at the end")
     yield Arg("eval_on_start", True, stage.ids("eval_every"), "the baseline, and proof that evaluation fits")
-
-
-def saves_apart(stage: StageJob) -> bool:
-    """Whether some evaluations have no checkpoint."""
-    return bool(stage.value("save_every") != stage.value("eval_every"))
-
-
-def _interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
-    """A share of the planned steps, or whole steps where two shares would be rounded up apart; of a run of 20 steps it
-    would be every step."""
-    planned = stage.value(id)
-    if saves_apart(stage):
-        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
-        planned = saved if id == "save_every" else each
-    ids = stage.ids(id, "eval_every", "total_steps") if saves_apart(stage) else stage.ids(id)
-    value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
-    return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
 
 
 def _checkpoints(stage: StageJob) -> Iterator[Arg]:
     yield Arg("save_strategy", "steps", stage.ids("save_every"))
-    yield _interval(stage, "save_steps", "save_every", "a multiple of eval_steps" * saves_apart(stage))
+    yield interval(stage, "save_steps", "save_every", "a multiple of eval_steps" * saves_apart(stage))
     yield stage.arg("save_total_limit", "keep_checkpoints")
     yield Arg("load_best_model_at_end", True, stage.ids("best_metric"))
     yield stage.arg("metric_for_best_model", "best_metric")
-    yield Arg("greater_is_better", False, stage.ids("best_metric"))
+    yield Arg("greater_is_better", stage.method.generates, stage.ids("best_metric"))
 
 
 def _logging(stage: StageJob) -> Iterator[Arg]:

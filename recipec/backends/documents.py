@@ -16,7 +16,8 @@ from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
-from recipec.backends.training import KERNEL, LENGTHS, summary, trackers
+from recipec.backends.ruff import ruff_artifact
+from recipec.backends.training import summary, trackers
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.facts.model import is_path
@@ -77,21 +78,12 @@ TITLES = {  # where the field's name is not that of the decision
 
 def document_artifacts(job: Job) -> list[Artifact]:
     """README.md, requirements.txt, and the settings of ruff and git."""
-    modules = job.because(_modules(job), "stage", "sampling", "attention")
     return [
         Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
-        Artifact("ruff.toml", (), "ruff.toml.j2", {"modules": modules}),
+        ruff_artifact(job),
         Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
     ]
-
-
-def _modules(job: Job) -> list[str]:
-    """The bundle's own modules that others of its files import."""
-    own = (BACKENDS[stage.name].trainer for stage in job.stages)
-    orders = {LENGTHS for stage in job.stages if stage.groups_by_length}
-    kernels = {KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
-    return sorted({"preflight", "rows", *orders, *kernels, *(trainer.module for trainer in own if trainer)})
 
 
 def _requirements(job: Job) -> list[Raw]:

@@ -12,6 +12,7 @@ from recipec.backends.adaptations import quantized_base
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import BACKENDS
+from recipec.backends.methods.online import FUNCTIONS, REWARDS
 from recipec.backends.models import (
     MARKED_TEMPLATE,
     bundle_root,
@@ -116,7 +117,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "tokens_at_once": stage.because(needs.tokens_at_once, "gpu", "model"),
         "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
         "answers_at_once": needs.answers_at_once,
-        "max_new_tokens": asked.max_new_tokens or NEW_TOKENS,
+        "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
+        "judges": stage.because(stage.method.generates, "stage"),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": ending(from_hub(stage, "AutoTokenizer", Raw("source")), stage),
@@ -124,6 +126,11 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
     }
+
+
+def _new_tokens(stage: StageJob) -> int:
+    """Of an answer at most: as many as in training, where answers are written there."""
+    return stage.value("max_new_tokens") if stage.method.generates else NEW_TOKENS
 
 
 def shares_rows(stage: StageJob) -> bool:
@@ -194,9 +201,15 @@ def _placing_imports(stage: StageJob) -> Iterator[Import]:
 def _asked_with(stage: StageJob) -> Raw:
     """The files that say what is asked."""
     files = ["ROWS", "Path(__file__)", 'Path(__file__).with_name("rows.py")']
+    if stage.method.generates:
+        judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
+        files += [f'Path(__file__).with_name("{REWARDS}.py")', f"*sorted({judging})"]
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
     files += [f'BUNDLE / "{MARKED_TEMPLATE}"'] * stage.marks_turns
-    return code(stage, f"({', '.join(files)}, *more)", "stage", "template", "template_marks")
+    line = f"({', '.join(files)}, *more)"
+    if len(f"    files = {line}") > WIDTH:
+        line = "(\n" + "".join(f"        {file},\n" for file in (*files, "*more")) + "    )"
+    return code(stage, line, "stage", "template", "template_marks")
 
 
 def _split(stage: StageJob) -> str:

@@ -1,4 +1,4 @@
-"""merge_adapter.py of one stage."""
+"""merge_adapter.py of a stage: one model of an adapter and its base."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
+from recipec.render.literals import py
 from recipec.render.traced import Raw, Traced
 
 
@@ -292,7 +293,8 @@ def _features(stage: StageJob) -> str:
     types = {kind.flag: 'Value("bool")'} if kind.flag else {}
     text = "TURNS" if stage.format.turns else _VALUES.get(stage.shape.content, 'Value("string")')
     tools = ['"tools": Value("string")'] * ("tools" in carries(stage.job.stages))
-    columns = ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *tools])
+    handed = [f'{py(name)}: Value("string")' for name in stage.shape.handed]
+    columns = ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *handed, *tools])
     inline = f"Features({{{columns}}})"
     return (
         inline if len(f'    "{stage.format.name}": {inline},') <= WIDTH else f"Features(\n        {{{columns}}}\n    )"
@@ -311,6 +313,7 @@ def _converter(way: Way) -> Raw:
         "either": shape.content == EITHER,
         "joins": row.kind != way.stage.format.kind,
         "marks_learned": marks_learned(stages),
+        "handed": bool(shape.handed),
         "learns_last": _learns_last(way.stage.job),
         "weights": "weight" in carries(stages),
     }

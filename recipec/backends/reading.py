@@ -76,7 +76,8 @@ def _read_columns(job: Job, way: Way) -> list[str]:
     split = split_column(job)
     takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
     carried = {name for carry in takes for name in CARRIED[carry].columns}
-    return [*sorted({*way.shape.columns.values(), *carried, *[split] * bool(split)}), *_ignored(job)]
+    read = {*way.shape.columns.values(), *way.shape.handed, *carried, *[split] * bool(split)}
+    return [*sorted(read), *_ignored(job)]
 
 
 class Way(Struct, frozen=True):

@@ -17,7 +17,8 @@ from recipec.render.mapping import Leaf
 
 # What makes a run another run, where the plan has it.
 HYPERPARAMETERS = (
-    *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length", "packing"),
+    *("learning_rate", "schedule", "decay_share", "warmup", "epochs", "global_batch_size", "max_length"),
+    *("attention", "packing"),
     *("optimizer", "adam_beta2", "weight_decay", "max_grad_norm", "precision", "quantization"),
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
 )

@@ -38,7 +38,7 @@ def rows_artifact(stage: StageJob) -> Artifact:
             "marks_turns": marks_turns,
             "bundle_root": bundle_root(stage),
             "marked_template": MARKED_TEMPLATE,
-            "has_prompt": stage.because("prompt" in stage.kind.columns, "stage", "loss_on"),
+            "has_prompt": stage.because("prompt" in stage.kind.columns and bool(stage.kind.taught), "stage", "loss_on"),
             "tools": stage.because(stage.carries_tools, "data_format"),
             "thinks_not": stage.because(stage.thinks_not, "reasoning"),
             "features": stage.because(_features(stage), "data_format", "reasoning"),

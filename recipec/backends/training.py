@@ -12,7 +12,9 @@ from recipec import __version__
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
 from recipec.backends.adaptations import adaptation_parts
-from recipec.backends.arguments import saves_apart, training_config
+from recipec.backends.arguments import training_config
+from recipec.backends.companions import attention_part, companion_artifacts, order_part
+from recipec.backends.intervals import best_part, saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
@@ -45,12 +47,8 @@ _PREFLIGHT = (
     *("RunGuard", "check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume"),
     *("is_finished", "lock_folder", "this_run"),
 )
-LENGTHS = "similar_lengths"  # the file of the bundle with the order of the rows
-KERNEL = "packed_attention"  # the file of the bundle with an implementation of attention that transformers has not
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
-_BEST = "best_of_saved"  # of preflight.py
-_OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _ALWAYS = (
     Import("argparse"),
     Import("os"),
@@ -64,14 +62,8 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
     files = [
         Artifact(f"{stage.folder}train.py", ids, "trl/train.py.j2", _train_names(stage)),
         Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
+        *companion_artifacts(stage),
     ]
-    if own := BACKENDS[stage.name].trainer:
-        files.append(Artifact(f"{stage.folder}{own.module}.py", ids, own.template, own.names(stage)))
-    if stage.groups_by_length:
-        decided = stage.ids("stage", "sampling")
-        files.append(Artifact(f"{stage.folder}{LENGTHS}.py", decided, f"trl/{LENGTHS}.py.j2", {}))
-    if stage.plan.layout.attends.brought:
-        files.append(Artifact(f"{stage.folder}{KERNEL}.py", stage.ids("attention"), f"trl/{KERNEL}.py.j2", {}))
     if stage.adapts.merges:
         files.append(merge_artifact(stage))
     return files
@@ -164,12 +156,12 @@ def _brought(stage: StageJob) -> Part:
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
-            _attention_part(stage),
+            attention_part(stage),
             result_part(stage),
             *adaptation_parts(stage),
             BACKENDS[stage.name].part(stage),
-            _order_part(stage),
-            _best_part(stage),
+            order_part(stage),
+            best_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -251,38 +243,6 @@ def _carries_template(stage: StageJob) -> bool:
     return has_template_file(stage) and not BACKENDS[stage.name].takes_template
 
 
-def _attention_part(stage: StageJob) -> Part:
-    """The implementation of attention that the bundle brings, known to transformers before a model asks for it."""
-    if not stage.plan.layout.attends.brought:
-        return Part()
-    ids = stage.ids("attention")
-    register = "register_varlen"
-    return Part(own_imports=(Import(KERNEL, register, ids),), before_trainer=lines(ids, f"{register}()"))
-
-
-def _order_part(stage: StageJob) -> Part:
-    """The order of the rows, where the trainer's own is another one after a resume."""
-    if not stage.groups_by_length:
-        return Part()
-    ids = stage.ids("sampling")
-    return Part(
-        imports=(Import("functools", "partial", ids),),
-        own_imports=(Import(LENGTHS, "SimilarLengths", ids),),
-        after_trainer=lines(ids, _OWN_ORDER),
-    )
-
-
-def _best_part(stage: StageJob) -> Part:
-    """Which evaluations count, where some have no checkpoint."""
-    if not saves_apart(stage):
-        return Part()
-    ids = stage.ids("save_every", "eval_every")
-    return Part(
-        own_imports=(Import("preflight", _BEST, ids),),
-        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
-    )
-
-
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
@@ -333,7 +293,7 @@ def _scripts_before(stage: StageJob) -> Raw:
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    tries_longest = not stage.groups_by_length and not stage.value("packing")
+    tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
         "world_size": stage.traced("world_size"),
@@ -356,7 +316,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "cuts": _cuts(stage),
         "lost_rows": _lost_rows(stage),
         "template_sha256": _planned_template(stage),
-        "ends_turns": stage.because(stage.format.turns and stage.method.writes, "data_format", "stage"),
+        "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
@@ -368,6 +328,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         ),
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
+        "generates": stage.because(stage.method.generates, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
 
@@ -376,6 +337,11 @@ def _planned_template(stage: StageJob) -> Traced:
     """The digest of the chat template that the model's folder had; "" for others, and where another one is used."""
     own = stage.value("template") == "model" and stage.plan.stage.starts_from is None
     return stage.because(stage.value("template_sha256") if own else "", "template", "model")
+
+
+def _ends_turns(stage: StageJob) -> bool:
+    """Whether rows hold answers that must end with the end of a turn."""
+    return stage.format.turns and stage.method.writes and not stage.method.generates
 
 
 def _mismatches(stage: StageJob) -> bool:

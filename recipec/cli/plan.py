@@ -215,9 +215,8 @@ def _whole(memory: Document, on_cpu: bool) -> str:
     whole = f"{gib(memory['peak_device_bytes'])} of {gib(memory['capacity_bytes'])}"
     if on_cpu:
         return f"{whole} with what else the process takes"
-    return (
-        f"{gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache, {whole} with what the driver takes"
-    )
+    reserved = f"{gib(memory['peak_reserved_bytes'])} reserved with the allocator's cache"
+    return f"{reserved}, {whole} with what the driver takes; no band is known of these two"
 
 
 def _beside(role: str, stage: Document, values: Document) -> str:
@@ -245,12 +244,17 @@ def _time_and_cost(stage: Document, noun: str) -> list[str]:
         _row("", f"of a step, {_band(*time['band'], time['band_source']) if time['scored'] else _NOT_SCORED}"),
         *(f"    {line}" for line in table(parts, numbers=[1])),
         _row("cost", f"{usd(cost['usd'])}: {cost['because']}"),
-        _row(
-            "", "not counted: installing packages, waiting for the machine, sample answers, and what a failure repeats"
-        ),
+        _row("", _not_counted(stage)),
         *_assumed(stage),
         *_basis(stage.get("measured")),
     ]
+
+
+def _not_counted(stage: Document) -> str:
+    told = any(part["part"] == "failures" for part in stage["run"])
+    others = ["installing packages", "waiting for the machine", "sample answers"]
+    others += [] if told else ["what a failure repeats"]
+    return f"not counted: {', '.join(others[:-1])}, and {others[-1]}"
 
 
 def _assumed(stage: Document) -> list[str]:
@@ -286,7 +290,7 @@ def _machine(stage: Document, noun: str) -> list[str]:
         "checkpoints": disk["checkpoints_bytes"],
         "the result": disk["export_bytes"],
         "the models" if beside else "the base model": disk["hub_cache_bytes"],
-        "tokenized data": disk["dataset_cache_bytes"],
+        "prepared and tokenized data": disk["dataset_cache_bytes"],
     }
     cores = counted(host["loader_cores_per_gpu"], "core")
     named = ", ".join(f"{name} {gib(size)}" for name, size in parts.items() if round(size / GIB, 1))

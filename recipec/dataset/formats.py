@@ -24,6 +24,7 @@ class DataShape(Struct, frozen=True):
     content: str  # what the columns hold, apart from flags: TEXTS, MESSAGES, EITHER of them, FROM_VALUE or IDS
     evidence: str
     carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
+    handed: tuple[str, ...] = ()  # columns that are handed to reward functions
 
     @classmethod
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:

@@ -14,14 +14,14 @@ from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 # Where the weights are: all of them on each GPU, spread over those of a node, or partly in host memory.
-WHOLE, SPREAD, OFFLOADED = PLACEMENTS = "whole", "spread", "offloaded"
+WHOLE, SHARED, OFFLOADED = PLACEMENTS = "whole", "spread", "offloaded"
 
 TOKENS_AT_ONCE = (512, 1_024, 2_048, 4_096)  # of a batch with its padding; more keep no GPU busier
 ON_CPU = 1_024  # larger batches leave the processor's cache: 1.1 to 1.2 times slower (9M parameters, 2026-11)
 LOSSES_AT_ONCE, LOSS_COPIES = 512, 3  # tokens whose loss is taken at once, and fp32 copies of their logits meanwhile
 BATCH_SHARE = 0.25  # of a GPU's memory that a batch may take: recipec's choice
 UNEVEN = 0.9  # of the memory of several GPUs that whole layers fill
-ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = (1, 2, 4, 8)  # questions in a batch: the keys and values of each are in memory
 LAYER_COPIES = 6  # tensors of a layer's width that are alive at once, in the forward pass of one layer
 
 
@@ -64,7 +64,7 @@ def evaluation_needs(
     def held(size: int) -> Held:
         if size + batch <= usable or on_cpu:
             return Held(size, WHOLE)
-        return Held(size, SPREAD if size <= UNEVEN * gpus * max(0, usable - batch) else OFFLOADED)
+        return Held(size, SHARED if size <= UNEVEN * gpus * max(0, usable - batch) else OFFLOADED)
 
     return Evaluation(
         trained=held(_weights(architecture, layout, work)),
@@ -72,12 +72,12 @@ def evaluation_needs(
         gpus=gpus,
         batch_bytes=batch,
         tokens_at_once=tokens,
-        answers_at_once=ANSWERS_AT_ONCE,
+        answers_at_once=_answers_at_once(architecture, layout, work, tokens),
     )
 
 
 def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, tokens_at_once: int) -> int:
-    """What a batch takes, of rows that are scored or of questions that are answered, whichever is more.
+    """What a batch takes of rows that are scored, or one question that is answered, whichever is more.
 
     A row that is longer than a batch is a batch of its own.
     The logits are alive twice, as the head gives them and without the tokens that nothing is learned from.
@@ -89,12 +89,19 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
     eager = architecture.num_heads * tokens * work.seq_len_tokens * (FP32_BYTES + path.compute)
     scored = layer + logits * (2 if work.teacher else 1) + (eager if layout.attends.keeps_scores else 0)
-    return max(scored, _answers(architecture, work, path.compute) if work.method.writes else 0)
+    return max(scored, _answer(architecture, layout, work) if work.method.writes else 0)
 
 
-def _answers(architecture: Architecture, work: Workload, bytes_each: int) -> int:
-    """Keys and values of a batch of questions as long as the longest row."""
-    return ANSWERS_AT_ONCE * work.seq_len_tokens * architecture.num_layers * 2 * architecture.kv_size * bytes_each
+def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload, tokens_at_once: int) -> int:
+    """As many as take no more than the rows that are scored: one at least."""
+    room, each = batch_bytes(architecture, layout, work, tokens_at_once), _answer(architecture, layout, work)
+    return max((count for count in ANSWERS_AT_ONCE if count * each <= room), default=1)
+
+
+def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
+    """Keys and values of a question as long as the longest row."""
+    each = 2 * architecture.kv_size * code_path(layout, work).compute
+    return work.seq_len_tokens * architecture.num_layers * each
 
 
 def _inner(architecture: Architecture) -> int:

@@ -178,7 +178,12 @@ def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int,
 def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     passes = _weight_passes(architecture, layout, step)
-    per_pass = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
-    per_pass += LAUNCHES * len(measured_modules(architecture, work.lora))
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
-    return architecture.num_layers * per_pass * passes + teacher
+    return pass_launches(architecture, work) * passes + teacher
+
+
+def pass_launches(architecture: Architecture, work: Workload) -> float:
+    """Those of one pass over all layers."""
+    per_layer = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
+    per_layer += LAUNCHES * len(measured_modules(architecture, work.lora))
+    return architecture.num_layers * per_layer

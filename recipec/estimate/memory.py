@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
+from recipec.estimate.generation import generation_terms
 from recipec.estimate.moments import moments
 from recipec.estimate.scored import memory_scored
 from recipec.estimate.step import Step, step_of
@@ -48,6 +49,8 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
     """Predict the peak of one optimizer step of `layout` on one rank, in bytes."""
     step = step_of(architecture, layout, work)
     live = moments(step)
+    if work.written_tokens:
+        live["generation"] = {**step.fixed.resident, **generation_terms(architecture, layout, work, step)}
     totals = {name: round(sum(terms.values())) for name, terms in live.items()}
     peak = max(totals, key=totals.__getitem__)
     terms = {name: round(size) for name, size in live[peak].items() if size >= 0.5}
@@ -85,7 +88,9 @@ def error_band(layout: Layout, *, scored: bool = True) -> ErrorBand:
     if layout.mesh.ranks_per_layer > 1:
         return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms", scored)
     if layout.fsdp:
-        return ErrorBand(0.97, 1.04, f"63 published runs on FSDP1, none with HSDP; {_RESULTS}", scored)
+        return ErrorBand(
+            0.97, 1.04, f"63 published runs on FSDP1, which stand for FSDP2; none with HSDP; {_RESULTS}", scored
+        )
     if layout.spreads.replicates:
         return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}", scored)
     return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources", scored)

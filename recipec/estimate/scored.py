@@ -13,7 +13,7 @@ from recipec.layout import Layout
 
 TIMED_CARDS = ("a100-80gb", "a100-40gb", "a100-80gb-pcie", "a800-80gb")
 MOST_GPUS = 4
-PRECISIONS = ("bf16", "fp16")
+SCORED_PRECISIONS = ("bf16", "fp16")
 
 
 def memory_scored(architecture: Architecture, layout: Layout, work: Workload) -> bool:
@@ -29,8 +29,10 @@ def time_scored(architecture: Architecture, layout: Layout, work: Workload, card
 
 def _described(architecture: Architecture, layout: Layout, work: Workload) -> bool:
     """A dense model whose rows pass it once, within one node, whole or sharded over all its ranks, on the device."""
-    dense = architecture.moe is None and work.method.single_pass and layout.optimizer == "adamw"
+    dense = (
+        architecture.moe is None and work.method.single_pass and not work.written_tokens and layout.optimizer == "adamw"
+    )
     mesh = layout.mesh
-    typed = layout.precision in PRECISIONS
+    typed = layout.precision in SCORED_PRECISIONS
     near = mesh.world_size <= MOST_GPUS and mesh.ranks_per_layer == 1 and not layout.spreads.groups
     return dense and typed and near and layout.on_device

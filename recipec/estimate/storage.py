@@ -17,7 +17,10 @@ from recipec.layout import Layout
 
 PROCESS_BYTES = 3 * GIB  # Python, torch and CUDA libraries of one rank; our decision
 SMALL_FILES_BYTES = 20 * (1 << 20)  # tokenizer, configuration, trainer state
-TOKEN_BYTES = 9  # Arrow cache of tokenised data: int64 input ids and an int8 mask
+# Arrow cache of tokenized data: int64 input ids and an int8 mask; and of the text that a token stands for, as
+# prepare_data.py writes it and as `datasets` copies it into its cache (4.2 bytes: benchmarks/results/preparation.md).
+TOKENIZED_BYTES, TEXT_BYTES = 9, 4.2
+TOKEN_BYTES = TOKENIZED_BYTES + 2 * TEXT_BYTES
 
 
 class Storage(Struct, frozen=True):
@@ -52,7 +55,7 @@ def run_storage(
     export, checkpoint = export_bytes(architecture, layout, work), checkpoint_bytes(architecture, layout, work)
     kept = checkpoint * (keep_checkpoints + 1)
     published = architecture.params + (work.teacher.params if work.teacher else 0)
-    data, hub = dataset_tokens * TOKEN_BYTES, 2 * (published if downloaded_params is None else downloaded_params)
+    data, hub = round(dataset_tokens * TOKEN_BYTES), 2 * (published if downloaded_params is None else downloaded_params)
     whole = layout.spreads.engine == DEEPSPEED
     reloaded = checkpoint if whole else _trained_bytes(architecture, layout, work, code_path(layout, work).trained)
     return Storage(checkpoint, reloaded, export, kept, data, hub, kept + export + data + hub)

@@ -15,6 +15,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.calibration import calibrated_seconds, calibration_of
 from recipec.estimate.device import allocatable_bytes, context_bytes
 from recipec.estimate.flops import StepFlops, step_flops
+from recipec.estimate.generation import generation_seconds
 from recipec.estimate.kernels import Card, memory_rate, peak_flops, teacher_seconds
 from recipec.estimate.links import Link
 from recipec.estimate.memory import step_memory
@@ -42,7 +43,7 @@ class TimeEstimate(Struct, frozen=True):
 
     seconds_per_step: float
     tokens_per_second_per_gpu: float  # of the workload's rows; a plan's are of the usual length, unpadded
-    terms: Mapping[str, float]  # seconds: compute, a teacher's part of it, communication, offload, optimizer
+    terms: Mapping[str, float]  # seconds: compute, a teacher's part, generation, communication, offload, optimizer
     bound_by: str
     mfu: float  # model operations (recomputation not counted) over the card's dense peak
     scored: bool  # published runs of this kind are among those that the band is from
@@ -56,9 +57,12 @@ def step_time(architecture: Architecture, layout: Layout, work: Workload, gpu: C
     flops = step_flops(architecture, layout, work, step.fixed)
     micro = calibrated_seconds(architecture, layout, work, step, flops, gpu)
     taught = _taught(layout, step, flops, gpu) if work.teacher else {}
+    parts = (architecture, layout, work, step, gpu, link)
+    written = {"generation": generation_seconds(*parts)} if work.written_tokens else {}
     terms = {
         "compute": micro * layout.accumulation - sum(taught.values()),
         **taught,
+        **written,
         "communication": communication_seconds(architecture, layout, step, link, micro),
         "offload": (_paging(architecture, layout, work, step, gpu, link) or _offload(layout, step, link))
         + _moved_activations(layout, step, link),

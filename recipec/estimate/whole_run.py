@@ -113,6 +113,12 @@ def reference(seconds: float) -> RunPart:
     return RunPart("reference", seconds, "it scores all rows once, before the first step")
 
 
+def generation(seconds: float, answers: int, tokens: int) -> RunPart:
+    """Answers that the model writes itself, for all steps; how long they get is not known."""
+    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; rewards take no time"
+    return RunPart("generation", seconds, because)
+
+
 def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
     """The optimizer steps."""
     return RunPart("training steps", seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")
@@ -129,6 +135,13 @@ def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
     each = written_seconds(each_bytes, rates)
     at = rates.told("written_bytes_per_second")
     return RunPart("checkpoints", times * each, f"{times:,} of {gib(each_bytes)}, {duration(each)} each at {at}")
+
+
+def failures(expected: float, interval_seconds: float, gpus: int, weights_bytes: int, rates: Rates) -> RunPart:
+    """What failures repeat: each half of the steps between two checkpoints, and a start from the last one."""
+    each = interval_seconds / 2 + rates.start_seconds + _read(weights_bytes, rates)
+    because = f"{expected:.2g} expected on {gpus:,} GPUs (Llama 3: one in 50,700 GPU hours), each repeats"
+    return RunPart("failures", expected * each, f"{because} {duration(each)}")
 
 
 def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rates) -> RunPart:

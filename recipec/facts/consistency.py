@@ -12,7 +12,7 @@ from recipec.dataset import DataShape
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts, preference_format, train_format
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign
+from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
 from recipec.recipe.schema_training import ADAPTED
 from recipec.rules import goal
@@ -125,11 +125,11 @@ def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """Where the rows decide which method runs, the first that takes them, the keys of [alignment] are its own."""
     methods = methods_of(loaded.recipe.goal.task, loaded.recipe.alignment.method)
     fitting = [row for row in methods if _held(row, data) in row.formats][:1]
-    for key, value in (loaded.value("alignment") or {}).items() if fitting else ():
+    for key, value in own_keys(loaded.value("alignment") or {}) if fitting else ():
         if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in fitting):
             section = loaded.place("data", fitting[0].rows_in(data))
             label = Label(section, f"holds {_held(fitting[0], data)} rows")
-            yield foreign(key, value, fitting, loaded.place("alignment", key), label)
+            yield foreign(key, value, fitting, loaded.place("alignment", *key.split(".")), label)
 
 
 def _held(method: Method, data: Data) -> str | None:

@@ -58,16 +58,19 @@ class DataFacts(Struct, frozen=True):
         return tuple(dict.fromkeys(shape.format for shape in self.shapes))
 
 
-def data_facts(loaded: LoadedRecipe, section: str, template: Template | None, report: Report) -> DataFacts | None:
+def data_facts(
+    loaded: LoadedRecipe, section: str, template: Template | None, handed: Sequence[str], report: Report
+) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
-    `template` is what is known of the chat template of the training.
+    `template` is what is known of the chat template of the training; `handed` are the columns that reward functions
+    ask for.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
     if found is None:
         return None
-    sources = [replace(source, shape=replace(source.shape, carries=carries(loaded, source))) for source in found]
+    sources = [replace(source, shape=_whole_shape(loaded, source, handed)) for source in found]
     shape = shape_of_all(sources)
     facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
     facts += label_facts(loaded, section, sources, report)
@@ -94,6 +97,12 @@ def data_facts(loaded: LoadedRecipe, section: str, template: Template | None, re
     return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions)
 
 
+def _whole_shape(loaded: LoadedRecipe, source: SampledSource, handed: Sequence[str]) -> DataShape:
+    """The shape with what rows have beside the columns of their format."""
+    alone = not KINDS[ROW_FORMATS[source.shape.format].kind].taught
+    return replace(source.shape, carries=carries(loaded, source), handed=tuple(handed) if alone else ())
+
+
 def _beside_columns(loaded: LoadedRecipe, shape: DataShape, unread: Iterable[str]) -> Iterator[Decision]:
     """What becomes of the rest of a row: what is read beside the columns of the format, and what is passed over."""
     means = "; ".join(CARRIED[name].means for name in shape.carries) or "nothing beside the columns of the format"
@@ -109,7 +118,7 @@ def unread(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[str,
 
 def _unread(loaded: LoadedRecipe, source: SampledSource) -> Iterator[str]:
     columns = source.shape.columns.values()
-    read = {*columns, *(loaded.value("data", "split") or {}).values(), *read_names(source.shape)}
+    read = {*columns, *(loaded.value("data", "split") or {}).values(), *read_names(source.shape), *source.shape.handed}
     held = (name for row in source.rows for name, value in row.items() if value not in NOTHING)
     yield from (name for name in held if name not in read)
     fields = (name for row in source.rows for column in columns for name in fields_of(row.get(column)))

@@ -25,6 +25,7 @@ from recipec.facts.model import look_up_model, model_facts
 from recipec.facts.node import unknown_network
 from recipec.facts.others import OtherModel, against_others, look_up_others
 from recipec.facts.price import own_prices, price_fact
+from recipec.facts.rewards import Rewards, against_rows, look_up_rewards
 from recipec.facts.sources import sources_of
 from recipec.facts.template import template_of, template_text
 from recipec.facts.unread import against_unread
@@ -47,6 +48,7 @@ class Given(Struct, frozen=True):
     data: Mapping[str, DataFacts]
     template_text: str | None
     others: Mapping[str, OtherModel]
+    rewards: Rewards
 
 
 class Facts(Struct, frozen=True):
@@ -59,6 +61,7 @@ class Facts(Struct, frozen=True):
     data: Mapping[str, DataFacts]  # section of [data] -> what its sources hold
     template_text: str | None = None  # the chat template, where the recipe brings its own
     others: Mapping[str, OtherModel] = field(default_factory=dict)  # role -> a model beside the one that is trained
+    rewards: Rewards = Rewards()  # what judges the answers that a model writes
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
@@ -66,7 +69,8 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     model, others = _models(loaded, report)
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
-    own, data = template_text(loaded, report), _data(loaded, template_of(loaded, model), report)
+    own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
+    data = _data(loaded, template_of(loaded, model), rewards, report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
@@ -75,7 +79,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -105,7 +109,8 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     others = [other.model for other in given.others.values()]
     facts = [*given.goal, *model_facts(loaded, model, others), *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    return Facts(model, given.gpu, given.machines, decisions, given.data, given.template_text, given.others)
+    rest = (given.data, given.template_text, given.others, given.rewards)
+    return Facts(model, given.gpu, given.machines, decisions, *rest)
 
 
 def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[str, OtherModel]]:
@@ -118,9 +123,10 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-def _data(loaded: LoadedRecipe, template: Template | None, report: Report) -> dict[str, DataFacts]:
+def _data(loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
-    looked = {name: data_facts(loaded, name, template, report) for name in SECTIONS if loaded.is_set("data", name)}
+    sections = [name for name in SECTIONS if loaded.is_set("data", name)]
+    looked = {name: data_facts(loaded, name, template, rewards.columns, report) for name in sections}
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
@@ -128,6 +134,7 @@ def _data(loaded: LoadedRecipe, template: Template | None, report: Report) -> di
         findings = (
             against_data(loaded, data),
             against_unread(loaded, data),
+            against_rows(rewards, data),
             against_conversations(loaded, shapes),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )

@@ -159,7 +159,7 @@ def _read_as(loaded: LoadedRecipe, source: SampledSource, section: str, shape: D
         raise
     except UnknownFormat as error:
         found = _in_own_words(loaded, source, shape, error)
-    return replace(found, evidence=shape.evidence, carries=shape.carries)
+    return replace(found, evidence=shape.evidence, carries=shape.carries, handed=shape.handed)
 
 
 def _in_own_words(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, error: UnknownFormat) -> DataShape:

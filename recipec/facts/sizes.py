@@ -29,6 +29,7 @@ TOKENS_AROUND_MESSAGE = 5
 TOKENS_AROUND_TOOLS = 140
 LAST_ANSWER = "last-answer"  # of data.loss_on
 _WEIGHTS = CARRIED["weight"].fields
+ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 STATED = "the recipe states the rows, so none is measured"
 
@@ -49,6 +50,7 @@ def sizes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) 
         known("source_rows", data.examples or own, f"before weights; {how}", "examples", origin=many),
         stated(loaded, "tokens_per_example", length, "data", "tokens_per_example", absent=how_long, origin=of_lengths),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
+        *_too_long(loaded, sources),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
 
@@ -59,14 +61,30 @@ def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | N
     return rounded(sum(map(_count, sources))) if seen else None
 
 
+def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Iterator[Decision]:
+    """The share of the sampled rows that a stated max_length is too short for."""
+    most = loaded.recipe.data.max_length
+    if most is None or states_rows(loaded) or not any(source.rows for source in sources):
+        return
+    lengths = _sampled(loaded, sources)
+    share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
+    how = f"of {counted(len(lengths), 'sampled row')}, at {BYTES_PER_TOKEN:g} bytes a token"
+    yield known("rows_too_long", round(share, 3), how, origin="data")
+
+
+def _sampled(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
+    """The length of each sampled row, and for how many it stands."""
+    system = _system_tokens(loaded.recipe.data.system)
+    return [(_length(row, source.shape, system), weight) for source in sources for row, weight in _rows(source)]
+
+
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
 
 
 def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
-    system = _system_tokens(data.system)
-    lengths = [(_length(row, source.shape, system), weight) for source in sources for row, weight in _rows(source)]
+    lengths = _sampled(loaded, sources)
     if states_rows(loaded):
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
@@ -75,9 +93,17 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[in
     how = f"measured on {counted(len(lengths), 'row')} at {BYTES_PER_TOKEN:g} bytes a token"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
-    if (data.tokens_per_example or 0) > longest:
-        return rounded(_mean(lengths)), None, f"the sample's {longest:,} are below the stated mean, so they say nothing"
-    return rounded(_mean(lengths)), longest, how
+    mean = rounded(_mean(lengths))
+    if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
+        return (
+            mean,
+            None,
+            f"{counted(len(lengths), 'sampled row')} below the stated mean say nothing of the others",
+        )
+    if said > mean:  # rows like these, and longer: their spread stays
+        longest = rounded(longest * said / mean)
+        return mean, longest, f"the lengths of the sample, whose mean is {mean:,}, stretched to the stated mean"
+    return mean, longest, how
 
 
 def _how_many(sources: Sequence[SampledSource]) -> tuple[str, str]:
@@ -131,24 +157,37 @@ def _quantile(values: Weighted, share: float) -> float:
 
 
 def _length(row: Row, shape: DataShape, system: float) -> float:
-    """The tokens of a row, with what it carries beside the columns of its format, and what a template writes."""
+    """The tokens of a row, with what it carries beside the columns of its format, and what a template writes.
+
+    A pair counts its longer answer: the trainer pads the other one to that length.
+    """
     format, carried = ROW_FORMATS[shape.format], [name for carry in shape.carries for name in CARRIED[carry].columns]
-    said = [row.get(name) for name in (*_said_columns(shape), *carried)]
+    columns = _without_shorter_answer(row, shape)
+    said = [row.get(name) for name in (*columns.values(), *carried)]
     tokens = sum(map(_tokens, said))
     if not format.turns:
         return tokens
-    texts = {format.role(role).becomes for role, name in shape.columns.items() if isinstance(row.get(name), str)}
+    texts = {format.role(role).becomes for role, name in columns.items() if isinstance(row.get(name), str)}
     tools = any(row.get(name) for name in CARRIED["tools"].columns if name in carried)
     own = any(turn.get("role", turn.get("from")) == "system" for value in said for turn in turns_of(value))
     around = TOKENS_AROUND_MESSAGE * len(texts) + TOKENS_AROUND_TOOLS * tools
     return tokens + around + (0 if own else system)
 
 
-def _said_columns(shape: DataShape) -> list[str]:
-    """The columns that have a length of their own: labels stand beside the tokens that they are of."""
+def _without_shorter_answer(row: Row, shape: DataShape) -> Mapping[str, str]:
+    """Role -> column of what makes the longest sequence of a row."""
+    said, answers = _said_columns(shape), ROW_FORMATS[shape.format].answers_of_a_pair
+    if not answers:
+        return said
+    shorter = min(answers, key=lambda role: _tokens(row.get(said[role])))
+    return {role: name for role, name in said.items() if role != shorter}
+
+
+def _said_columns(shape: DataShape) -> Mapping[str, str]:
+    """Role -> column of those that have a length of their own: labels stand beside the tokens that they are of."""
     if shape.content == IDS:
-        return [shape.columns[role.name] for role in ROW_FORMATS[shape.format].required]
-    return [*shape.columns.values()]
+        return {role.name: shape.columns[role.name] for role in ROW_FORMATS[shape.format].required}
+    return shape.columns
 
 
 def _system_tokens(prompt: str | None) -> float:

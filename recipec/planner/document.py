@@ -59,7 +59,8 @@ def _digest(parts: Any) -> str:
     return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-_NAMED = ("model", "stage", *(f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision")))
+_OF_MODELS = (f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision"))
+_NAMED = ("model", "stage", "rewards", "reward_files", *_OF_MODELS)
 
 
 def _trains(decision: Decision) -> bool:

@@ -10,11 +10,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from recipec.probe.device import dtypes, waiting
 from recipec.probe.timing import rate, repeated
+from recipec.units import TERA
 
 LENGTHS = {"cuda": (2048, 8192), "cpu": (256, 1024)}  # tokens of a sequence
 TOKENS_AT_ONCE = {"cuda": 8192, "cpu": 1024}
 HEADS = {"cuda": (32, 128), "cpu": (8, 64)}  # heads, and features of each
-TERA = 1e12
 
 
 def measure(device: str, budget_seconds: float) -> Iterator[dict[str, Any]]:

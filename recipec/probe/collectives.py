@@ -14,8 +14,8 @@ from torch import distributed, multiprocessing
 
 from recipec.probe.device import waiting
 from recipec.probe.timing import figure, repeated
+from recipec.units import MIB
 
-MIB = 1 << 20
 SIZES_MIB = {"cuda": (1, 256), "cpu": (1, 32)}  # of the whole tensor: a latency and a rate
 CPU_RANKS = 2
 TIMEOUT = timedelta(seconds=60)

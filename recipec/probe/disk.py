@@ -11,8 +11,8 @@ from typing import Any
 
 from recipec.probe.left_out import left_out
 from recipec.probe.timing import rate
+from recipec.units import MIB
 
-MIB = 1 << 20
 WRITTEN_MIB, BLOCK_MIB = 256, 8
 REPEATS = 3
 LEAST_FREE = 4  # times what is written: a full disk is not measured

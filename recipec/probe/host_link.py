@@ -8,8 +8,8 @@ import torch
 
 from recipec.probe.device import waiting
 from recipec.probe.timing import rate, repeated
+from recipec.units import MIB
 
-MIB = 1 << 20
 COPIED_MIB = 256
 
 

@@ -8,8 +8,8 @@ import torch
 
 from recipec.probe.device import waiting
 from recipec.probe.timing import rate, repeated
+from recipec.units import GIB, MIB
 
-MIB, GIB = 1 << 20, 1 << 30
 MOST_TAKEN_GIB = 2.0  # by a context and a first kernel; usual are 0.3 to 0.8
 COPIED_MIB = {"cuda": 1024, "cpu": 256}  # far more than the caches hold
 

@@ -9,10 +9,10 @@ import torch
 
 from recipec.probe.device import dtypes, waiting
 from recipec.probe.timing import rate, repeated
+from recipec.units import TERA
 
 TOKENS = (64, 512, 4096)
 WIDTH = {"cuda": 4096, "cpu": 512}  # features of the weight, about those of the models that such a device trains
-TERA = 1e12
 
 
 def measure(device: str, budget_seconds: float) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ from recipec.axes import (
     tasks,
 )
 from recipec.axes.attention import ATTENTIONS, SDPA
+from recipec.axes.method import REWARDS
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import ON_DEVICE
 from recipec.axes.tasks import NO_ALIGNMENT
@@ -325,12 +326,24 @@ def foreign_keys(written: Written) -> Iterator[Diagnostic]:
     task, named = written.get(*TASK), written.get(*METHOD)
     if task not in _KEYED:
         return
-    for key, value in (written.get("alignment") or {}).items():
+    for key, value in own_keys(written.get("alignment") or {}):
         if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in methods_of(task, named)):
             other = METHOD if written.has(*METHOD) else TASK
             methods = methods_of(task, named)
             runs = f"{either((row.name for row in methods), '')} runs" if methods else "no preference stage runs"
-            yield foreign(key, value, methods, written.value("alignment", key), written.label(other, runs))
+            yield foreign(key, value, methods, written.value("alignment", *key.split(".")), written.label(other, runs))
+
+
+_OWN_TABLES = {own.key.partition(".")[0] for row in METHODS.values() for own in row.own if "." in own.key}
+
+
+def own_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The keys of [alignment] with their values; those of a table in it as "generation.temperature"."""
+    for key, value in table.items():
+        if key in _OWN_TABLES and isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", part) for name, part in value.items())
+        else:
+            yield key, value
 
 
 def missing_models(written: Written) -> Iterator[Diagnostic]:
@@ -342,6 +355,17 @@ def missing_models(written: Written) -> Iterator[Diagnostic]:
             help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
             label = written.label(TASK, f"needs `{name}`")
             yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
+
+
+def missing_rewards(written: Written) -> Iterator[Diagnostic]:
+    """A method that writes the answers it learns from is told what judges them."""
+    able = methods_of(written.get(*TASK), written.get(*METHOD))
+    held = [row for row in able if written.has("data", row.section)] or able
+    if held and all(row.generates for row in held) and not written.has("alignment", REWARDS):
+        place = METHOD if written.has(*METHOD) else ("data", held[0].section)
+        help = ('for example reward = "rewards.py:is_right", a function of yours',)
+        title = f"missing key `{REWARDS}` in [alignment]"
+        yield Diagnostic("E0201", title, (written.label(place, f"needs `{REWARDS}`"),), help)
 
 
 def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:

@@ -17,7 +17,7 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
-from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models
+from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models, missing_rewards
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
@@ -220,6 +220,7 @@ CHECKS: tuple[Check, ...] = (
     _no_hardware,
     missing_data,
     missing_models,
+    missing_rewards,
     nothing_to_run,
     _both_of_exclusive,
     clashes,

@@ -77,6 +77,19 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "remove_unused_columns": "",
     "label_smoothing": "alignment.loss",
     "disable_dropout": "train.lora",
+    **dict.fromkeys(
+        (
+            *("importance_sampling_level", "scale_rewards", "epsilon", "epsilon_high", "sapo_temperature_pos"),
+            *("sapo_temperature_neg", "mask_truncated_completions", "cast_lm_head_to_fp32"),
+        ),
+        "alignment.variant",
+    ),
+    "use_bias_correction_kl": "",
+    "reward_weights": "alignment.reward",
+    "generation_batch_size": "alignment.generation.updates",
+    "num_generations_eval": "",
+    "shuffle_dataset": "",
+    "chat_template_kwargs": "data.reasoning",
     **{row.precomputes: f"alignment.{PRECOMPUTE}" for row in METHODS.values() if row.precomputes},
     "chat_template_path": "data.template",
     "eos_token": "",
@@ -105,6 +118,16 @@ UNFIT_ARGUMENTS = {
     "resume_from_checkpoint": "train.py takes --resume, and refuses the checkpoints of other runs",
     "save_only_model": "checkpoints could not be resumed",
     "truncation_mode": "prepare_data.py, the plan and evaluate.py cut the end off",
+    **dict.fromkeys(
+        ("use_vllm", "vllm_mode", "use_transformers_continuous_batching", "use_transformers_paged"),
+        "the plan is for answers that transformers' `generate` writes (NOT-040)",
+    ),
+    **dict.fromkeys(
+        ("top_p", "top_k", "min_p", "repetition_penalty", "generation_kwargs"),
+        "answers would be drawn from other probabilities than are learned",
+    ),
+    "num_iterations": "a resumed run would learn from other answers: set `alignment.generation.updates`",
+    "ds3_gather_for_generation": "DeepSpeed 0.19.8 stops at the first answer without it",
     "hub_token": "it would be copied into every bundle: set HF_TOKEN in the environment before the run",
     **dict.fromkeys(
         ("sync_ref_model", "ref_model_sync_steps", "ref_model_mixup_alpha"),

@@ -26,7 +26,8 @@ from recipec.recipe.fields import (
     required,
     table,
 )
-from recipec.recipe.schema_data import Alignment, Data
+from recipec.recipe.schema_alignment import Alignment
+from recipec.recipe.schema_data import Data
 from recipec.recipe.schema_training import Train
 
 Task = one_of(tasks())

@@ -1,26 +1,15 @@
-"""The sections [data] and [alignment]: what is learned from, rows or another model.
+"""The section [data]: the rows that are learned from.
 
-Methods, models beside the one that is trained, and formats of rows are taken from the rows of recipec/axes.
+Its sections and the formats of rows are taken from the rows of recipec/axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 from pydantic import Field, create_model, model_validator
 
-from recipec.axes import (
-    CARRIED,
-    METHODS,
-    NAMED_MODELS,
-    ROW_FORMATS,
-    SECTIONS,
-    DataSection,
-    Own,
-)
-from recipec.axes.method import PRECOMPUTE
-from recipec.axes.tasks import NO_ALIGNMENT
+from recipec.axes import CARRIED, ROW_FORMATS, SECTIONS, DataSection
 from recipec.recipe.fields import (
     AUTO,
     Count,
@@ -32,7 +21,6 @@ from recipec.recipe.fields import (
     TemplateName,
     key,
     one_of,
-    required,
 )
 
 Format = one_of({AUTO: "recognized from the first file"} | {row.name: row.means for row in ROW_FORMATS.values()})
@@ -238,96 +226,8 @@ class Data(_Learned):
     )
     tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
         "Tokens per example",
-        "The mean length of a row in tokens; set it where rows are not read at compile time.",
+        "The mean length of a row in tokens, of a pair with its longer answer; set it where rows are not read at "
+        "compile time.",
         600,
         absent="measured from the files",
     )
-
-
-def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The keys of [alignment] that set the methods' own hyperparameters; several methods can share one."""
-    rows = [own for method in METHODS.values() for own in method.own]
-    for name in dict.fromkeys(own.key for own in rows):
-        shared = [own for own in rows if own.key == name]
-        described = " ".join(dict.fromkeys(own.description for own in shared))
-        yield name, (_value_of(shared) | None, key(shared[0].title, described, shared[0].value))
-
-
-def _value_of(shared: list[Own]) -> Any:
-    """All values that the methods take between them: what belongs to another method is refused by name later."""
-    kinds = {own.values is None for own in shared}
-    assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
-    if kinds == {True}:
-        least, most = min((own.above, not own.closed) for own in shared), max(own.most for own in shared)
-        return Annotated[float, Field(**{"gt" if least[1] else "ge": least[0]}, le=most)]
-    values = dict.fromkeys(value for own in shared for value in own.values)
-    return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
-
-
-def _meanings(meanings: Iterable[str | None]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, meanings)))
-
-
-class ModelSource(Section):
-    """A model beside the one that is trained, as [model] says it of that one."""
-
-    name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
-    like: Line | None = key(
-        "Like",
-        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
-        "Qwen/Qwen3-8B",
-        absent="the shape is that of the catalog, or of the folder's config.json",
-    )
-    revision: Line | None = key(
-        "Revision",
-        "Branch, tag or commit of the model on the Hugging Face Hub.",
-        "main",
-        absent="the default branch on the Hub",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        source = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "string", "title": "Model", "description": "Its name."}, dict(source)]}
-
-
-def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """The keys of [alignment] that name the models which methods run beside their own."""
-    for name in dict.fromkeys(name for method in METHODS.values() for name in method.named_models):
-        row = NAMED_MODELS[name]
-        needed = "the recipe is refused where a method needs it"
-        yield name, (ModelSource | None, key(row.title, row.description, *row.examples, absent=needed))
-
-
-_NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
-_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.is_set_in_alignment))
-_AlignmentMethod = one_of({AUTO: "decided from the task and the data", NO_ALIGNMENT: "no preference stage"} | _NAMED)
-
-Alignment = create_model(
-    "Alignment",
-    __base__=Section,
-    __doc__=f"What the model is brought near to: what people prefer, or another model; for the task {_ALIGNED}.",
-    method=(
-        _AlignmentMethod | None,
-        key("Method", "The method that learns the preferences, or from the other model.", *_NAMED, default=AUTO),
-    ),
-    **dict(_named_models()),
-    **dict(_own_keys()),
-    **{
-        PRECOMPUTE: (
-            bool | None,
-            key(
-                "Precompute the reference",
-                "Let the reference score all rows once, before training, and not in every pass; without adapters no "
-                "copy of the model is then kept beside it.",
-                True,
-                absent="decided from the passes, the adaptation and the strategy",
-            ),
-        )
-    },
-)

@@ -6,6 +6,7 @@ from recipec.axes.attention import MASK
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_lora import VARIANTS
+from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
 from recipec.rules.optimizers import BITSANDBYTES
 
@@ -272,6 +273,7 @@ COMBINATIONS = (
         lambda f: f.precomputes and f.several_nodes,
         refused=False,
     ),
+    *ONLINE,
     *ATTENTION,
     *VARIANTS,
 )

@@ -30,8 +30,10 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
     | mean length | three times the mean, rounded up to a power of two, 256 at least |
     | nothing | 2048 |
 
-    The rounding keeps the value while the data change a little. Raw text is packed into full blocks: 2048 for continued
-    pretraining, and 4096 for pretraining, as in Llama 2. Pretraining decides how far the model can ever attend.
+    Where the model writes the answers itself, this is the longest prompt, and `alignment.generation.max_new_tokens` is
+    beside it. The rounding keeps the value while the data change a little. Raw text is packed into full blocks: 2048
+    for continued pretraining, and 4096 for pretraining, as in Llama 2. Pretraining decides how far the model can ever
+    attend.
     """
     wanted, why = _wanted_length(stage, tokens_per_example, tokens_p99)
     if max_position and wanted > max_position:

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from recipec.rules.core import Choice, rule
+from recipec.rules.defaults import method_of
 from recipec.rules.failures import best_interval_seconds
 from recipec.units import counted
 
@@ -14,6 +15,9 @@ from recipec.units import counted
 def most_evaluated(params: int) -> int:
     """Rows that an evaluation reads at most (EVAL-003): more would be held out unread."""
     return 500 if params > 7e9 else 1_000
+
+
+WRITTEN = 128  # rows of an evaluation that writes an answer to each: recipec's choice
 
 
 @rule(
@@ -99,8 +103,10 @@ def _drawn(rows: int, share: float) -> int:
     watch="eval_loss, tokens_per_second: evaluations stay a small part of the run",
     source="docs/rule-books/001.md, Evaluation loop architecture",
 )
-def eval_samples(params: int) -> Choice:
+def eval_samples(stage: str, params: int) -> Choice:
     """Rows that one evaluation reads at most: 1,000, and 500 above 7B parameters, whose forward pass is slow.
+
+    A method that answers its prompts itself writes an answer to each row that it reads, so that 128 have to do.
 
     Rule book 001 evaluates on a fixed subset of 500 to 1,000 samples. recipec takes the first rows of the evaluation
     split, so every evaluation reads equal rows and evaluations can be compared. A random split and a split by class are
@@ -109,6 +115,8 @@ def eval_samples(params: int) -> Choice:
 
     `evaluate.py` reads as many rows of the test split, before and after training.
     """
+    if method_of(stage).generates:
+        return Choice(WRITTEN, "an answer is written to each, which takes long")
     count = most_evaluated(params)
     return Choice(
         count,
@@ -167,13 +175,18 @@ def _interval(total_steps: int, training_seconds: float, checkpoint_seconds: flo
     watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; docs/rule-books/003.md, Quality gates",
 )
-def best_metric() -> Choice:
-    """The checkpoint that becomes the result: the one with the lowest eval_loss.
+def best_metric(stage: str) -> Choice:
+    """The checkpoint that becomes the result: the one with the lowest eval_loss, or the highest eval_reward.
 
     Rule books 001, 002 and 003 keep the best checkpoint by validation loss. The first example of rule book 002 keeps
     the best by accuracy, which a language model does not have for free text. The Trainer checks the name of the metric
     only at the first evaluation, so the bundle evaluates once before it trains.
+
+    A method that learns from rewards keeps the checkpoint with the highest `eval_reward`, the mean reward of an answer
+    to each held-out prompt: its loss is about 0 from first to last.
     """
+    if method_of(stage).generates:
+        return Choice("eval_reward", "the checkpoint with the highest eval_reward becomes the result, not the last one")
     return Choice("eval_loss", "the checkpoint with the lowest eval_loss becomes the result, not the last one")
 
 

@@ -7,6 +7,7 @@ from types import FunctionType
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Own
 from recipec.axes.method import PRECOMPUTE
 from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
+from recipec.axes.variants import VARIANTS
 from recipec.rules.core import Choice, Rule, rule
 
 
@@ -108,7 +109,32 @@ def _weight_of_wanted(true_share: float | None, undesirable_weight: float) -> Ch
     return Choice(float(f"{_MIDDLE / ratio:.2g}"), because, accepts)
 
 
-FORMULAS = {"weight of unwanted": _weight_of_unwanted, "weight of wanted": _weight_of_wanted}  # Own.formula
+def _kl_of_variant(variant: str) -> Choice:
+    """The weight of the KL in its paper."""
+    value = VARIANTS[variant].beta
+    why = "keeps the policy near its reference, which a small KL does" if value else "leaves the KL out"
+    return Choice(value, f"{variant} {why}", accepts=(0.0, 0.1))
+
+
+def _answers_of_variant(variant: str) -> Choice:
+    """The size of a group in its paper."""
+    return Choice(VARIANTS[variant].per_prompt, f"usual number of answers for {variant}", accepts=(4, 64))
+
+
+def _updates_of_variant(variant: str) -> Choice:
+    """The optimizer steps from one generation in its paper."""
+    value = VARIANTS[variant].updates
+    why = "clips what moved since, so it needs older answers" if value > 1 else "learns from the newest answers"
+    return Choice(value, f"{variant} {why}", accepts=(1, 16))
+
+
+FORMULAS = {  # Own.formula
+    "weight of unwanted": _weight_of_unwanted,
+    "weight of wanted": _weight_of_wanted,
+    "KL of variant": _kl_of_variant,
+    "answers of variant": _answers_of_variant,
+    "updates of variant": _updates_of_variant,
+}
 
 
 def own_rules(stage: str) -> list[Rule]:

@@ -19,21 +19,16 @@ class Unbuilt(Struct, frozen=True):
 OF_BOOKS = (
     Unbuilt(
         "NOT-001",
-        "PPO, GRPO and other methods that learn from answers they write",
+        "PPO and other methods that learn from answers they write",
         "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
-        "TRL removed its PPO trainer in 1.13 (TRL #7020), and recipec plans no training in which the model writes "
-        "answers, which needs memory and time of its own",
-        'set `alignment.method = "dpo"`; its beta controls the distance to the reference model. `goal.task = "reward"` '
-        "trains the reward model for a PPO or GRPO run of your own",
+        "TRL removed its PPO trainer in 1.13 (TRL #7020), and judges answers with reward functions in its place",
+        'set `alignment.method = "grpo"` with prompts and a reward function, or `"dpo"` with preferences; both have a '
+        'beta that controls the distance to the reference model. `goal.task = "reward"` trains a reward model',
         words=(
             "ppo",
-            "grpo",
             "rloo",
             "online_dpo",
             "reinforce",
-            "num_generations",
-            "reward_funcs",
-            "rlvr",
             "rlaif",
             "rlhf_ppo",
             "iterative_dpo",

@@ -197,4 +197,39 @@ OF_TOOLS = (
         'set `train.strategy = "hsdp"`, which keeps the weights\' traffic within a node',
         words=("zero++", "zeropp", "zero_plus_plus", "hpz", "zero_hpz_partition_size", "mics"),
     ),
+    Unbuilt(
+        "NOT-040",
+        "Answers written by vLLM while a model learns from them",
+        "TRL 1.16, trainer/grpo_config.py (use_vllm)",
+        "a bundle installs no vLLM, whose copy of the weights, cache and versions need a plan of their own; adapters "
+        "are merged into the base for every generation, which ruins a 4-bit base and drifts in bf16",
+        "leave it out: transformers writes the answers, and the plan has the memory and the time that it takes",
+        words=("use_vllm", "vllm_mode", "vllm_server", "vllm_gpu_memory_utilization", "vllm_colocate"),
+    ),
+    Unbuilt(
+        "NOT-041",
+        "Tools and environments that the model acts in while it learns",
+        "TRL 1.16, trainer/grpo_trainer.py (tools, environment_factory, rollout_func)",
+        "answers are of one turn; a tool that blocks would block every process, and TRL has no time limit for it",
+        "let a reward function run what the answer says, with a time limit of its own",
+        words=("environment_factory", "environments", "rollout_func", "max_tool_calling_iterations", "multi_turn_rl"),
+    ),
+    Unbuilt(
+        "NOT-042",
+        "Reward models and judges as the reward of GRPO",
+        "TRL 1.16, trainer/grpo_trainer.py (reward_funcs)",
+        "TRL gives any checkpoint a head for scores, a random one where it has none, and says nothing; rewards are "
+        "Python functions",
+        "load the model in a file of your own, and let a function of it return the scores",
+        words=("reward_model_path", "reward_models", "judge", "judges", "rm_path"),
+    ),
+    Unbuilt(
+        "NOT-043",
+        "Other losses of GRPO: BNPO, LUSPO, VESPO, GDPO, and references that follow the policy",
+        "TRL 1.16, trainer/grpo_config.py (loss_type, multi_objective_aggregation, sync_ref_model)",
+        "each variant is a row with the values of its paper, and these have none yet; a synced reference is not in the "
+        "checkpoint, so that a resumed run would start it again",
+        "choose one of the values of `alignment.variant`",
+        words=("bnpo", "luspo", "vespo", "gdpo", "lite_ppo", "reinforce++", "reinforce_plus_plus"),
+    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from recipec.axes import ADAPTATIONS, STRATEGIES
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
 
 
 class Decided(Protocol):
@@ -119,6 +119,12 @@ def _sampling(value: str, given: Given) -> str:
     return "" if value == "group_by_length" else "loss, eval_loss: both fall; batches differ only by chance"
 
 
+def _reference(value: str, given: Given) -> str:
+    if "rewards/margins" in METHODS[given["stage"].value].metrics:
+        return ""
+    return "kl: starts at 0 and stays small; another start means a wrong reference"
+
+
 CASES: dict[str, Callable[[Any, Given], str]] = {
     function.__name__.removeprefix("_"): function
     for function in (
@@ -139,5 +145,6 @@ CASES: dict[str, Callable[[Any, Given], str]] = {
         _loss_on,
         _eos_token,
         _sampling,
+        _reference,
     )
 }

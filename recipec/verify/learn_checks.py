@@ -17,6 +17,8 @@ from recipec.axes import Method
 LEARNED_SHARE = 0.5  # of its first value: what is left of the loss when one batch's rows are learned
 NEARER_SHARE = 0.75  # of its first value: what is left of the distance to a teacher with random weights
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
+EARNED = 0.05  # by which the mean reward of a toy rises that gives half of 1 to chance: three times what chance moves
+STEPS_COMPARED = 4  # at the beginning and at the end of a rise, each a mean over some 250 tokens
 LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
 REWARD_TOLERANCE = 0.01  # of a policy that has not been trained: the rounding of bf16 in two forwards
 WEIGHT_TOLERANCE = 1e-4  # absolute, where several processes sum in changing order
@@ -101,6 +103,15 @@ def accuracy_rises(history: History) -> list[str]:
     return [] if enough else [f"accuracy went from {values[0]:.2f} to {values[-1]:.2f}, not to {ACCURATE_SHARE:.0%}"]
 
 
+def reward_rises(history: History) -> list[str]:
+    """A mean reward that did not rise by EARNED from the first steps to the last."""
+    values = logged(history, "reward")
+    if len(values) < 2 * STEPS_COMPARED:
+        return [f"reward was logged {len(values)} times only"]
+    begun, ended = (sum(part) / STEPS_COMPARED for part in (values[:STEPS_COMPARED], values[-STEPS_COMPARED:]))
+    return [] if ended >= begun + EARNED else [f"reward went from {begun:.3f} to {ended:.3f}, not up by {EARNED}"]
+
+
 def _falling_problems(values: Sequence[float], share: float) -> list[str]:
     """Why losses did not fall below a share of the first one."""
     if len(values) < 2:
@@ -126,6 +137,7 @@ PROOFS = {
         Proof("rewards of liked and disliked answers separate", "rewards/chosen", rewards_separate),
         Proof("the pairs of one batch are told apart", "accuracy", accuracy_rises),
         Proof("the distance to the teacher falls", "loss", divergence_falls),
+        Proof("answers earn more reward", "reward", reward_rises),
     )
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import CARRIED, ROW_FORMATS
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES
 from recipec.verify.bundle import BundleStage
 from recipec.verify.rows import GOOD, TOOL, Example, NoSample, Row, SourceData, SplitColumn, split_value
@@ -68,6 +68,7 @@ class Planted(Example):
         if missing := [role for role in self._data.columns if not hasattr(self, role)]:
             raise NoSample(f"nothing is known to write as the {missing[0]} of {self._data.format} rows")
         row = {column: getattr(self, role)() for role, column in self._data.columns.items()}
+        row |= dict.fromkeys(self._data.handed, self._word("judging"))
         if self.carries.has("tools"):
             row[self.carries.written(CARRIED["tools"].columns)] = [TOOL]
         if self.carries.has("system"):
@@ -91,12 +92,16 @@ class Planted(Example):
             (learned if self.carries.thinks else absent)[self._word("thought")] = "a thought"
         if not ROW_FORMATS[self._data.format].turns:
             shown = {}
+        if not KINDS[ROW_FORMATS[self._data.format].kind].taught:  # every token of a prompt counts
+            return Wanted(shown, {}, absent)
         return Wanted(learned, shown, absent)
 
     def _answers(self) -> dict[str, str]:
         """The words that must be learned, but for thoughts; of answers learned apart those that surely are."""
         if not ROW_FORMATS[self._data.format].turns:
             return {self._word("text"): "a text"}
+        if not KINDS[ROW_FORMATS[self._data.format].kind].taught:
+            return {}
         wrong = not self._talks and not self._right
         found = {self._word("other" if wrong else "final"): "an answer"}
         if "rejected" in self._data.columns:
@@ -171,7 +176,7 @@ def unread_names(data: SourceData, carries: Carrying) -> tuple[list[str], list[s
     others = [CARRIED[name] for name in ROW_FORMATS[data.format].carries if not carries.has(name)]
     columns = [UNKNOWN, *(name for other in others for name in other.columns[:1])]
     fields = [UNKNOWN, *(name for other in others for name in other.fields[:1])]
-    known = {*carries.passed_over, *data.columns.values()}
+    known = {*carries.passed_over, *data.columns.values(), *data.handed}
     speaks = data.content in (MESSAGES, FROM_VALUE)
     return [name for name in columns if name not in known], [n for n in fields if n not in known] if speaks else []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import ROW_FORMATS, Role, RowFormat
+from recipec.axes import KINDS, ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.verify.bundle import assigned, function, literal_keywords
 
@@ -41,6 +41,7 @@ class SourceData(Struct, frozen=True):
     content: str  # what the columns hold: TEXTS, MESSAGES, FROM_VALUE or IDS
     max_length: int
     calls: bool = False  # messages may call tools
+    handed: tuple[str, ...] = ()  # columns that rewards read
 
 
 class StageData(Struct, frozen=True):
@@ -80,7 +81,14 @@ def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -
     columns = columns_of(format, _own_columns(format, flows(converter)), converter.name)
     content = _content(format, script, converter)
     calls = _may_call(script) and "messages" in columns
-    return SourceData(stage["name"], source, format.name, columns, content, stage["max_length"], calls)
+    handed = () if KINDS[format.kind].taught else _handed(script)
+    return SourceData(stage["name"], source, format.name, columns, content, stage["max_length"], calls, handed)
+
+
+def _handed(script: Path) -> tuple[str, ...]:
+    """The columns beside a prompt that are handed to rewards."""
+    names = assigned(script, "HANDED")
+    return tuple(str(_constant(node)) for node in names.elts) if isinstance(names, ast.List) else ()
 
 
 def _may_call(script: Path) -> bool:
@@ -274,6 +282,7 @@ def _row(data: SourceData, example: Example) -> Row:
         if not hasattr(example, role):
             raise NoSample(f"nothing is known to write as the {role} of {data.format} rows")
     row = {column: getattr(example, role)() for role, column in data.columns.items()}
+    row |= dict.fromkeys(data.handed, example.judged_by())
     return row | {"tools": [TOOL]} if example.calls else row
 
 
@@ -349,6 +358,10 @@ class Example:
 
     def label(self) -> bool:
         return self._right
+
+    def judged_by(self) -> str:
+        """What a reward may compare an answer with."""
+        return self._answer(GOOD)
 
     def _answer(self, words: list[str]) -> str:
         """Words that follow from the question, so that there is something to learn."""

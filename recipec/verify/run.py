@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import Method
-from recipec.axes.row_formats import KINDS
+from recipec.axes import KINDS, Method
 from recipec.axes.strategies import ZERO3
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.learn_checks import story

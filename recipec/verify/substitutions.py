@@ -75,6 +75,7 @@ def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
 
 
 MAX_PACKED_TOKENS = 256
+MOST_WRITTEN = 16  # tokens of an answer here
 
 
 class Situation(Struct, frozen=True):
@@ -292,6 +293,36 @@ def _accumulation(given: Situation) -> Applied | None:
     return Applied(f"accumulation {planned}", str(most), {"limits": limit, "deepspeed-limits": limit})
 
 
+def _answers(given: Situation) -> Applied | None:
+    """Short answers; as many to a prompt as a small batch can hold in whole groups."""
+    stages = [stage for stage in given.bundle.stages if stage.method.generates]
+    if not stages:
+        return None
+    own = {f"{stage.folder}train.py": _generation(given, stage) for stage in stages}
+    planned = [f"{stage.decisions['per_prompt']} of {stage.decisions['max_new_tokens']} tokens" for stage in stages]
+    used = [f"{values['num_generations']} of {values['max_completion_length']} tokens" for values in own.values()]
+    return Applied(", ".join(planned), ", ".join(used), {"script-arguments": own})
+
+
+def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
+    """A generation is learned from by as many steps as planned, of the batch here."""
+    batch = batch_of(given.bundle, stage, given.ranks)
+    micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
+    updates = stage.decisions["updates"]
+    group = max(size for size in range(1, stage.decisions["per_prompt"] + 1) if batch * updates % size == 0)
+    most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
+    return {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
+
+
+def _rewards(given: Situation) -> Applied | None:
+    """A model of chance earns nothing from real ones."""
+    stages = [stage for stage in given.bundle.stages if stage.method.generates]
+    if not stages or not given.learns:
+        return None
+    planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
+    return Applied(planned, "the share of an answer's tokens with an even number", {"toy-rewards": True})
+
+
 def _packed_length(given: Situation) -> Applied | None:
     longest = max(given.given("max_length"), default=0)
     if not any(given.chosen("packing")) or longest <= MAX_PACKED_TOKENS:
@@ -332,6 +363,8 @@ TABLE = (
     Row("compiler", "inductor's kernels", _compiler),
     Row("data loading", "loader processes and pinned memory", _loader),
     Row("accumulation", "the planned global batch", _accumulation),
+    Row("answers", "how long answers get, and how many are compared", _answers),
+    Row("rewards", "that the model earns the rewards of the recipe", _rewards),
     Row("packed length", "memory and speed at the planned length", _packed_length),
     Row("tracker", "that the tracker receives the run", _tracker),
 )
@@ -345,9 +378,14 @@ def substitutions(given: Situation) -> tuple[list[Substituted], dict[str, Any]]:
 
 
 def merged(patches: Any) -> dict[str, Any]:
-    """One set of patches from several; values that are mappings are united."""
+    """One set of patches from several; values that are mappings are united, and those in them."""
     united: dict[str, Any] = {}
     for part in patches:
-        for name, value in part.items():
-            united[name] = united.get(name, {}) | value if isinstance(value, dict) else value
+        united = _united(united, part)
     return united
+
+
+def _united(one: Any, other: Any) -> Any:
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return other
+    return {**one, **{name: _united(one[name], value) if name in one else value for name, value in other.items()}}

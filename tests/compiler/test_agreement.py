@@ -93,7 +93,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "format `preference`, and its trainer does not read its kind",
     ),
     "blocks of whole rows": ("method", "sft", {"packs": "blocks"}, "packs `blocks`, and its block_tokens are None"),
-    "unknown section": ("method", "dpo", {"section": "prompts"}, "section names `prompts`"),
+    "unknown section": ("method", "dpo", {"section": "questions"}, "section names `questions`"),
     "unknown order": ("method", "dpo", {"preferred": ("full", "ia3")}, "preferred names `ia3`"),
     "unknown loss": ("method", "dpo", {"loss": "odd"}, "method `dpo`: loss names `odd`"),
     "unknown output": ("method", "dpo", {"loss_outputs": ("logps",)}, "loss_outputs names `logps`"),
@@ -520,7 +520,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "taught elsewhere": ("kind", "pairs", {"taught": ("answer",)}, "kind `pairs`: taught names `answer`"),
     "scored elsewhere": ("kind", "pairs", {"scored": "answer"}, "kind `pairs`: scored names `answer`"),
     "flag elsewhere": ("kind", "unpaired", {"flag": "vote"}, "kind `unpaired`: flag names `vote`"),
-    "nothing taught": ("kind", "chat", {"taught": ()}, "kind `chat`: taught is empty"),
+    "nothing taught": (
+        "kind",
+        "chat",
+        {"taught": ()},
+        "method `sft` reads the kind `chat`, which holds nothing that is",
+    ),
     "no roles": ("format", "chat", {"roles": ()}, "format `chat`: no role is required"),
     "no required role": (
         "format",

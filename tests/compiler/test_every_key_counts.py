@@ -46,6 +46,7 @@ LEARNING: dict[str, Any] = {
     "save_every": 0.4,  # a multiple of whatever share eval_every has
     "early_stopping_patience": 7,
     "logging_steps": 3,
+    "attention": "eager",
     "packing": True,
     "lora.rank": 4,
     "lora.alpha": 48,
@@ -135,7 +136,6 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.activation_checkpointing": ("lora-single", True),
     "train.recompute_every": ("lora-single", 2),
     "train.activation_offload": ("lora-single", True),
-    "train.attention": ("lora-single", "eager"),
     "train.compile": ("lora-single", True),
     "train.optimizer": ("lora-single", "adamw-8bit"),
     "train.keep_checkpoints": ("lora-single", 5),

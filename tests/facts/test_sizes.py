@@ -127,3 +127,29 @@ def test_answers_of_long_conversations_are_told_as_a_multiple(tmp_path: Path) ->
     because = good(tmp_path, recipe).plan.stages[0].decisions["tokens_per_example"].because
     assert because.startswith("3.7") and " times a whole conversation, on average over the answers" in because
     assert "%" not in because
+
+
+def test_a_stated_mean_stretches_the_sample_and_jumps_nowhere(tmp_path: Path) -> None:
+    """A little above the longest sampled row was four times the length that a little below it gave."""
+    files = {"rows.jsonl": [chat(1, words) for words in (100, 100, 100, 140)] * 25}
+    mean = decided(tmp_path, files, ["rows.jsonl"])["tokens_per_example"]
+    stretched = [
+        decided(tmp_path, files, ["rows.jsonl"], data__tokens_per_example=round(factor * mean))["max_length"]
+        for factor in (0.5, 1.0, 1.2, 1.3, 1.4, 3.0)
+    ]
+    assert stretched == [512, 512, 1024, 1024, 1024, 2048]
+
+
+def test_the_share_of_rows_that_a_stated_length_is_too_short_for(tmp_path: Path) -> None:
+    files = {"rows.jsonl": [chat(1, words) for words in (10, 10, 10, 1000)] * 25}
+    assert decided(tmp_path, files, ["rows.jsonl"], data__max_length=512)["rows_too_long"] == 0.25
+    assert "rows_too_long" not in decided(tmp_path, files, ["rows.jsonl"])
+
+
+def test_a_pair_is_as_long_as_the_longer_of_its_answers(tmp_path: Path) -> None:
+    """DPOTrainer pads both to one length."""
+    pairs = [{"prompt": "p" * 400, "chosen": "c" * 400 * n, "rejected": "r" * 400 * (4 - n)} for n in (1, 2, 3)] * 20
+    (tmp_path / "longer.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
+    recipe: Tables = {**BASES["dpo-full"], "data": {"preferences": "longer.jsonl"}}
+    value = {id: made.value for id, made in good(tmp_path, recipe).plan.stages[0].decisions.items()}
+    assert 370 <= value["tokens_per_example"] <= 400 and value["max_length"] == 512

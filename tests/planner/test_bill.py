@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from recipec.estimate.whole_run import Rates, checkpoints
 from recipec.planner.plan import StagePlan
 
+NODES = {"gpu": "h100", "gpus_per_node": 8, "nodes": 64, "host_memory_gib": 4_000}
+
 
 def stage(folder: Path, recipe: dict, index: int = 0) -> StagePlan:
     plan = compiled(folder, recipe).plan
@@ -106,3 +108,16 @@ def test_the_bill_says_which_rates_are_assumed_and_which_were_measured(tmp_path:
     assert parts["checkpoints"].endswith(" each at an assumed 1 GB/s")
     rates = replace(Rates(), written_bytes_per_second=2.5e9, measured=frozenset({"written_bytes_per_second"}))
     assert checkpoints(3, 10**9, rates).because.endswith(" each at a measured 2.5 GB/s")
+
+
+def test_what_failures_repeat_is_in_the_bill_of_long_runs_on_many_gpus(tmp_path: Path) -> None:
+    recipe = with_key(BASES["pretrain"], "data.examples", 2_000_000_000)
+    recipe = with_key(recipe, "model.name", "meta-llama/Llama-3.1-8B")
+    short = stage(tmp_path, BASES["pretrain"])
+    many = stage(tmp_path, with_key(recipe, "hardware", NODES))
+    assert "failures" not in seconds(short)
+    (part,) = [part for part in many.parts if part.name == "failures"]
+    hours = seconds(many)["training steps"] / 3600 * many.layout.mesh.world_size
+    assert part.because.startswith(f"{hours / 50_700:.2g} expected on ")
+    saves = int(next(part for part in many.parts if part.name == "checkpoints").because.split()[0].replace(",", ""))
+    assert part.seconds >= hours / 50_700 * seconds(many)["training steps"] / saves / 2 * 0.99

@@ -25,7 +25,7 @@ def test_disk_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     assert disk["total_bytes"] == sum(disk[part] for part in parts)
     assert disk["hub_cache_bytes"] == QWEN_7B_BYTES
     assert disk["checkpoints_bytes"] == 4 * disk["checkpoint_bytes"], "three are kept and one is being written"
-    assert disk["dataset_cache_bytes"] == 5_000 * 400 * 9
+    assert disk["dataset_cache_bytes"] == pytest.approx(5_000 * 400 * (9 + 2 * 4.2)), "tokens, rows, copy"
 
 
 def test_a_model_of_random_weights_is_not_downloaded(tmp_path: Path) -> None:
@@ -142,3 +142,23 @@ def test_assumed_host_memory_decides_like_a_stated_one(tmp_path: Path) -> None:
 def test_the_cpu_as_device_is_not_warned_about_twice(tmp_path: Path) -> None:
     found = compiled(tmp_path, with_key(BASES["cpu"], "hardware.host_memory_gib", 4))
     assert "W0505" not in codes(found)
+
+
+def test_long_rows_are_answered_in_smaller_batches_where_the_model_fits(tmp_path: Path) -> None:
+    """Keys and values of eight questions of 32,768 tokens would take 32 GiB beside 15 GiB of weights."""
+    recipe = with_key(with_key(BASES["lora-single"], "model.name", "meta-llama/Llama-3.1-8B"), "hardware.gpu", "l40s")
+    held = [
+        good(tmp_path, with_key(recipe, "data.max_length", length)).plan.stages[0].needs.evaluation
+        for length in (1024, 32_768)
+    ]
+    assert [each.trained.whole for each in held] == [True, True]
+    assert [each.answers_at_once for each in held] == [8, 4]
+    assert all(each.trained.bytes + each.batch_bytes < 44 * GIB for each in held)
+
+
+def test_figures_without_a_band_and_runs_on_the_first_fsdp_are_told(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["full-fsdp"], "hardware.gpus_per_node", 4), "train.strategy", "fsdp")
+    recipe = with_key(recipe, "model.name", "Qwen/Qwen2.5-3B")
+    plan = plan_text(json.loads(good(tmp_path, recipe).plan_json))
+    assert "(63 published runs on FSDP1, which stand for FSDP2; none with HSDP; " in plan
+    assert "with what the driver takes; no band is known of these two\n" in plan

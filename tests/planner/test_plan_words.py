@@ -101,7 +101,7 @@ def test_a_plan_leaves_out_what_would_read_as_nothing(tmp_path: Path) -> None:
     text = shown(tmp_path, BASES["lora-single"])
     assert "tokenized data" not in text and "\n  links" not in text
     text = shown(tmp_path, BASES["full-fsdp"])
-    assert "tokenized data 0." in text and "tokenized data 0.0" not in text
+    assert "prepared and tokenized data 1." in text and "tokenized data 0.0" not in text
     assert not waiting(0.004, ()) and waiting(0.006, ())
 
 

@@ -178,6 +178,7 @@ def test_random_weights_that_every_rank_makes_need_their_cpu_memory(tmp_path: Pa
     assert stage.layout.strategy == "zero3"
     fsdp = next(other for other in stage.rejected if other.family.endswith(", fsdp"))
     assert fsdp.reason.startswith("needs 12,119 GiB of host memory per node, and 1,946 GiB of a node's are usable")
+    assert fsdp.reason.endswith("(recipec leaves 5% to the system)")
 
 
 def test_a_slow_rate_is_no_rate_of_zero(tmp_path: Path) -> None:

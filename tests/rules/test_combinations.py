@@ -92,6 +92,13 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"precomputes": False}, {"strategy": "zero2"}, {"strategy": "fsdp"}],
     ),
     "BAD-039": ({"precomputes": True, "several_nodes": True}, [{"precomputes": False}, {"several_nodes": False}]),
+    "BAD-050": ({"method": "grpo", "cuts_groups": True}, [{"cuts_groups": False}]),
+    "BAD-051": (
+        {"method": "grpo", "adaptation": "full", "strategy": "fsdp", "tensor": 2},
+        [{"tensor": 1}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-052": ({"method": "grpo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
+    "BAD-053": ({"method": "grpo", "strategy": "fsdp"}, [{"strategy": "zero2"}, {"method": "sft"}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],

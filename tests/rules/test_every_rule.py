@@ -11,6 +11,7 @@ import pytest
 from wording import faults_of_a_reason
 
 from recipec.axes import ADAPTATIONS, BASES, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES
+from recipec.axes.variants import VARIANTS
 from recipec.rules import RULES
 from recipec.rules.combinations import COMBINATIONS
 from recipec.rules.core import Choice
@@ -58,6 +59,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "attention": ("sdpa", "flash_attention_2", "eager"),
     "packing": (False, True),
     "moe": (False, True),
+    "variant": tuple(VARIANTS),
     "lora_rank": (1, 8, 16, 32, 64),
     "lora_variant": tuple(LORA_VARIANTS),
     "lora_experts": ((), ("experts.gate_up_proj", "experts.down_proj")),

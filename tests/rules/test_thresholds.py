@@ -247,7 +247,8 @@ def test_about_a_thousand_rows_are_held_out_of_many():
 
 
 def test_eval_samples_around_7b():
-    assert over(evaluation.eval_samples, 0, (7_000_000_000, 7_000_000_001)) == [1000, 500]
+    assert over(evaluation.eval_samples, 1, (7_000_000_000, 7_000_000_001), "sft") == [1000, 500]
+    assert evaluation.eval_samples("grpo", 7_000_000_000).value == 128
 
 
 QUICK = (3_600, 0.1, 1)  # seconds of training and of a checkpoint, GPUs: nothing is to be weighed
@@ -335,7 +336,7 @@ def test_evaluation_is_every_50_to_125_steps(total_steps):
 
 def test_what_no_key_sets_has_no_range():
     assert evaluation.early_stopping_patience(3, 0.1).accepts is None
-    assert evaluation.eval_samples(1).accepts is None
+    assert evaluation.eval_samples("sft", 1).accepts is None
 
 
 def test_a_range_of_saving_would_promise_what_is_refused():
@@ -346,7 +347,8 @@ def test_saving_follows_evaluation():
     assert over(checkpoints.save_every, 0, (0.01, 0.2), 10_000, *QUICK, 1.0) == [0.01, 0.2]
     assert checkpoints.keep_checkpoints().value == 3
     assert checkpoints.keep_checkpoints().accepts[0] == 2
-    assert evaluation.best_metric().value == "eval_loss"
+    assert evaluation.best_metric("sft").value == "eval_loss"
+    assert evaluation.best_metric("grpo").value == "eval_reward"
     assert evaluation.early_stopping_patience(1.99, 0.1).value == 0, "a single pass memorizes nothing"
 
 

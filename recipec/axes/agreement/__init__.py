@@ -13,10 +13,11 @@ from recipec.axes.agreement.methods import of_methods
 from recipec.axes.agreement.names import of_names
 from recipec.axes.agreement.tables import of_tables
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.kinds import KINDS
 from recipec.axes.lora_variants import LORA_VARIANTS
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
-from recipec.axes.row_formats import KINDS, ROW_FORMATS
+from recipec.axes.row_formats import ROW_FORMATS
 from recipec.axes.sections import SECTIONS
 from recipec.axes.strategies import ENGINES, STRATEGIES
 

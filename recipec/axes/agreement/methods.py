@@ -8,6 +8,7 @@ from itertools import chain, combinations
 from recipec.axes.adaptations import ADAPTATIONS, NO_REFERENCE, Adaptation
 from recipec.axes.agreement.hyperparameters import not_changeable, of_all_own, of_hyperparameters
 from recipec.axes.agreement.names import repeated, unknown
+from recipec.axes.kinds import KINDS
 from recipec.axes.method import (
     AUTO_CLASSES,
     HEADS,
@@ -21,7 +22,7 @@ from recipec.axes.method import (
 )
 from recipec.axes.methods import METHODS
 from recipec.axes.models import MODELS, POLICY, REFERENCE
-from recipec.axes.row_formats import KINDS, ROW_FORMATS
+from recipec.axes.row_formats import ROW_FORMATS
 from recipec.axes.sections import SECTIONS
 from recipec.axes.tasks import SHARED_TASKS
 
@@ -130,6 +131,9 @@ def _of_rows(row: str, method: Method) -> Iterator[str]:
     for column in method.unread:
         if column in columns:
             yield f"{row}: unread has the column `{column}`, which a kind of row that its trainer reads has"
+    for name in (name for name in method.kinds if name in KINDS and bool(KINDS[name].taught) == method.generates):
+        learned = "holds answers" if method.generates else "holds nothing that is learned"
+        yield f"{row} reads the kind `{name}`, which {learned}, and its generates is {method.generates}"
     if method.of_text != (method.packs == "blocks"):
         yield f"{row} packs `{method.packs}`, and its block_tokens are {method.block_tokens}"
     if method.least_micro_batch < 1:

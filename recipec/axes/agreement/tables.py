@@ -8,9 +8,10 @@ from itertools import chain, pairwise
 from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, REFERENCES, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
+from recipec.axes.kinds import KINDS, Kind
 from recipec.axes.methods import METHODS
 from recipec.axes.models import NAMED_MODELS
-from recipec.axes.row_formats import FLAGS, KINDS, LOSS_ON, ROW_FORMATS, Kind, Role, RowFormat
+from recipec.axes.row_formats import FLAGS, LOSS_ON, ROW_FORMATS, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS
 from recipec.axes.strategies import ENGINES, OFFLOADS, SHARDED, STRATEGIES, Strategy
 
@@ -114,8 +115,6 @@ def of_kind(kind: Kind) -> Iterator[str]:
     yield from unknown(row, "joins", [kind.joins] * bool(kind.joins), KINDS, "the kinds of rows")
     if kind.joins in KINDS and not KINDS[kind.joins].masked:
         yield f"{row}: it joins `{kind.joins}`, whose rows do not say which part of them is learned"
-    if not kind.taught:
-        yield f"{row}: taught is empty, so that nothing is learned from its columns {', '.join(kind.columns)}"
     for made in (made for made in ROW_FORMATS.values() if made.kind == kind.name):
         filled = {role.becomes for role in made.roles}
         for column in (column for column in kind.columns if column not in filled):

@@ -30,6 +30,7 @@ CONTINUE_PRETRAIN = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
+    generates=False,
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),

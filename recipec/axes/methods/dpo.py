@@ -26,6 +26,7 @@ DPO = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
+    generates=False,
     passes=(
         Pass(model="policy", sequences=2, gradient=True, gives="tokens"),
         Pass(model="reference", sequences=2, gradient=False, gives="tokens"),
@@ -119,6 +120,7 @@ DPO = Method(
             accepts=(0.1, 0.5),
             above=0,
             closed=False,
+            whole=False,
             most=10,
             values=None,
             changes={},
@@ -144,6 +146,7 @@ DPO = Method(
             accepts=None,
             above=None,
             closed=False,
+            whole=False,
             most=None,
             values={
                 "sigmoid": "the loss of the DPO paper",

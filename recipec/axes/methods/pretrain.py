@@ -27,6 +27,7 @@ PRETRAIN = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=True,
+    generates=False,
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),

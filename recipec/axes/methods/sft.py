@@ -26,6 +26,7 @@ SFT = Method(
     auto_class="AutoModelForCausalLM",
     new_head="",
     random_weights=False,
+    generates=False,
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Import, Part
+from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
 
 
@@ -44,6 +45,7 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
     arguments: Callable[[StageJob], Iterator[Arg]]  # of its configuration class, which no other method has
     takes_template: bool  # its configuration class reads a chat template from a file
     part: Callable[[StageJob], Part]  # what only it brings to train.py
+    files: Callable[[StageJob], list[Artifact]]  # that only it brings beside train.py
     taught: str  # the template for rows.py of what a row of its trainer teaches
     measure: Measure
 
@@ -51,6 +53,11 @@ class MethodBackend(Struct, frozen=True, kw_only=True):
 def nothing(stage: StageJob) -> Part:
     """The part of a method that needs nothing but its trainer."""
     return Part()
+
+
+def no_files(stage: StageJob) -> list[Artifact]:
+    """Of a method that brings no files."""
+    return []
 
 
 def no_names(stage: StageJob) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from recipec.axes.models import TEACHER
 from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods import sft
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
+from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_files
 from recipec.backends.models import from_hub, other_from_hub, placed
 from recipec.backends.parts import Import, Part
 from recipec.render.call import Arg, Call, render_call
@@ -87,6 +87,7 @@ BACKEND = MethodBackend(
     arguments=sft.BACKEND.arguments,
     takes_template=True,
     part=_part,
+    files=no_files,
     taught="rows/taught/distilled.py.j2",
     measure=Measure(
         template="measures/teacher.py.j2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_files, no_names, nothing
 from recipec.render.call import Arg
 
 _LABEL_SMOOTHING = {"robust": 0.1}  # loss -> the share of labels that it expects to be wrong
@@ -25,6 +25,7 @@ BACKEND = MethodBackend(
     arguments=_arguments,
     takes_template=False,
     part=nothing,
+    files=no_files,
     taught="rows/taught/pairs.py.j2",
     measure=Measure(
         template="measures/preference.py.j2",

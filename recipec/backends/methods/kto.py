@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_files, no_names, nothing
 
 BACKEND = MethodBackend(
     trainer=None,
     arguments=StageJob.own_args,
     takes_template=False,
     part=nothing,
+    files=no_files,
     taught="rows/taught/unpaired.py.j2",
     measure=Measure(
         template="measures/unpaired.py.j2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, no_names, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_files, no_names, nothing
 from recipec.backends.models import has_template_file
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
@@ -23,6 +23,7 @@ BACKEND = MethodBackend(
     arguments=_arguments,
     takes_template=True,
     part=nothing,
+    files=no_files,
     taught="rows/taught/scored.py.j2",
     measure=Measure(
         template="measures/score.py.j2",

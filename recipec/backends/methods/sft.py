@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, nothing
+from recipec.backends.methods.backend import Measure, MethodBackend, no_files, nothing
 from recipec.backends.models import has_template_file
 from recipec.backends.parts import Import
 from recipec.render.call import Arg
@@ -35,6 +35,7 @@ BACKEND = MethodBackend(
     arguments=_arguments,
     takes_template=True,
     part=nothing,
+    files=no_files,
     taught="rows/taught/labels.py.j2",
     measure=Measure(
         template="measures/loss.py.j2",

@@ -7,7 +7,7 @@ from typing import Any
 
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.backends.job import StageJob
-from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer
+from recipec.backends.methods.backend import Measure, MethodBackend, OwnTrainer, no_files
 from recipec.backends.models import from_hub
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.call import Arg, render_call
@@ -25,6 +25,7 @@ def unreferenced(module: str, name: str, *, per_token: bool) -> MethodBackend:
         arguments=_arguments,
         takes_template=False,
         part=_part,
+        files=no_files,
         taught="rows/taught/pairs.py.j2",
         measure=Measure(
             template="measures/likelier.py.j2",

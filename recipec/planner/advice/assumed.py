@@ -16,7 +16,7 @@ from recipec.units import GIB, counted
 
 LEAST_NETWORK_GBPS = 25  # docs/rule-books/001.md, Networking
 CROWDED = 0.5  # of the memory that is assumed for random weights, which every plan of them takes: our decision
-SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
+NETWORK_SPREAD = 4  # between the usual networks of one kind of GPU, up and down: machines.toml; our decision
 
 
 def other_networks(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def other_networks(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], 
     fitting = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.fits]
     wide = [other for other in fitting if other.layout.can_be_built or not chosen.layout.can_be_built]
     found = []
-    for rate in (network.value / SPREAD, network.value * SPREAD):
+    for rate in (network.value / NETWORK_SPREAD, network.value * NETWORK_SPREAD):
         link = replace(bounds.link, network_gb_s=rate / 8)
         other = best(retimed(wide, facts, replace(bounds, link=link)))
         if other is not None and _how(other) != _how(chosen):

@@ -15,8 +15,10 @@ from recipec.planner.search.context import work_of
 from recipec.rules.checkpoints import saves_in
 from recipec.rules.core import Ledger
 from recipec.rules.evaluation import looked_at, times_in, training_rows
+from recipec.rules.failures import expected_failures
 from recipec.rules.loader import tokenizing_processes
 
+WORTH_TELLING = 0.001  # of the training: what failures repeat is told from there on; our decision
 ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to 8, as for the data loader (LOAD-001)
 
 
@@ -35,10 +37,18 @@ def bill(
     yield whole_run.tokenization(rows, tokenizing_processes(value), rates)
     if chosen.reference_seconds:
         yield whole_run.reference(steps * chosen.reference_seconds)
-    yield whole_run.training(steps, step_seconds, chosen.time.seconds_per_step)
+    written = chosen.time.terms.get("generation", 0.0)
+    if written:
+        yield whole_run.generation(steps * written, value["global_batch_size"], value["max_new_tokens"])
+    yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
     yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
     saves = saves_in(value["eval_every"], value["save_every"], steps)
     yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
+    gpus = chosen.layout.mesh.world_size
+    expected = expected_failures(step_seconds, gpus)
+    repeated = whole_run.failures(expected, step_seconds / saves, gpus, needs.storage.checkpoint_bytes, rates)
+    if repeated.seconds >= WORTH_TELLING * step_seconds:
+        yield repeated
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
     alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
     yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)

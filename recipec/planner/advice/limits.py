@@ -10,6 +10,7 @@ from recipec.facts.data import DataFacts
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.rules.evaluation import training_rows
 from recipec.units import duration
 
 OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
@@ -21,6 +22,7 @@ def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: 
     _policy(loaded, licence, plan, report)
     for stage in plan.stages:
         _learns(loaded, stage, report)
+        _answers(loaded, stage, report)
 
 
 def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFacts], report: Report) -> None:
@@ -125,7 +127,7 @@ def learns_nothing(stage: StagePlan) -> bool:
 
 
 def _learns(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    if not learns_nothing(stage):
+    if not learns_nothing(stage) or _unfilled(stage):
         return
     name, limited = stage.stage.name, stage.decisions["max_steps"].origin == "recipe"
     written = loaded.written_for(name, "train.max_steps") if limited else ("data", section_of(loaded, stage))
@@ -134,6 +136,26 @@ def _learns(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     help = ("take more steps: more rows or epochs, or a smaller batch", "or set `train.warmup = 0`")
     note = "the warmup begins at 0 and takes at least one step; the trained weights would be those of the start"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
+
+
+def _answers(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    """A generation that the prompts do not fill: TRL would end after 0 steps, without an error."""
+    if not _unfilled(stage):
+        return
+    value = {id: decision.value for id, decision in stage.decisions.items()}
+    prompts, needed = training_rows(value), value["global_batch_size"] * value["updates"] // value["per_prompt"]
+    label = Label(loaded.place("data", section_of(loaded, stage)), f"{prompts:,} prompts are left to train on")
+    help = (f"lower `train.global_batch_size` to {prompts * value['per_prompt']} or less, or give more prompts",)
+    note = f"one generation answers {needed:,} prompts, {value['per_prompt']} times each"
+    report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
+
+
+def _unfilled(stage: StagePlan) -> bool:
+    """Whether the prompts are fewer than one generation answers."""
+    value = {id: decision.value for id, decision in stage.decisions.items()}
+    if not METHODS[stage.stage.name].generates:
+        return False
+    return training_rows(value) * value["per_prompt"] < value["global_batch_size"] * value["updates"]
 
 
 def check_buildable(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

@@ -23,8 +23,8 @@ from recipec.units import GIB
 def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     """The needs of the chosen layout; the ledger is settled, checkpoints included."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    tokens = round(value["examples"] * value["tokens_per_example"])
     shape, work = facts.model.architecture, work_of(ledger, facts)
+    tokens = round(value["examples"] * value["tokens_per_example"] * work.method.sequences_per_example)
     first = value["stage"] == value["stages"][0]
     downloaded = sum(model.params_on_disk for model in _downloaded(facts, work.method, first))
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)

@@ -49,7 +49,7 @@ def _learns_them(stage: StagePlan) -> bool:
     decided, kinds = stage.decisions, [KINDS[name] for name in METHODS[stage.stage.name].kinds]
     if decided["template"].value != "model" or decided["loss_on"].value not in _OF_ANSWERS:
         return False
-    return decided["reasoning"].value != OFF and not any(len(kind.taught) > 1 or kind.flag for kind in kinds)
+    return decided["reasoning"].value != OFF and not any(len(kind.taught) != 1 or kind.flag for kind in kinds)
 
 
 def _note(decided: Mapping[str, Decision], template: Template) -> str:

@@ -37,6 +37,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
     for stage in plan.stages:
         _few_steps(loaded, stage, report)
         empty_thoughts(loaded, model, stage, report)
+        _too_long(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
@@ -58,6 +59,21 @@ def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     help = (_for_stage(f"use more {more}, raise `train.epochs` or lower `train.global_batch_size`", stage),)
     note = f"in fewer than {FEW_STEPS} steps the learning rate rises and falls in a few jumps"
     report.add(Diagnostic("W0508", "very few optimizer steps", (label,), help, (note,)))
+
+
+def _too_long(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+    """Report W0535 where a stated max_length would lose more of the sampled rows than training accepts."""
+    share, decisions = stage.decisions.get("rows_too_long"), stage.decisions
+    limit = decisions["dropped_rows_limit"].value
+    if share is None or share.value <= limit or decisions["overflow"].value != "drop":
+        return
+    length, p99 = decisions["max_length"].value, decisions["tokens_p99"].value
+    place = loaded.place("data", "max_length")
+    label = Label(place, f"about {share.value:.0%} of the sampled rows of stage {stage.stage.name} are longer")
+    help = (f"raise `data.max_length`: 99% of the rows have at most about {p99:,} tokens",) if p99 else ()
+    notes = (f"they would be dropped, and training does not start where more than {limit:.0%} are lost (DATA-005)",)
+    title = f"`data.max_length = {length}` is too short for many rows"
+    report.add(Diagnostic("W0535", title, (label,), help, notes))
 
 
 def _trained(stage: StagePlan) -> str:

@@ -94,7 +94,8 @@ def _typical(work: Workload, value: Mapping[str, Decision]) -> Workload:
     """The step with rows of the usual length, which decide the time; the longest ones decide the memory."""
     if value["packing"].value:
         return replace(work, example_tokens=_example_tokens(work, value))
-    return replace(work, seq_len_tokens=min(work.seq_len_tokens, value["tokens_per_example"].value))
+    usual = value["tokens_per_example"].value + work.written_tokens  # answers are as long as they may be
+    return replace(work, seq_len_tokens=min(work.seq_len_tokens, usual))
 
 
 def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:

@@ -59,7 +59,9 @@ class Context(Struct, frozen=True):
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
         others = [self.facts.others[role].decisions.values() for role in METHODS[self.stage.name].named_models]
-        for fact in (*self.facts.decisions.values(), *chain(*others), *self.data.decisions.values(), *self.goals):
+        rewards = self.facts.rewards.decisions if METHODS[self.stage.name].generates else ()
+        given = (*self.facts.decisions.values(), *chain(*others), *rewards, *self.data.decisions.values(), *self.goals)
+        for fact in given:
             ledger.record(fact)
         names = next(decision.value for decision in self.goals if decision.id == "stages")
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
@@ -82,6 +84,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _lora(ledger, context.facts.model.architecture)
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
+    if settled_method(ledger.decisions).generates:
+        _whole_groups(ledger)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     _trainable(ledger, context.facts.model.architecture)
@@ -197,6 +201,17 @@ def _raise_batch(ledger: Ledger, least: int) -> None:
     ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=(*batch.inputs, "gpus"))
 
 
+def _whole_groups(ledger: Ledger) -> None:
+    """A global batch of answers that holds all of each prompt, where the recipe does not set it."""
+    batch, group = ledger.decisions["global_batch_size"], ledger.decisions["per_prompt"].value
+    if batch.origin == "recipe" or batch.value % group == 0:
+        return
+    whole = max(group, round(batch.value / group) * group)
+    because = f"the nearest to {batch.value} that holds all {group} answers of each prompt; {batch.because}"
+    inputs = (*batch.inputs, "per_prompt")
+    ledger.decisions[batch.id] = replace(batch, value=whole, because=because, inputs=inputs)
+
+
 def _lora(ledger: Ledger, architecture: Architecture) -> None:
     given = ledger.decisions
     stage, examples, variant = given["stage"], given["examples"], given["lora_variant"]
@@ -263,7 +278,7 @@ def _passes(ledger: Ledger) -> None:
             "passes",
             seen,
             "how often the steps that are set see a row" if wish else "the epochs",
-            inputs=("max_steps", *(id for id in STEP_INPUTS if id in given)),
+            inputs=("max_steps", *step_inputs(given)),
             origin="planner",
         )
     )
@@ -272,7 +287,13 @@ def _passes(ledger: Ledger) -> None:
 STEP_INPUTS = (
     *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
     *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
+    *("per_prompt", "updates"),
 )
+
+
+def step_inputs(given: Mapping[str, Decision]) -> tuple[str, ...]:
+    """Those that are decided of what the number of steps depends on."""
+    return tuple(id for id in STEP_INPUTS if id in given)
 
 
 def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoint_seconds: float) -> None:
@@ -280,7 +301,7 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     given, fixed = ledger.decisions, "train.max_steps" in ledger.wishes
     each = "each epoch's training rows, divided by the global batch and rounded up"
     reason = "`train.max_steps` is set" if fixed else each
-    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=STEP_INPUTS, origin="planner"))
+    steps = ledger.record(Decision("total_steps", total_steps, reason, inputs=step_inputs(given), origin="planner"))
     known = tuple(given)  # the layout and all that it was chosen by
     training = ledger.record(
         _predicted("training_seconds", step_seconds, known, "predicted time of all training steps")
@@ -289,8 +310,8 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     every = ledger.decide(evaluation.eval_every, steps, training, saving, given["gpus"])
     ledger.decide(checkpoints.save_every, every, steps, training, saving, given["gpus"], given["passes"])
     ledger.decide(checkpoints.keep_checkpoints)
-    ledger.decide(evaluation.eval_samples, given["params"])
-    ledger.decide(evaluation.best_metric)
+    ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
+    ledger.decide(evaluation.best_metric, given["stage"])
     ledger.decide(evaluation.early_stopping_patience, given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
 
@@ -306,12 +327,20 @@ def settled_method(decisions: Mapping[str, Decision]) -> Method:
 
 
 def training_sequences(value: Mapping[str, Any]) -> float:
-    """What the steps of an epoch go through: training rows, or the pieces and blocks that are made of them."""
+    """What the steps of an epoch go through: training rows, the pieces, blocks or answers that are made of them."""
     rows = evaluation.training_rows(value)
+    if METHODS[value["stage"]].generates:
+        return answers_in(rows, value)
     blocks = rows * value["tokens_per_example"] / value["max_length"]
     if value["packing"]:
         return blocks
     return max(rows, blocks) if value["overflow"] == "split" else rows
+
+
+def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
+    """The answers of whole generations: TRL leaves out the prompts that do not fill one."""
+    each = value["global_batch_size"] * value["updates"]
+    return max(1, prompts * value["per_prompt"] // each) * each
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
@@ -321,9 +350,11 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
     return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
-        seq_len_tokens=value["max_length"],
+        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0),
         lora=None if trains_all else lora_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
+        written_tokens=value.get("max_new_tokens", 0),
+        updates=value.get("updates", 1),
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

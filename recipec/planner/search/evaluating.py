@@ -11,12 +11,17 @@ from recipec.estimate.memory import step_memory
 from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
 from recipec.planner.search.candidates import Bounds, Candidate, usable_bytes
-from recipec.planner.search.context import work_of
+from recipec.planner.search.context import settled_method, work_of
 from recipec.rules.core import Ledger
 
 
 def evaluation_batch(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds) -> int:
-    """The micro batch of the training, doubled as long as that fits and scores a row in less time."""
+    """The micro batch of the training, doubled as long as that fits and scores a row in less time.
+
+    Where answers are written, as many as are written together, up to a limit.
+    """
+    if settled_method(ledger.decisions).generates:
+        return chosen.layout.evaluated
     if facts.gpu.kind == "cpu":
         return chosen.layout.micro_batch
     shape, work = facts.model.architecture, work_of(ledger, facts)

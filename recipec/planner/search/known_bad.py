@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -93,9 +94,16 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         tensor_divides=_divides(shape, layout.mesh.tensor),
         context_divides=value["max_length"] % (2 * layout.mesh.context) == 0,
         experts=shape.moe.count if shape.moe else 0,
+        cuts_groups=method.generates and _cuts_groups(layout, value),
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
     )
+
+
+def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
+    """Whether the answers of a generation are not whole groups, or not shared equally."""
+    answers, ranks = value["global_batch_size"], layout.mesh.data_parallel
+    return answers % ranks != 0 or answers * value["updates"] % value["per_prompt"] != 0
 
 
 def _divides(shape: Architecture, ranks: int) -> bool:

@@ -41,10 +41,17 @@ def _trainer_arguments(stage: BundleStage) -> dict[str, Any]:
         "per_device_train_batch_size": choice["micro_batch_size"],
         "gradient_accumulation_steps": choice["gradient_accumulation"],
         "learning_rate": stage.decisions["learning_rate"],
-        "max_length": stage.decisions["max_length"],
+        **_lengths(stage),
         "seed": stage.decisions["seed"],
         "bf16": choice["precision"] == "bf16",
     }
+
+
+def _lengths(stage: BundleStage) -> dict[str, Any]:
+    """Of a method that writes answers those of prompts are no argument of its trainer."""
+    if stage.method.generates:
+        return {"max_completion_length": stage.decisions["max_new_tokens"]}
+    return {"max_length": stage.decisions["max_length"]}
 
 
 def _deepspeed(stage: BundleStage) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def ruff_problems(bundle: Bundle, command: str, *options: str) -> list[str]:
     Its program is run, in another folder: `python -m ruff` in the bundle's would run a `ruff` that lies there.
     """
     files = [str(path) for path in bundle.ending(".py")]
-    ruff = [program("ruff") or "ruff", command, "--no-cache", "--quiet", *options]
+    ruff = [program("ruff") or "ruff", command, "--no-cache", "--quiet", "--force-exclude", *options]
     own = bundle.root / "ruff.toml"
     plain = ["--isolated", "--line-length", str(LINE_LENGTH), "--config", f"src = {json.dumps([str(bundle.root)])}"]
     ruff += ["--config", str(own)] if own.is_file() else plain
@@ -78,6 +78,7 @@ def import_problems(bundle: Bundle) -> list[str]:
     """Imports of recipec, and of packages that requirements.txt does not pin."""
     pinned, files = pins(bundle.root / "requirements.txt"), bundle.ending(".py")
     own = {path.stem for path in files}  # evaluate.py imports a stage's rows.py
+    own |= {path.parent.name for path in files}  # and rewards.py what lies in a folder beside it
     problems = []
     for path in files:
         for name in sorted(_imported(path) - own - set(sys.stdlib_module_names)):

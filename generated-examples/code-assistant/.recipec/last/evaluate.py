@@ -43,7 +43,7 @@ MAX_LENGTH = 4096
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
-ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 4  # questions in a batch: the keys and values of each are in memory
 # A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 

@@ -53,7 +53,8 @@ def learned_tokens(module, scripts):
 def _scored(rows, text, trainer, answer, every):
     """Tokens of a row, or of one answer of it, that evaluation scores."""
     tokens, learned = rows.encode(text, trainer.processing_class, *answer)
-    return min(len(tokens), trainer.args.max_length) if every else sum(learned[: trainer.args.max_length])
+    most = getattr(trainer.args, "max_length", None)  # trainers that write answers cut no row
+    return min(len(tokens), most) if every else sum(learned[:most])
 
 
 def final_logits(module, folder):
@@ -148,8 +149,28 @@ def noted_rows(module, prefix):
     module.Trainer.training_step = training_step
 
 
+def toy_rewards(module, value):
+    """Answers are judged by the share of their tokens with an even number; the bundle's functions run, too."""
+    import torch
+
+    trainer = module.GRPOTrainer if hasattr(module, "GRPOTrainer") else module.RLOOTrainer
+    judge = trainer._calculate_rewards
+
+    def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
+        found = torch.zeros_like(judge(self, inputs, prompts, completions, completion_ids_list))
+        even = [sum(token % 2 == 0 for token in answer) / max(len(answer), 1) for answer in completion_ids_list]
+        counts = next(place for place, weight in enumerate(self.reward_weights) if weight)
+        mine = torch.tensor(even, device=found.device)
+        found[:, counts] = self.accelerator.gather(mine) / self.reward_weights[counts]
+        return found
+
+    trainer._calculate_rewards = _calculate_rewards
+
+
 def _digests(inputs):
-    """One digest for each sequence of a batch, without its padding."""
+    """One digest for each sequence of a batch, without its padding; of prompts that are still to be answered, each."""
+    if isinstance(inputs, list):
+        return [hashlib.sha256(json.dumps(row["prompt"]).encode()).hexdigest()[:12] for row in inputs]
     tokens = inputs["input_ids"]
     mask = inputs.get("attention_mask")
     rows = [row if mask is None else row[mask[index].bool()] for index, row in enumerate(tokens)]
@@ -157,6 +178,7 @@ def _digests(inputs):
 
 
 PATCHES = {
+    "toy-rewards": ("trl.trainer.grpo_trainer", toy_rewards),
     "first-step": ("transformers.trainer_callback", first_step),
     "noted-rows": ("transformers.trainer", noted_rows),
     "first-rows": ("datasets.load", first_rows),

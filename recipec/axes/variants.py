@@ -1,0 +1,134 @@
+"""The variants of group relative policy optimization: one row each, with the values of its paper.
+
+TRL's index of papers was read on 2026-11-23. Where neither paper nor index gives a value, it is that of TRL 1.16
+trainer/grpo_config.py.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """What tells one variant from the others; every value is written out in train.py."""
+
+    name: str  # the value of alignment.variant
+    means: str  # for editors
+    loss_type: str  # keyword of GRPOConfig, as are the next five
+    importance_sampling_level: str
+    scale_rewards: str
+    epsilon: float | None  # how far a probability may fall; None where its loss does not read it
+    epsilon_high: float | None  # how far it may rise
+    mask_truncated_completions: bool
+    head_in_fp32: bool
+    gate_temperatures: tuple[float, float] | None  # of better and of worse answers, where the gate is soft
+    beta: float  # weight of the KL to the reference; 0 keeps none
+    per_prompt: int  # answers to a prompt
+    updates: int  # optimizer steps from one generation
+    source: str
+
+
+_INDEX = "github.com/huggingface/trl, docs/source/paper_index.md at 0167b7d"
+
+VARIANTS = {
+    row.name: row
+    for row in (
+        Variant(
+            name="grpo",
+            means="each answer counts alike, held near the reference by a small KL",
+            loss_type="grpo",
+            importance_sampling_level="token",
+            scale_rewards="group",
+            epsilon=0.2,
+            epsilon_high=0.2,
+            mask_truncated_completions=False,
+            head_in_fp32=False,
+            gate_temperatures=None,
+            beta=0.001,
+            per_prompt=16,
+            updates=1,
+            source="DeepSeekMath (arXiv 2402.03300, 2024: one update of each generation); DeepSeek-R1 (arXiv "
+            "2501.12948, 2025: beta 0.001, 16 answers)",
+        ),
+        Variant(
+            name="dapo",
+            means="each token counts alike, probabilities may rise further than fall, cut answers teach nothing",
+            loss_type="dapo",
+            importance_sampling_level="token",
+            scale_rewards="group",
+            epsilon=0.2,
+            epsilon_high=0.28,
+            mask_truncated_completions=True,
+            head_in_fp32=False,
+            gate_temperatures=None,
+            beta=0.0,
+            per_prompt=16,
+            updates=1,
+            source=f"DAPO (arXiv 2503.14476, 2025, section 4.1); {_INDEX}",
+        ),
+        Variant(
+            name="dr_grpo",
+            means="without what favors short or easy answers: no division by length or spread",
+            loss_type="dr_grpo",
+            importance_sampling_level="token",
+            scale_rewards="none",
+            epsilon=0.2,
+            epsilon_high=0.2,
+            mask_truncated_completions=False,
+            head_in_fp32=False,
+            gate_temperatures=None,
+            beta=0.0,
+            per_prompt=8,
+            updates=1,
+            source=f"Dr. GRPO (arXiv 2503.20783, 2025); {_INDEX}, which leaves out scale_rewards",
+        ),
+        Variant(
+            name="gspo",
+            means="whole answers are weighed and clipped, not tokens; four updates of each generation",
+            loss_type="grpo",
+            importance_sampling_level="sequence",
+            scale_rewards="group",
+            epsilon=3e-4,
+            epsilon_high=4e-4,
+            mask_truncated_completions=False,
+            head_in_fp32=False,
+            gate_temperatures=None,
+            beta=0.0,
+            per_prompt=8,
+            updates=4,
+            source=f"GSPO (arXiv 2507.18071, 2025, section 5.1); {_INDEX}",
+        ),
+        Variant(
+            name="cispo",
+            means="weights of tokens are clipped and none is left out, as in ScaleRL",
+            loss_type="cispo",
+            importance_sampling_level="token",
+            scale_rewards="batch",
+            epsilon=None,
+            epsilon_high=5.0,
+            mask_truncated_completions=False,
+            head_in_fp32=True,
+            gate_temperatures=None,
+            beta=0.0,
+            per_prompt=16,
+            updates=1,
+            source=f"MiniMax-M1 (arXiv 2506.13585, 2025); ScaleRL (arXiv 2510.13786, 2025); {_INDEX}",
+        ),
+        Variant(
+            name="sapo",
+            means="a soft gate in place of clipping",
+            loss_type="sapo",
+            importance_sampling_level="token",
+            scale_rewards="group",
+            epsilon=None,
+            epsilon_high=None,
+            mask_truncated_completions=False,
+            head_in_fp32=False,
+            gate_temperatures=(1.0, 1.05),
+            beta=0.0,
+            per_prompt=8,
+            updates=1,
+            source=f"SAPO (arXiv 2511.20347, 2025); {_INDEX}",
+        ),
+    )
+}

@@ -1,0 +1,62 @@
+"""Files beside train.py that only some stages have: a trainer, an order of the rows, an implementation of attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.backends.job import Job, StageJob
+from recipec.backends.methods import BACKENDS
+from recipec.backends.parts import Import, Part, lines
+from recipec.render.artifact import Artifact
+
+_LENGTHS = "similar_lengths"  # the order of the rows
+_KERNEL = "packed_attention"  # an implementation of attention that transformers has not
+_OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
+_REGISTER = "register_varlen"
+
+
+def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
+    """Those of one stage."""
+    if own := BACKENDS[stage.name].trainer:
+        yield Artifact(f"{stage.folder}{own.module}.py", stage.ids("stage"), own.template, own.names(stage))
+    yield from BACKENDS[stage.name].files(stage)
+    if stage.groups_by_length:
+        decided = stage.ids("stage", "sampling")
+        yield Artifact(f"{stage.folder}{_LENGTHS}.py", decided, f"trl/{_LENGTHS}.py.j2", {})
+    if stage.plan.layout.attends.brought:
+        yield Artifact(f"{stage.folder}{_KERNEL}.py", stage.ids("attention"), f"trl/{_KERNEL}.py.j2", {})
+
+
+def own_modules(job: Job) -> list[str]:
+    """The bundle's own modules that others of its files import."""
+    trainers = (BACKENDS[stage.name].trainer for stage in job.stages)
+    orders = {_LENGTHS for stage in job.stages if stage.groups_by_length}
+    kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
+    brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
+    modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
+    return sorted({"preflight", "rows", *modules})
+
+
+def _module(stage: StageJob, file: Artifact) -> str:
+    """By which the scripts of its stage import a file, or the folder that it is in."""
+    return file.path.removeprefix(stage.folder).partition("/")[0].removesuffix(".py")
+
+
+def attention_part(stage: StageJob) -> Part:
+    """The implementation of attention that the bundle brings, known to transformers before a model asks for it."""
+    if not stage.plan.layout.attends.brought:
+        return Part()
+    ids = stage.ids("attention")
+    return Part(own_imports=(Import(_KERNEL, _REGISTER, ids),), before_trainer=lines(ids, f"{_REGISTER}()"))
+
+
+def order_part(stage: StageJob) -> Part:
+    """The order of the rows, where the trainer's own is another one after a resume."""
+    if not stage.groups_by_length:
+        return Part()
+    ids = stage.ids("sampling")
+    return Part(
+        imports=(Import("functools", "partial", ids),),
+        own_imports=(Import(_LENGTHS, "SimilarLengths", ids),),
+        after_trainer=lines(ids, _OWN_ORDER),
+    )

@@ -1,0 +1,45 @@
+"""When a training is evaluated and saved, and which evaluations count where some have no checkpoint."""
+
+from __future__ import annotations
+
+from recipec.backends.job import StageJob
+from recipec.backends.parts import Import, Part, lines
+from recipec.render.call import Arg
+from recipec.render.literals import py
+from recipec.render.traced import Raw
+from recipec.rules.checkpoints import steps_apart
+
+SHORT_RUN_SHARE = 0.5  # our decision: a run cut short with --max-steps evaluates and saves half way and at its end
+_BEST = "best_of_saved"  # of preflight.py
+
+
+def saves_apart(stage: StageJob) -> bool:
+    """Whether some evaluations have no checkpoint."""
+    return bool(stage.value("save_every") != stage.value("eval_every"))
+
+
+def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
+    """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
+    next update; of a run of 20 steps a share would be every step."""
+    updates = stage.value("updates") if stage.method.generates else 1
+    planned, apart = stage.value(id), saves_apart(stage) or updates > 1
+    if apart:
+        each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
+        times, each = saved // each, -(-each // updates) * updates  # no checkpoint has the answers of a generation
+        planned = times * each if id == "save_every" else each
+    if updates > 1:
+        return Arg(name, planned, stage.ids(id, "eval_every", "total_steps", "updates"), "between two generations")
+    ids = stage.ids(id, "eval_every", "total_steps") if apart else stage.ids(id)
+    value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
+    return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
+
+
+def best_part(stage: StageJob) -> Part:
+    """What has only saved evaluations judged."""
+    if not saves_apart(stage):
+        return Part()
+    ids = stage.ids("save_every", "eval_every")
+    return Part(
+        own_imports=(Import("preflight", _BEST, ids),),
+        after_trainer=lines(ids, f"{_BEST}(trainer)  # some evaluations have no checkpoint"),
+    )

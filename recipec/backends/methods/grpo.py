@@ -1,0 +1,45 @@
+"""Group relative policy optimization with TRL's GRPOTrainer; transformers writes the answers.
+
+Every argument that tells the variants apart is written out, because three of TRL's defaults contradict their papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.axes.variants import VARIANTS
+from recipec.backends.job import StageJob
+from recipec.backends.methods.backend import MethodBackend
+from recipec.backends.methods.online import MEASURE, generation_arguments, reward_artifacts, rewards_part
+from recipec.render.call import Arg
+
+
+def _arguments(stage: StageJob) -> Iterator[Arg]:
+    row, ids = VARIANTS[stage.value("variant")], stage.ids("variant")
+    yield Arg("loss_type", row.loss_type, ids, row.means if row.loss_type == row.name else f"{row.name}: {row.means}")
+    yield Arg("importance_sampling_level", row.importance_sampling_level, ids)
+    yield Arg("scale_rewards", row.scale_rewards, ids)
+    if row.epsilon is not None:
+        yield Arg("epsilon", row.epsilon, ids)
+    if row.epsilon_high is not None:
+        yield Arg("epsilon_high", row.epsilon_high, ids)
+    if row.gate_temperatures is not None:
+        yield Arg("sapo_temperature_pos", row.gate_temperatures[0], ids)
+        yield Arg("sapo_temperature_neg", row.gate_temperatures[1], ids)
+    yield Arg("mask_truncated_completions", row.mask_truncated_completions, ids)
+    yield Arg("cast_lm_head_to_fp32", row.head_in_fp32, ids)
+    yield stage.arg("beta", "kl_beta")
+    if stage.value("kl_beta"):
+        yield Arg("use_bias_correction_kl", True, stage.ids("kl_beta"), "the KL of the policy that learns")
+    yield from generation_arguments(stage)
+
+
+BACKEND = MethodBackend(
+    trainer=None,
+    arguments=_arguments,
+    takes_template=False,
+    part=rewards_part,
+    files=reward_artifacts,
+    taught="rows/taught/prompts.py.j2",
+    measure=MEASURE,
+)

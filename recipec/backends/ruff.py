@@ -1,0 +1,24 @@
+"""The settings of ruff for a bundle: which modules are its own, and which files are the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recipec.backends.companions import own_modules
+from recipec.backends.job import Job
+from recipec.backends.methods.online import FUNCTIONS
+from recipec.render.artifact import Artifact
+
+
+def ruff_artifact(job: Job) -> Artifact:
+    """ruff.toml, with which the files are formatted and checked."""
+    return Artifact("ruff.toml", (), "ruff.toml.j2", _settings(job))
+
+
+def _settings(job: Job) -> dict[str, Any]:
+    """What tools must know of the bundle: its own modules, and the folder with files of the user's."""
+    given = FUNCTIONS if any(stage.method.generates for stage in job.stages) else ""
+    return {
+        "modules": job.because(own_modules(job), "stage", "sampling", "attention"),
+        "given": job.because(given, "stage"),
+    }

@@ -1,0 +1,98 @@
+"""Answers that a model writes itself, with transformers' `generate`: what they take of memory and of time.
+
+All answers of a rank are written at once, as many as it learns from until the next generation, and every one waits for
+the longest. Keys and values of the prompt and of what is written grow by copying them (transformers 5.23 DynamicCache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recipec.axes.strategies import DEEPSPEED, TORCH_FSDP
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.calibration import calibration_of
+from recipec.estimate.flops import forward_flops
+from recipec.estimate.kernels import DEQUANTIZE_BYTES, Card, memory_rate, pass_launches, product_rate
+from recipec.estimate.links import Group, Link, transfer_seconds
+from recipec.estimate.step import Step
+from recipec.estimate.workload import Workload
+from recipec.layout import Layout
+
+# fp32 copies of the last logits of every answer: as they come, in fp32, divided, filtered, their softmax and what is
+# drawn from. Counted on a CPU: 6.14 MiB where KV + a layer's K + 7 of them give 6.31, 16.85 where they give 16.81.
+SAMPLING_COPIES = 7
+# Times that the cache moves in a step: old keys and values read, new ones written, both read by attention (counted on
+# meta tensors: two caches for the copies alone).
+CACHE_MOVES = 3.5
+
+
+def answers_at_once(layout: Layout, work: Workload) -> int:
+    """Answers that a rank writes together."""
+    return layout.micro_batch * layout.accumulation * work.updates
+
+
+def generation_terms(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> Mapping[str, float]:
+    """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's."""
+    answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
+    prompt = work.seq_len_tokens - work.written_tokens
+    token = 2 * path.compute * architecture.kv_size * architecture.num_layers
+    layer = token / architecture.num_layers
+    repeated = architecture.num_heads / architecture.num_kv_heads if architecture.num_kv_heads > 1 else 0
+    first = answers * prompt * (token + max(step.fixed.layers.forward, step.fixed.layers.attention))
+    sampled = SAMPLING_COPIES * 4 * architecture.vocab_size * answers
+    last = answers * work.seq_len_tokens * (token + layer * (0.5 + repeated)) + sampled
+    gathered = path.compute * sizes.params if path.weight_shards > 1 and layout.spreads.engine == DEEPSPEED else 0
+    return {
+        "keys_and_values": answers * token * (work.seq_len_tokens if last >= first else prompt),
+        "working_set": max(first, last) - answers * token * (work.seq_len_tokens if last >= first else prompt),
+        "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
+        "sharding_buffers": gathered or step.fixed.buffers.forward.layers,
+    }
+
+
+def generation_seconds(
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link
+) -> float:
+    """Of an optimizer step its share of a generation: every answer as long as it may be, and the prompts' pass.
+
+    A generation that several steps learn from is also scored once more, by the weights that wrote it.
+    """
+    answers, prompt = answers_at_once(layout, work), work.seq_len_tokens - work.written_tokens
+    found = calibration_of(card, layout.precision)
+    issued = found.launch_seconds * pass_launches(architecture, work)
+    cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
+    moved = _weight_bytes(step) + CACHE_MOVES * cached
+    products = 2 * architecture.active_params * answers / product_rate(card, layout.precision, answers)
+    kernels = found.kernel_factor * max(moved / memory_rate(card), products)
+    each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)
+    seconds = work.written_tokens * (each + _gathering(layout, step, link))
+    seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
+    if work.updates > 1:
+        seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
+    return seconds / work.updates
+
+
+def _weight_bytes(step: Step) -> float:
+    """Of a pass over the weights; those in fp32 are read, cast and read again, 4-bit ones dequantized."""
+    sizes, path = step.fixed.sizes, step.fixed.path
+    if path.quantized:
+        return DEQUANTIZE_BYTES * sizes.linear + path.compute * (sizes.params - sizes.linear)
+    stored = path.frozen or path.trained
+    return sizes.params * (stored + 2 * path.compute if path.autocast_copies and stored == 4 else stored)
+
+
+def _cache_bytes(architecture: Architecture, step: Step, answers: int, tokens: float) -> float:
+    return 2 * step.fixed.path.compute * architecture.kv_size * architecture.num_layers * answers * tokens
+
+
+def _gathering(layout: Layout, step: Step, link: Link) -> float:
+    """FSDP gathers every layer for every token; ZeRO-3 all weights once for a generation, which is little beside it."""
+    if layout.spreads.engine != TORCH_FSDP:
+        return 0.0
+    weights = step.fixed.path.compute * step.fixed.sizes.params
+    return transfer_seconds(weights, Group(layout.mesh.shard), link, step.depth.layers)
+
+
+def _forward(architecture: Architecture, layout: Layout, work: Workload, card: Card, tokens: float) -> float:
+    forward = forward_flops(architecture, work.seq_len_tokens)
+    return (forward.layers + forward.attention) * tokens / product_rate(card, layout.precision, tokens)

@@ -1,0 +1,169 @@
+"""The section [alignment]: what the model is brought near to, and what each method has of its own.
+
+Methods, models beside the one that is trained, and hyperparameters are taken from the rows of recipec/axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+from pydantic import Field, create_model, model_validator
+
+from recipec.axes import METHODS, NAMED_MODELS, Own
+from recipec.axes.method import PRECOMPUTE, REWARDS
+from recipec.axes.tasks import NO_ALIGNMENT
+from recipec.recipe.fields import AUTO, Line, OneOrMany, Section, key, one_of, required, table
+
+
+def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that set the methods' own hyperparameters; several methods can share one.
+
+    "generation.temperature" is a key of the table `generation`.
+    """
+    rows = [own for method in METHODS.values() for own in method.own]
+    found = {name: _own_key([own for own in rows if own.key == name]) for name in dict.fromkeys(o.key for o in rows)}
+    yield from ((name, value) for name, value in found.items() if "." not in name)
+    for name in dict.fromkeys(own.partition(".")[0] for own in found if "." in own):
+        keys = {own.partition(".")[2]: value for own, value in found.items() if own.startswith(f"{name}.")}
+        title, described, example = _TABLES[name]
+        yield (
+            name,
+            (create_model(title, __base__=Section, __doc__=f"{title}.", **keys), table(title, described, example)),
+        )
+
+
+_TABLES = {  # of [alignment]: title, description, example
+    "generation": (
+        "Generation",
+        "How answers are written, for methods that learn from their own.",
+        {"per_prompt": 8, "max_new_tokens": 512},
+    )
+}
+
+
+def _own_key(shared: list[Own]) -> tuple[Any, Any]:
+    described = " ".join(dict.fromkeys(own.description for own in shared))
+    return _value_of(shared) | None, key(shared[0].title, described, shared[0].value)
+
+
+def _value_of(shared: list[Own]) -> Any:
+    """All values that the methods take between them: what belongs to another method is refused by name later."""
+    kinds = {own.values is None for own in shared}
+    assert len(kinds) == 1, f"{' and '.join(own.id for own in shared)} share a key: a number and a name"
+    if kinds == {True}:
+        least, most = min((own.above, not own.closed) for own in shared), max(own.most for own in shared)
+        number = int if all(own.whole for own in shared) else float
+        return Annotated[number, Field(**{"gt" if least[1] else "ge": least[0]}, le=most)]
+    values = dict.fromkeys(value for own in shared for value in own.values)
+    return one_of({value: _meanings(own.values.get(value) for own in shared) for value in values})
+
+
+def _meanings(meanings: Iterable[str | None]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, meanings)))
+
+
+class ModelSource(Section):
+    """A model beside the one that is trained, as [model] says it of that one."""
+
+    name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
+    like: Line | None = key(
+        "Like",
+        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
+        "Qwen/Qwen3-8B",
+        absent="the shape is that of the catalog, or of the folder's config.json",
+    )
+    revision: Line | None = key(
+        "Revision",
+        "Branch, tag or commit of the model on the Hugging Face Hub.",
+        "main",
+        absent="the default branch on the Hub",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        source = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "title": "Model", "description": "Its name."}, dict(source)]}
+
+
+class RewardSource(Section):
+    """A function of the user's that judges answers, and how much it counts."""
+
+    function: Line = required(
+        "Function",
+        "A Python file and the name of a function in it: it is given what its parameters name, `completions` among "
+        "them, and returns a number for each answer.",
+        "rewards.py:is_right",
+    )
+    weight: Annotated[float, Field(ge=-1000, le=1000)] | None = key(
+        "Weight", "What its rewards are multiplied by before those of all functions are added.", 0.5, default=1
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _function(cls, value: Any) -> Any:
+        return {"function": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        source = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "title": "Function", "description": "FILE:NAME"}, dict(source)]}
+
+
+Rewards = Annotated[list[RewardSource], OneOrMany, Field(min_length=1, max_length=16)]
+
+
+def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The keys of [alignment] that name the models which methods run beside their own."""
+    for name in dict.fromkeys(name for method in METHODS.values() for name in method.named_models):
+        row = NAMED_MODELS[name]
+        needed = "the recipe is refused where a method needs it"
+        yield name, (ModelSource | None, key(row.title, row.description, *row.examples, absent=needed))
+
+
+_NAMED = {row.alignment: row.means for row in METHODS.values() if row.alignment}
+_ALIGNED = " or ".join(dict.fromkeys(f"`{row.task}`" for row in METHODS.values() if row.is_set_in_alignment))
+_AlignmentMethod = one_of({AUTO: "decided from the task and the data", NO_ALIGNMENT: "no preference stage"} | _NAMED)
+
+Alignment = create_model(
+    "Alignment",
+    __base__=Section,
+    __doc__="What the model is brought near to: what people prefer, what rewards judge, or another model; for the task "
+    f"{_ALIGNED}.",
+    method=(
+        _AlignmentMethod | None,
+        key("Method", "The method that learns the preferences, or from the other model.", *_NAMED, default=AUTO),
+    ),
+    **dict(_named_models()),
+    **{
+        REWARDS: (
+            Rewards | None,
+            key(
+                "Reward",
+                "What judges the answers that the model writes: a Python function, or a list of them, each with its "
+                "weight.",
+                "rewards.py:is_right",
+                ["rewards.py:is_right", {"function": "rewards.py:is_short", "weight": 0.2}],
+                absent="the recipe is refused where a method needs it",
+            ),
+        )
+    },
+    **dict(_own_keys()),
+    **{
+        PRECOMPUTE: (
+            bool | None,
+            key(
+                "Precompute the reference",
+                "Let the reference score all rows once, before training, and not in every pass; without adapters no "
+                "copy of the model is then kept beside it.",
+                True,
+                absent="decided from the passes, the adaptation and the strategy",
+            ),
+        )
+    },
+)

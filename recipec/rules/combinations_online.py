@@ -1,0 +1,49 @@
+"""What is known not to work where the model writes the answers that it learns from."""
+
+from __future__ import annotations
+
+from recipec.rules.combination import BadCombination
+
+ONLINE = (
+    BadCombination(
+        "BAD-050",
+        "a global batch that cuts a group of answers",
+        "the answers to a prompt are compared with each other, so that the answers of a generation, which all ranks "
+        "write together, must be whole groups",
+        "TRL 1.16 trainer/grpo_config.py and rloo_config.py (generation_batch_size must be divisible by "
+        "num_generations: ValueError)",
+        "set a `train.global_batch_size` that is a multiple of `alignment.generation.per_prompt`, and that the ranks "
+        "can share equally",
+        lambda f: f.cuts_groups,
+    ),
+    BadCombination(
+        "BAD-051",
+        "ranks that share a layer while answers are written",
+        "the trainer makes its inputs itself, after generation, where they cannot be cut for context parallelism, and "
+        "generation by several ranks that hold a part of each layer was not run",
+        "TRL 1.16 trainer/grpo_config.py (parallelism_config: ValueError)",
+        "shard over more GPUs in place of `train.tensor_parallel`, `train.context_parallel` and "
+        "`train.expert_parallel`",
+        lambda f: f.method.generates and max(f.tensor, f.context, f.expert) > 1,
+    ),
+    BadCombination(
+        "BAD-052",
+        "dropout of adapters while answers are written",
+        "the model stays in training mode while it writes and scores answers, so that dropout counts as a change of "
+        "the policy: a share of the answers is clipped that nothing has changed",
+        "run with TRL 1.16: clip_ratio/region_mean 0.031 in place of 0 with lora_dropout 0.1 and a learning rate of 0",
+        "set `train.lora = { dropout = 0.0 }`",
+        lambda f: f.method.generates and f.lora_dropout > 0,
+        refused=False,
+    ),
+    BadCombination(
+        "BAD-053",
+        "answers written under FSDP",
+        "every layer is gathered again for every token that is written: correct, and many times slower",
+        "run with two ranks: 0.2 s in place of 0.02 s; TRL 1.16 trainer/grpo_config.py has "
+        "ds3_gather_for_generation for ZeRO-3 alone",
+        'set `train.strategy = "ddp"` or `"zero2"`, or `"zero3"` where the model fits no GPU',
+        lambda f: f.method.generates and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
+        refused=False,
+    ),
+)

@@ -1,0 +1,76 @@
+"""rewards.py of a bundle stops functions that cannot judge, before a model is loaded, and names the rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from compiling import BASES, good, texts, with_key
+
+pytestmark = pytest.mark.executes
+ROWS = [{"prompt": [{"role": "user", "content": f"Add {n} and 1."}], "sum": str(n + 1)} for n in range(4)]
+
+
+def emitted(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> ModuleType:
+    """rewards.py of a bundle whose function is this one."""
+    recipe = with_key(BASES["grpo"], "alignment.reward", "judge.py:is_right")
+    files = texts(good(folder, recipe))
+    bundle = folder / "bundle"
+    (bundle / "functions").mkdir(parents=True)
+    (bundle / "rewards.py").write_text(files["rewards.py"])
+    (bundle / "functions" / "judge.py").write_text(f"import time\n\n\ndef is_right(completions, sum):\n    {body}\n")
+    monkeypatch.syspath_prepend(str(bundle))
+    for name in ("rewards", "functions", "functions.judge"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import rewards
+
+    monkeypatch.setattr(rewards, "SECONDS", 1)
+    return rewards
+
+
+def checked(module: ModuleType, needed: int = 2) -> None:
+    from datasets import Dataset
+
+    module.check_rewards(Dataset.from_list(ROWS), needed, Path("train.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return [1 / (int(sum[0]) - 3) for _ in completions]", "row 3 of train.jsonl: ZeroDivisionError"),
+        (
+            "return [float('nan') for _ in completions]",
+            "row 1 of train.jsonl: ValueError: is_right, answer 1",
+        ),
+        ("return ['1.0' for _ in completions]", "'1.0' is no finite number"),
+        ("return [1.0, 1.0]", "gave 2 rewards to 1 answers"),
+        ("return [1.0]", "the first 4 rows of train.jsonl together: ValueError: is_right gave 1 rewards to 4 answers"),
+        ("time.sleep(9)", "TimeoutError: is_right took longer than 1 s"),
+        ("return [len(said) for said in completions[0].lower()]", "AttributeError"),
+    ],
+)
+def test_a_function_that_cannot_judge_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+) -> None:
+    with pytest.raises(SystemExit, match="cannot judge") as stopped:
+        checked(emitted(tmp_path, monkeypatch, body))
+    assert told in str(stopped.value)
+
+
+def test_too_few_prompts_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match="4 prompts are left, and one generation answers 5"):
+        checked(emitted(tmp_path, monkeypatch, "return [1.0 for _ in completions]"), needed=5)
+
+
+def test_a_reward_is_clamped_and_none_leaves_an_answer_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = emitted(tmp_path, monkeypatch, "return [1e30, None, True][: len(completions)]")
+    (reward,) = module.REWARDS
+    assert reward.__name__ == "is_right"
+    assert reward([[]] * 3, sum=["2"] * 3, length=[1] * 3) == [module.CLAMP, None, 1.0]
+
+
+def test_a_function_is_given_the_values_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = emitted(tmp_path, monkeypatch, "return [float(one) for one in sum]")
+    assert module.REWARDS[0]([[]] * 2, sum=["2", "41"]) == [2.0, 41.0]

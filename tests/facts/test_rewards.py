@@ -1,0 +1,71 @@
+"""What is told of a reward function from its text alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from compiling import BASES, compiled, with_key
+
+from recipec.compiler import Compilation
+
+GRPO = BASES["grpo"]
+
+
+def found(folder: Path, text: str, reward: object = "judge.py:f") -> Compilation:
+    """The recipe of GRPO with a reward file of this text."""
+    compiled(folder, GRPO)  # writes the data
+    (folder / "judge.py").write_text(text)
+    return compiled(folder, with_key(GRPO, "alignment.reward", reward), only_plan=True)
+
+
+def asks(folder: Path, definition: str) -> tuple[str, ...]:
+    done = found(folder, f"{definition}\n    return [1.0 for _ in completions]\n")
+    assert done.plan, [str(finding) for finding in done.diagnostics]
+    (reward,) = done.facts.rewards.functions
+    return reward.asks
+
+
+@pytest.mark.parametrize(
+    ("definition", "wanted"),
+    [
+        ("def f(completions):", ("completions",)),
+        ("def f(completions, sum):", ("completions", "sum")),
+        ("def f(completions, sum, scale=2):", ("completions", "sum")),
+        ("def f(completions, trainer_state=None, *, sum):", ("completions", "trainer_state", "sum")),
+        ('def f(completions, **kwargs):\n    kwargs["sum"]', ("completions", "sum")),
+        ("def f(completions, **kwargs):", ("completions",)),
+    ],
+)
+def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition: str, wanted: tuple[str, ...]) -> None:
+    assert asks(tmp_path, definition) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(completions) return 1\n", "`judge.py` is no Python of this version"),
+        ("f = len\n", "`judge.py` has no function `f`"),
+        ("class f:\n    pass\n", "`f` of `judge.py` is no function"),
+        ("def f(*completions):\n    pass\n", "`f` takes arguments by position"),
+        ("def f(completions, /):\n    pass\n", "`f` takes arguments by position"),
+        ("def f(sum):\n    pass\n", "`f` does not look at answers"),
+        ("async def f(completions):\n    pass\n", "`f` is async"),
+        ("def f(completions, total):\n    pass\n", "`f` asks for `total`"),
+    ],
+)
+def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    assert told in [finding.title for finding in found(tmp_path, text).diagnostics if finding.code == "E0310"]
+
+
+def test_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    text = "def f(completions):\n    return []\n"
+    (tmp_path / "other.py").write_text(text)
+    done = found(tmp_path, text, ["judge.py:f", {"function": "other.py:f", "weight": 2}])
+    assert [(one.name, one.weight) for one in done.facts.rewards.functions] == [("judge.f", 1), ("other.f", 2)]
+
+
+def test_another_text_is_another_training(tmp_path: Path) -> None:
+    one, other = (found(tmp_path, f"def f(completions):\n    return [{n}]\n") for n in (1, 2))
+    digests = {done.plan.stages[0].decisions["reward_files"].value for done in (one, other) if done.plan}
+    assert len(digests) == 2
