@@ -222,14 +222,22 @@ ON_EIGHT = ["GPUs: 8 x h100;", "Host memory:", "Evaluation:", "Disk:", "Python 3
 @pytest.mark.parametrize(
     ("name", "needs", "fewer"),
     [
-        ("lora-single", ["GPUs: 1 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11"], ""),
-        ("sft-dpo", ["GPUs: 2 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11"], ""),
+        (
+            "lora-single",
+            ["GPUs: 1 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "To merge the adapter:", "Python 3.11"],
+            "",
+        ),
+        (
+            "sft-dpo",
+            ["GPUs: 2 x a100-80gb;", "Host memory:", "Evaluation:", "Disk:", "To merge the adapter:", "Python 3.11"],
+            "",
+        ),
         (
             "full-fsdp",
             ["GPUs: 8 x h100;", "Host memory:", "Evaluation:", "Disk:", "Python 3.11", "a hub token"],
             "NPROC_PER_NODE=4",
         ),
-        ("cpu", ["Memory:", "Disk:", "Python 3.11"], ""),
+        ("cpu", ["Memory:", "Disk:", "To merge the adapter:", "Python 3.11"], ""),
     ],
 )
 def test_the_readme_says_what_is_needed(tmp_path: Path, name: str, needs: list[str], fewer: str) -> None:
@@ -251,7 +259,7 @@ def test_what_only_the_run_can_tell_is_a_list_of_its_own(tmp_path: Path) -> None
 def test_merging_speaks_of_what_was_trained(tmp_path: Path, name: str, quantized: bool) -> None:
     bundle = texts(good(tmp_path, BASES[name]))
     assert ("unquantized base" in bundle["merge_adapter.py"]) is quantized
-    assert re.search(r"/merged`, which takes \d+\.\d GiB more of the disk", bundle["README.md"])
+    assert re.search(r"/merged`, of \d+\.\d GiB:", bundle["README.md"])
 
 
 def test_the_readme_says_what_is_ignored_and_what_each_part_is_for(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ LEARNING: dict[str, Any] = {
     "lora.variant": "rslora",
     "arguments": {"neftune_noise_alpha": 5.0},
 }
-SOURCES = tuple(f"data.{part}" for part in ("train", "preferences", "eval", "test"))
+SOURCES = tuple(f"data.{part}" for part in ("train", "preferences", "prompts", "eval", "test"))
 SOURCE: dict[str, Any] = {
     "split": "validation",
     "subset": "en",
@@ -193,6 +193,15 @@ def test_a_key_changes_something(folder: Path, key: str) -> None:
     assert _outputs(folder, base) != _made(folder, with_key(_base(base), key, value))
 
 
+# A base that has the part, its file and the format of its rows; and values that only its rows can have.
+OF_PARTS = {
+    "data.preferences": ("dpo-full", "pairs.jsonl", "preference"),
+    "data.prompts": ("grpo", "prompts.jsonl", "prompts"),
+}
+OWN: dict[str, dict[str, Any]] = {
+    "data.preferences": {"format": "unpaired-preference", "columns": {"chosen": "better"}},
+    "data.prompts": {"columns": {"prompt": "question"}},
+}
 _HELD_OUT = ("data.eval", "data.test")  # whose rows are read once, so that a weight is refused
 
 
@@ -206,12 +215,11 @@ _HELD_OUT = ("data.eval", "data.test")  # whose rows are read once, so that a we
     ],
 )
 def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) -> None:
-    name, file = ("dpo-full", "pairs.jsonl") if part == "data.preferences" else ("lora-single", "chat.jsonl")
-    base = with_key(BASES[name], "data.format", "preference" if name == "dpo-full" else "chat")
+    name, file, format = OF_PARTS.get(part, ("lora-single", "chat.jsonl", "chat"))
+    base = with_key(BASES[name], "data.format", format)
     source = {"path": file} if key in ("path", "hub", "weight", "take") else {"hub": "org/other"}
     moved = {"hub": {"hub": "org/rows"}, "path": {"path": f"{file[:4]}*.jsonl"}}
-    own = {"format": "unpaired-preference", "columns": {"chosen": "better"}} if part == "data.preferences" else {}
-    changed = moved[key] if key in moved else {**source, key: {**SOURCE, **own}[key]}
+    changed = moved[key] if key in moved else {**source, key: {**SOURCE, **OWN.get(part, {})}[key]}
     assert _made(folder, with_key(base, part, source)) != _made(folder, with_key(base, part, changed))
 
 

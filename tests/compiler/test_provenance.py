@@ -66,6 +66,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.lora.dropout": (0.2,),
     "train.lora.rank": (4,),
     "train.lora.targets": (["q_proj", "v_proj"],),
+    "train.lora.variant": ("rslora",),
     "train.max_grad_norm": (0.5,),
     "train.max_steps": (321,),
     "train.micro_batch_size": (2, 4),
@@ -100,7 +101,9 @@ JOINT = (
 )
 # Decisions that some stages do not have, and what decides that.
 CONDITIONAL = {
-    **dict.fromkeys(("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts"), "adaptation"),
+    **dict.fromkeys(
+        ("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts", "lora_variant"), "adaptation"
+    ),
     "lora_expert_rank": "lora_experts",
     "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
