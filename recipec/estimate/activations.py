@@ -194,10 +194,10 @@ def adapted_modules(modules: tuple[str, ...], lora: LoraShape | None) -> int:
 
 
 def _dropout(features: int, adapted: int, lora: LoraShape | None, path: CodePath) -> int:
-    """A mask byte per adapted input; where the input was shared, also a dropped copy of it."""
+    """A mask per adapted input; where the input was shared, also a dropped copy of it."""
     if lora is None or not lora.dropout:
         return 0
-    return adapted * features * (1 + (0 if path.adapter_copy else path.compute))
+    return adapted * features * (path.dropout_mask + (0 if path.adapter_copy else path.compute))
 
 
 def _rank(adapted: int, lora: LoraShape | None, path: CodePath) -> int:

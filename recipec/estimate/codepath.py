@@ -38,6 +38,8 @@ class CodePath(Struct, frozen=True):
     autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
     outputs: int  # what linear modules give: 4 where DoRA on a quantized base leaves them in fp32
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
+    dropout_mask: int  # bytes per element
+    whole_tiles: bool  # TRL's head folds its tiles with operations of torch, which make tiles of their own
     saves_frozen_inputs: int  # micro steps for which 4-bit products keep theirs
     fused_norms: bool
     placed_features: int
@@ -54,6 +56,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
     master = 4 if spreads.keeps_master and trained == 2 else 0
     autocast = work.autocast and low == 2 and not spreads.shards_weights and not spreads.keeps_master
     widened = autocast and layout.adapts.quantized and work.lora is not None and work.lora.magnitudes
+    adapter_copy = 0 if full else low if widened else _adapter_copy(layout, work, trained, low)
     shard = layout.mesh.shard * layout.mesh.context  # FSDP shards over both
     return CodePath(
         compute=low,
@@ -71,7 +74,9 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         state_shards=shard if spreads.shards_states else 1,
         autocast_copies=autocast and trained == 4,
         outputs=4 if widened else low,
-        adapter_copy=0 if full else low if widened else _adapter_copy(layout, work, trained, low),
+        adapter_copy=adapter_copy,
+        dropout_mask=(4 if adapter_copy else low) if work.on_cpu else 1,
+        whole_tiles=work.on_cpu,
         saves_frozen_inputs=work.saves_4bit_inputs if layout.adapts.quantized else 0,
         fused_norms=work.fused_kernels and full,
         placed_features=work.placed_features,

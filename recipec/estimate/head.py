@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.activations import final_norm
@@ -16,6 +17,11 @@ from recipec.estimate.workload import Workload
 
 TRL_TOKEN_CHUNK = 4096  # trl/kernels/chunked_logprob.py TOKEN_CHUNK_SIZE, TRL 1.16
 TRL_VOCABULARY_CHUNK = 32768  # its chunk_size in the SFT, DPO and KTO trainers
+# Tiles in fp32 that its fallback in torch makes beside the first: z, z - max and exp(z - max) forward; backward y, z,
+# log p, p, the gradient, the target's mask as boolean and number, and its difference from p. And how often both pass
+# over a tile in all: read and written, counted in the same functions (TRL 1.16, `_forward_tile`, `_backward_tile`).
+LABEL_TILES, TORCH_TILE_PASSES = (3, 7.25), 42
+DIVERGENCE_TILES = (4, 7)  # the same of two models' tiles: simulated on a CPU, chunked_divergence.py in torch
 TRL_TILE = 32768  # VOCAB_CHUNK_SIZE in trl/kernels/chunked_divergence.py; its TOKEN_CHUNK_SIZE is as above
 NORM_FORWARD, NORM_BACKWARD = 14, 24  # bytes per feature at the peak of a norm in fp32, with what it keeps
 LITGPT_TOKEN_CHUNK = 128  # lm_head_chunk_size in litgpt/finetune/lora.py
@@ -59,13 +65,28 @@ def _chunked(tokens: int, architecture: Architecture, trains: int, path: CodePat
     rows, columns = min(tokens, TRL_TOKEN_CHUNK), min(architecture.vocab_size, TRL_VOCABULARY_CHUNK)
     weight = _weight_bytes(trains, path)
     casts = columns * (weight > path.compute) + rows * (path.residual > path.compute)
-    tile = path.compute * (rows * TRL_VOCABULARY_CHUNK + casts * hidden)
+    width = columns if path.whole_tiles else TRL_VOCABULARY_CHUNK  # what nobody touches takes no memory of a host
+    tile = path.compute * (rows * width + casts * hidden)
     saved = path.residual * hidden * tokens
     sums = 4 * (hidden * tokens + trains)
     cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
     forward = tile + 2 * saved
     backward = tile + saved + sums + cast_back
-    return Head(forward, backward, forward, saved, 0, 2 * backward)
+    head = Head(forward, backward, forward, saved, 0, 2 * backward)
+    return _whole_tiles(head, tokens, architecture, LABEL_TILES) if path.whole_tiles else head
+
+
+def _whole_tiles(head: Head, tokens: int, architecture: Architecture, tiles: tuple[float, float]) -> Head:
+    """The same where operations of torch fold the tiles: so many more of them forward and backward."""
+    columns = min(architecture.vocab_size, TRL_VOCABULARY_CHUNK)
+    forward, backward = (round(count * 4 * min(tokens, TRL_TOKEN_CHUNK) * columns) for count in tiles)
+    return replace(
+        head,
+        forward=head.forward + forward,
+        backward=head.backward + backward,
+        evaluation=head.evaluation + forward,
+        moved=head.moved + TORCH_TILE_PASSES * 4 * tokens * architecture.vocab_size,
+    )
 
 
 def _divergence(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
@@ -85,7 +106,9 @@ def _divergence(tokens: int, architecture: Architecture, trains: int, path: Code
     cast_back = (saved if path.residual < 4 else 0) + (weight * trains if weight < 4 else 0)
     forward = tiles + cast_states + cast_weight + 3 * saved
     backward = tiles + saved + sums + max(gradient + cast_states + max(before, cast_weight), cast_back)
-    return Head(max(labels.forward, forward), backward, max(labels.evaluation, forward), saved, 0, 3 * backward)
+    head = Head(forward, backward, forward, saved, 0, 3 * backward)
+    head = _whole_tiles(head, tokens, architecture, DIVERGENCE_TILES) if path.whole_tiles else head
+    return replace(head, forward=max(labels.forward, head.forward), evaluation=max(labels.evaluation, head.evaluation))
 
 
 def _weight_bytes(trains: int, path: CodePath) -> int:

@@ -60,6 +60,7 @@ class Workload(Struct, frozen=True):
     autocast: bool = True  # False: the weights' own dtype is the compute dtype ("pure bf16")
     adapters: str = "fp32"  # what they train in outside DeepSpeed: fp32 | bf16
     double_quant: bool = True
+    on_cpu: bool = False  # without the kernels of a GPU: TRL's head computes in whole tiles, dropout keeps numbers
     kbit_fp32_residual: bool = False  # prepare_model_for_kbit_training: norms, embeddings and the residual in fp32
     reentrant: bool = False  # older checkpointing, which keeps the recomputed layer's output
     fused_kernels: bool = False  # hand-fused LoRA kernels that share the adapter's input and keep no copy

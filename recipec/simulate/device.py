@@ -1,4 +1,4 @@
-"""Makes fake CPU tensors take the code path of a CUDA device.
+"""Makes fake CPU tensors take the code path of a CUDA device, or of the CPU with what fake tensors cannot do.
 
 Fake CUDA tensors need a CUDA build of torch; fake CPU tensors with these substitutions run on any wheel. Each one
 replaces something that would allocate differently on a GPU, or that reads values which fake tensors do not have.
@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as functional
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from recipec.estimate.head import TRL_VOCABULARY_CHUNK
 
 aten = torch.ops.aten
 _DIVERGENCE = ("_stats_tile", "_jsd_tile", "_backward_tile", "_addmm_fp32")
@@ -75,6 +77,23 @@ def like_cuda(one_row: bool) -> Iterator[None]:
         (trl.kernels.chunked_logprob, "_addmm_fp32", _in_place),
         *((trl.kernels.chunked_divergence, name, _in_place) for name in _DIVERGENCE),
         (trl.kernels.chunked_divergence, "_project", _cast_of_weight),
+    )
+    with ExitStack() as stack:
+        for owner, name, replacement in replaced:
+            stack.enter_context(patch.object(owner, name, replacement))
+        yield
+
+
+@contextmanager
+def on_cpu(one_row: bool, vocabulary: int) -> Iterator[None]:
+    """Everything in the block behaves as on a CPU. A tile has the columns that are touched: others take no memory."""
+    import transformers.masking_utils
+    import trl.trainer.utils
+
+    replaced = (
+        (torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: [])),
+        (transformers.masking_utils, "find_packed_sequence_indices", torch.zeros_like if one_row else _one_sequence),
+        (trl.trainer.utils, "_CHUNKED_LOGPROB_CHUNK_SIZE", min(vocabulary, TRL_VOCABULARY_CHUNK)),
     )
     with ExitStack() as stack:
         for owner, name, replacement in replaced:

@@ -40,6 +40,7 @@ def _foreign(work: Workload) -> list[str]:
         compiled=work.compiled,
         decays=work.decays,
         double_quant=work.double_quant,
+        on_cpu=work.on_cpu,
         sync_each_batch=work.sync_each_batch,
     )
     return [name for name in Workload.__struct_fields__ if getattr(work, name) != getattr(emitted, name)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.scores import one_row
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
-from recipec.simulate.device import AllValid, like_cuda
+from recipec.simulate.device import AllValid, like_cuda, on_cpu
 from recipec.simulate.meter import Meter, Peak
 from recipec.simulate.model import decoder, distiller, policy_model, reference_model
 from recipec.simulate.optimizer import optimizer_of
@@ -37,7 +37,7 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Workload) -> di
     with (
         _quiet(),
         FakeTensorMode(allow_non_fake_inputs=True),
-        like_cuda(one_row(layout, work)),
+        _device(architecture, layout, work),
         AllValid(),
         Meter() as meter,
     ):
@@ -54,6 +54,11 @@ def step_peaks(architecture: Architecture, layout: Layout, work: Workload) -> di
         with _buffers(layout, meter), _router_loss(run.sites):
             train(run, optimizer, inputs, [work.sync_each_batch or index == last for index in range(last + 1)])
     return meter.peaks
+
+
+def _device(architecture: Architecture, layout: Layout, work: Workload) -> AbstractContextManager[None]:
+    together = one_row(layout, work)
+    return on_cpu(together, architecture.vocab_size) if work.on_cpu else like_cuda(together)
 
 
 def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Meter, mesh: Any) -> Run:

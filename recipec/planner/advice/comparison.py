@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.estimate.memory import step_memory
-from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
 from recipec.layout import Layout
 from recipec.planner.search.candidates import (
@@ -20,6 +19,7 @@ from recipec.planner.search.candidates import (
     candidates,
     seconds_per_sequence,
     usable_bytes,
+    usual_time,
     with_batch,
 )
 from recipec.planner.search.context import work_of
@@ -142,7 +142,7 @@ def _instead(facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, la
     allocated_bytes = step_memory(shape, layout, work_of(ledger, facts)).peak_allocated_bytes
     if allocated_bytes > usable_bytes(facts.gpu, layout.mesh.world_size):
         return _needs(layout, allocated_bytes, facts)
-    time = step_time(shape, layout, bounds.typical, facts.gpu, bounds.link)
+    time = usual_time(shape, layout, bounds, facts.gpu)
     return f"takes {times(_ratio(replace(chosen, layout=layout, time=time), chosen))}"
 
 

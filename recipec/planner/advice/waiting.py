@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from recipec.estimate.throughput import step_time
 from recipec.facts import Facts
 from recipec.layout import Machines
-from recipec.planner.search.candidates import Bounds, Candidate, best, seconds_per_sequence
+from recipec.planner.search.candidates import Bounds, Candidate, best, seconds_per_sequence, usual_time
 
 MOSTLY = 0.5  # of a step; our decision
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)
@@ -34,7 +33,7 @@ def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator
     """The slowest network that is enough; with a slower one than now it would wait longer."""
     for rate in NETWORKS_GBPS:
         link = replace(bounds.link, network_gb_s=rate / 8)
-        time = step_time(facts.model.architecture, chosen.layout, bounds.typical, facts.gpu, link)
+        time = usual_time(facts.model.architecture, chosen.layout, replace(bounds, link=link), facts.gpu)
         faster = replace(chosen, time=time)
         if waiting_share(faster) <= MOSTLY:
             yield f"`hardware.network_gbps = {rate}` takes {_ratio(faster, chosen):.2g}x the time"

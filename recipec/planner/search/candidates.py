@@ -17,6 +17,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.estimate.device import allocatable_bytes, context_bytes, device_overhead_bytes, reserved_factor
 from recipec.estimate.links import Link, link_of
 from recipec.estimate.memory import MemoryEstimate, largest_that_fits, on_device, step_memory
+from recipec.estimate.padding import padded_tokens
 from recipec.estimate.scores import one_row
 from recipec.estimate.storage import host_memory
 from recipec.estimate.throughput import TimeEstimate, step_time
@@ -48,6 +49,7 @@ class Bounds(Struct, frozen=True):
     link: Link  # between the devices
     passes: float  # of the training over its rows
     typical: Workload  # a step with examples of the usual length, for the time; memory must hold the longest ones
+    tokens_p99: int | None  # of rows drawn at random; None where lengths decide the order, or are not known
 
     @property
     def least_micro_batch(self) -> int:
@@ -68,6 +70,7 @@ def bounds_of(context: Context, ledger: Ledger, loaded: LoadedRecipe) -> Bounds:
         link=_link(facts, node, hardware.gpu_link or AUTO),
         passes=value["passes"].value,
         typical=_typical(work_of(ledger, facts), value),
+        tokens_p99=_spread(value),
     )
 
 
@@ -102,6 +105,13 @@ def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
     """Tokens of a usual example in a packed sequence; of text the sequence, whose tokens attend to all before them."""
     packed = work.method.packs == "examples"
     return min(work.seq_len_tokens, value["tokens_per_example"].value) if packed else work.seq_len_tokens
+
+
+def _spread(value: Mapping[str, Decision]) -> int | None:
+    """The length that 99% of the rows do not exceed, where chance puts short and long ones into a batch."""
+    longest = value["tokens_p99"].value
+    by_chance = value["sampling"].value == "random" and not value["packing"].value
+    return min(longest, value["max_length"].value) if longest and by_chance else None
 
 
 class Candidate(Struct, frozen=True):
@@ -221,12 +231,21 @@ def _timed(candidate: Candidate, shape: Architecture, work: Workload, gpu: Gpu, 
 
 def _with_time(candidate: Candidate, layout: Layout, shape: Architecture, gpu: Gpu, bounds: Bounds) -> Candidate:
     """The candidate with another layout, a step's time and its part of what is computed once before training."""
-    time = step_time(shape, layout, bounds.typical, gpu, bounds.link)
+    time = usual_time(shape, layout, bounds, gpu)
     once = 0.0
     if layout.precomputes:  # as long as scoring them in one pass of training takes
-        scoring = step_time(shape, replace(layout, precomputes=False), bounds.typical, gpu, bounds.link)
+        scoring = usual_time(shape, replace(layout, precomputes=False), bounds, gpu)
         once = (scoring.seconds_per_step - time.seconds_per_step) / bounds.passes
     return replace(candidate, layout=layout, time=time, reference_seconds=once)
+
+
+def usual_time(shape: Architecture, layout: Layout, bounds: Bounds, gpu: Gpu) -> TimeEstimate:
+    """A step of rows of the usual length, padded where they meet longer ones; padding counts as no token."""
+    usual = bounds.typical.seq_len_tokens
+    padded = round(padded_tokens(usual, bounds.tokens_p99, layout.micro_batch))
+    time = step_time(shape, layout, replace(bounds.typical, seq_len_tokens=padded), gpu, bounds.link)
+    rate, mfu = (usual / padded * each for each in (time.tokens_per_second_per_gpu, time.mfu))
+    return replace(time, tokens_per_second_per_gpu=rate, mfu=mfu)
 
 
 def retimed(found: Iterable[Candidate], facts: Facts, bounds: Bounds) -> list[Candidate]:

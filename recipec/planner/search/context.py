@@ -359,4 +359,5 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,
         sync_each_batch=True,
+        on_cpu=facts.gpu.kind == "cpu",
     )
