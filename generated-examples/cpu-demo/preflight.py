@@ -27,7 +27,7 @@ PLANNED = {
 MAX_DROPPED = 0.05  # share of rows that may be lost to max_length before training is refused
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
 DISK_GIB = 0.6  # predicted: the checkpoints that are kept, one being written, the result
-STEP_SECONDS = 2.0  # predicted: time and cost of the plan are so many seconds for every step
+STEP_SECONDS = 2.1  # predicted: time and cost of the plan are so many seconds for every step
 
 
 def this_run(plan: str, max_steps: int, data: Path) -> dict:

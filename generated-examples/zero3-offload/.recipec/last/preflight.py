@@ -181,7 +181,7 @@ def check_tokenizer(trainer: Trainer) -> None:
 
 
 def best_of_saved(trainer: Trainer) -> None:
-    """Only what is saved can be the best: transformers judges all evaluations, and may then load an older checkpoint."""
+    """Only what is saved can be the best: transformers judges all evaluations, and may load an older checkpoint."""
     judge = trainer._determine_best_metric
     trainer._determine_best_metric = lambda metrics, trial: trainer.control.should_save and judge(metrics, trial)
 
