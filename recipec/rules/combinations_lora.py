@@ -73,7 +73,7 @@ VARIANTS = (
         "DoRA under FSDP",
         "in the run of recipec's tests the saved adapter did not give the logits of the trained one when it was loaded "
         "again, and the cause is not known",
-        "run: verify of tests/execution/recipes/dora.toml with FSDP on two ranks, level learn",
+        "run with PEFT 0.21.2: verify of tests/execution/recipes/dora.toml with FSDP on two ranks, level learn",
         'set `train.strategy = "zero3"`, or leave `train.lora.variant` out',
         lambda f: f.variant.magnitudes and f.fsdp,
     ),

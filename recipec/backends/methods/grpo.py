@@ -27,7 +27,9 @@ def _arguments(stage: StageJob) -> Iterator[Arg]:
         yield Arg("sapo_temperature_pos", row.gate_temperatures[0], ids)
         yield Arg("sapo_temperature_neg", row.gate_temperatures[1], ids)
     yield Arg("mask_truncated_completions", row.mask_truncated_completions, ids)
-    yield Arg("cast_lm_head_to_fp32", row.head_in_fp32, ids)
+    uncast = row.head_in_fp32 and not stage.adapts.trains_all and stage.job.facts.model.architecture.tie_embeddings
+    note = f"{row.name} computes it in fp32; TRL does not where an adapter has a tied head" if uncast else ""
+    yield Arg("cast_lm_head_to_fp32", row.head_in_fp32 and not uncast, (*ids, *stage.ids("adaptation")), note)
     yield stage.arg("beta", "kl_beta")
     if stage.value("kl_beta"):
         yield Arg("use_bias_correction_kl", True, stage.ids("kl_beta"), "the KL of the policy that learns")
