@@ -25,6 +25,10 @@ INSTRUCTIONS = [{"instruction": f"Add {n} and 1.", "input": "", "output": str(n 
 PROMPTS = [{"prompt": f"Add {n} and 1.", "sum": n + 1} for n in range(8)]
 JUDGE = """def is_right(completions, sum):
     return [float(str(wanted) in said[-1]["content"]) for said, wanted in zip(completions, sum, strict=True)]
+
+
+def is_short(completions):
+    return [-len(said[-1]["content"]) / 100 for said in completions]
 """
 DATA = {
     "prompts.jsonl": PROMPTS,

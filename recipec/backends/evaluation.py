@@ -35,7 +35,7 @@ from recipec.facts.model import is_path
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call
 from recipec.render.environment import snippet
-from recipec.render.traced import Raw
+from recipec.render.traced import Raw, Traced
 from recipec.units import GIB
 
 SAMPLES, NEW_TOKENS = 5, 128  # enough to see whether answers changed, few enough to wait for
@@ -128,9 +128,9 @@ def _names(stage: StageJob) -> dict[str, Any]:
     }
 
 
-def _new_tokens(stage: StageJob) -> int:
+def _new_tokens(stage: StageJob) -> int | Traced:
     """Of an answer at most: as many as in training, where answers are written there."""
-    return stage.value("max_new_tokens") if stage.method.generates else NEW_TOKENS
+    return stage.traced("max_new_tokens") if stage.method.generates else NEW_TOKENS
 
 
 def shares_rows(stage: StageJob) -> bool:

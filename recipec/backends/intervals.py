@@ -27,9 +27,10 @@ def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
         each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
         times, each = saved // each, -(-each // updates) * updates  # no checkpoint has the answers of a generation
         planned = times * each if id == "save_every" else each
+    both = ("eval_every", "save_every")
     if updates > 1:
-        return Arg(name, planned, stage.ids(id, "eval_every", "total_steps", "updates"), "between two generations")
-    ids = stage.ids(id, "eval_every", "total_steps") if apart else stage.ids(id)
+        return Arg(name, planned, stage.ids(*both, "total_steps", "updates"), "between two generations")
+    ids = stage.ids(*both, "total_steps") if apart else stage.ids(*both)
     value = f"{py(stage.traced(id, planned))} if args.max_steps == {py(stage.traced('max_steps'))}"
     return Arg(name, Raw(f"{value} else {SHORT_RUN_SHARE}"), ids, note)
 

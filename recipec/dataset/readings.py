@@ -51,16 +51,17 @@ def _is_undecided(row: Row, format: RowFormat, rival: RowFormat, renamed: Mappin
     if format.turns and rival.splits:
         return False
     own, theirs = (set(_columns(row, one, renamed)) for one in (format, rival))
-    return not (own <= theirs or theirs <= own) and named_roles(format, renamed) == named_roles(rival, renamed)
+    all_own, all_theirs = (set(_columns(row, one, renamed, one.roles)) for one in (format, rival))
+    return not (own <= all_theirs or theirs <= all_own) and named_roles(format, renamed) == named_roles(rival, renamed)
 
 
 def _is_whole(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> bool:
     return all(_holding(row, role, renamed) for role in format.required)
 
 
-def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> list[str]:
-    """The columns that hold what rows of the format need."""
-    return [name for role in format.required for name in _holding(row, role, renamed)]
+def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str], roles: Iterable[Role] | None = None) -> list[str]:
+    """The columns that hold what rows of the format need, or the given roles of it."""
+    return [name for role in (format.required if roles is None else roles) for name in _holding(row, role, renamed)]
 
 
 def _holding(row: Row, role: Role, renamed: Mapping[str, str]) -> list[str]:

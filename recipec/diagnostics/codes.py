@@ -78,6 +78,7 @@ CODES: dict[str, str] = {
     "W0533": "thoughts in prompts",
     "W0534": "text that ends a turn",
     "W0535": "rows longer than max_length",
+    "W0536": "adapter on a quantized base",
     "E0701": "output folder holds other files",
     "E0702": "output cannot be written",
     "E0703": "output folder is another recipe's bundle",

@@ -181,7 +181,8 @@ def _unseen(expected: _Expected, source: SampledSource, report: Report) -> DataS
         report.add(Diagnostic("E0305", f"the format of data.{source.part} cannot be told", (label,), (help,)))
         return None
     where = expected.loaded.where("data", "format" if asked and not _says(source) else source.part)
-    return DataShape.described(asked or taken[0], expected.columns, f"set in {where}")
+    evidence = f"set in {where}" if asked else f"the rows that data.{source.part} is for"
+    return DataShape.described(asked or taken[0], expected.columns, evidence)
 
 
 def _is_joined(format: str, others: Sequence[str]) -> bool:

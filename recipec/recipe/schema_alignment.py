@@ -29,13 +29,16 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
         title, described, example = _TABLES[name]
         yield (
             name,
-            (create_model(title, __base__=Section, __doc__=f"{title}.", **keys), table(title, described, example)),
+            (
+                create_model(name.title(), __base__=Section, __doc__=f"{title}.", **keys),
+                table(title, described, example),
+            ),
         )
 
 
 _TABLES = {  # of [alignment]: title, description, example
     "generation": (
-        "Generation",
+        "Writing answers",
         "How answers are written, for methods that learn from their own.",
         {"per_prompt": 8, "max_new_tokens": 512},
     )

@@ -30,8 +30,15 @@ def _adaptation(value: str, given: Given) -> str:
     row = ADAPTATIONS[value]
     if row.trains_all:
         return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate` or `train.epochs`"
-    larger = f", then set `{ADAPTATIONS[row.above].asked_by}`" if row.above else ""
+    larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
     return f"eval_loss: falls; if it stays flat, raise `train.lora.rank`{larger}"
+
+
+def _asking_for(name: str) -> str:
+    """The lines of a recipe that ask for an adaptation: one without a quantized base says so, too."""
+    row = ADAPTATIONS[name]
+    lines = [f'`train.adaptation = "{name}"`'] + ['`train.quantization = "none"`'] * (not row.trains_all)
+    return " and ".join(lines)
 
 
 def _quantization(value: str, given: Given) -> str:

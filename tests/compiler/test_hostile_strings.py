@@ -74,6 +74,22 @@ _SOURCE: dict[str, Put] = {
         for key in ("hub", "split", "subset", "revision")
     },
 }
+_PROMPTS = BASES["grpo"]
+_SOURCE |= {"data.prompts[].path": _in_list("data.prompts", _PROMPTS)}
+_SOURCE |= {
+    f"data.prompts[].{key}": lambda value, key=key: with_key(
+        _PROMPTS, "data.prompts", [{"hub": "org/name", key: value}]
+    )
+    for key in ("hub", "split", "subset", "revision")
+}
+_SOURCE |= {
+    f"data.prompts[].columns{{{side}}}": lambda value, side=side: with_key(
+        _PROMPTS,
+        "data.prompts",
+        [{"hub": "org/name", "columns": {value: "prompt"} if side == "key" else {"prompt": value}}],
+    )
+    for side in ("key", "value")
+}
 _SOURCE |= {
     f"data.{part}[].columns{{{side}}}": lambda value, part=part, side=side: with_key(
         BASES["lora-single" if part != "preferences" else "sft-dpo"],
@@ -121,6 +137,7 @@ FIELDS: dict[str, Put] = {
     "data.columns{key}": lambda value: with_key(LORA, "data.columns", {value: "instruction"}),
     "data.columns{value}": lambda value: with_key(_DESCRIBED, "data.columns", {"instruction": value}),
     "data.template": _at("data.template", CHATS),
+    "alignment.reward[].function": lambda value: with_key(_PROMPTS, "alignment.reward", [{"function": value}]),
     "hardware.gpu": _at("hardware.gpu"),
     "hardware.measured": _at("hardware.measured"),
     "launch.env{key}": lambda value: with_key(LORA, "launch.env", {value: "x"}),

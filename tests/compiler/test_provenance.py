@@ -109,6 +109,8 @@ CONDITIONAL = {
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
 }
 
+HELD_BY_KL = dict.fromkeys(("reference", "starts_from_adapter"), ("kl_beta",))  # where a method may do without one
+
 Found = dict[str, Decision]  # "sft.learning_rate" -> the decision
 
 
@@ -202,7 +204,7 @@ def _reached(changed: set[str], sides: list[Found], key: str) -> set[str]:
 
 def _parents(id: str, decision: Decision, stages: list[set[str]]) -> set[str]:
     stage, _, name = id.partition(".")
-    inputs = {*decision.inputs, CONDITIONAL.get(name, name), *JOINT * (name in JOINT)}
+    inputs = {*decision.inputs, CONDITIONAL.get(name, name), *HELD_BY_KL.get(name, ()), *JOINT * (name in JOINT)}
     alone = () if all(stage in side for side in stages) else ("stage",)  # the whole stage came or went
     return {f"{stage}.{parent}" for parent in (*inputs, *alone)}
 

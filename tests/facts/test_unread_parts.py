@@ -11,7 +11,7 @@ from compiling import BASES, CHAT, compiled, with_key
 
 from recipec.diagnostics.model import Diagnostic
 
-LORA, PROMPTS = BASES["lora-single"], with_key(BASES["lora-single"], "data.train", "prompts.jsonl")
+LORA, PROMPTS = BASES["lora-single"], with_key(BASES["lora-single"], "data.train", "told.jsonl")
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 ROWS = [{"prompt": f"Why {n}?", "completion": f"Because of {n}."} for n in range(8)]
 
@@ -40,7 +40,7 @@ def test_what_only_held_out_rows_have_is_told_of_them_with_the_key_that_reads_it
 
 def test_a_label_that_only_held_out_rows_have_is_refused_there(tmp_path: Path) -> None:
     recipe = with_key(PROMPTS, "data.eval", "other.jsonl")
-    (found,) = findings(tmp_path, recipe, prompts=ROWS, other=[row | {"label": True} for row in ROWS])
+    (found,) = findings(tmp_path, recipe, told=ROWS, other=[row | {"label": True} for row in ROWS])
 
     assert (found.code, found.title[:31]) == ("E0308", "the rows of data.eval have `lab")
     assert not any("carry" in help for help in found.help)

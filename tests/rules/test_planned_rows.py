@@ -20,7 +20,7 @@ ROWS = {  # row -> base, keys, and what the layout must be
     "003 Distributed training: or DeepSpeed ZeRO-3 with CPU offload": (
         "zero3-offload",
         {**FOUR_SMALL, "train": {"adaptation": "full"}},
-        {"strategy": ("zero1", "zero2", "zero3"), "offload": ("cpu",)},
+        {"strategy": ("zero1", "zero2", "zero3"), "offload": ("cpu", "optimizer")},
     ),
     "002 Step 2: offload_optimizer and offload_param off": ("full-fsdp", {}, {"offload": ("none",)}),
     "004 Golden Rules: start with DDP, scale to FSDP or DeepSpeed": (

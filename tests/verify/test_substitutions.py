@@ -32,6 +32,7 @@ SMALL = next(model for model in models() if model.name == "Qwen/Qwen2.5-0.5B").a
 ALWAYS = {"model", "data", "steps"}
 ON_A_GPU = {"device", "memory"}
 SFT_LORA = ALWAYS | ON_A_GPU | {"number formats", "data loading", "disk"}
+GRPO = SFT_LORA | {"hyperparameters", "rows", "answers", "rewards"}
 
 
 def situation(recipe: str, ranks: int = 1, **changes: Any) -> Situation:
@@ -64,6 +65,7 @@ CASES = {
     "compilation": (changed("sft-lora", {}, torch_compile=True), SFT_LORA | {"compiler"}),
     "a tracker": (changed("sft-lora", {}, report_to="no-such-tracker"), SFT_LORA | {"tracker"}),
     "activations": (changed("sft-lora", {"activation_offload": True}), SFT_LORA | {"activation offload"}),
+    "answers and rewards": (situation("grpo", learns=True), GRPO),
 }
 
 

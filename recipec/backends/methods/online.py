@@ -41,10 +41,10 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
 def rewards_part(stage: StageJob) -> Part:
     """The functions that judge, tried on the first rows before a model is loaded."""
     ids = stage.ids("rewards")
-    names = ("REWARDS", "WEIGHTS", "check_rewards")
+    names, needed = ("REWARDS", "WEIGHTS", "check_rewards"), stage.ids("global_batch_size", "per_prompt", "updates")
     return Part(
         own_imports=tuple(Import(REWARDS, name, ids) for name in names),
-        before_trainer=lines(ids, f'check_rewards(rows["train"], {_prompts(stage)}, DATA / "train.jsonl")'),
+        before_trainer=lines((*ids, *needed), f'check_rewards(rows["train"], {_prompts(stage)}, DATA / "train.jsonl")'),
         arguments=(Arg("reward_funcs", Raw("REWARDS"), ids),),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil, log
 
-from recipec.axes import METHODS
+from recipec.axes import ADAPTATIONS, METHODS
 from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
@@ -40,6 +40,7 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
         _too_long(loaded, stage, report)
         _dissent(loaded, stage, report)
         _other_batch(loaded, stage, stage is plan.stages[-1], report)
+        _quantized(loaded, stage, stage is plan.stages[-1], report)
         _idle(loaded, stage, report)
         _host(loaded, stage, report)
         _advice(loaded, model, stage, report)
@@ -145,6 +146,22 @@ def _other_batch(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Rep
     multiple = layout.mesh.data_parallel * layout.micro_batch
     help = (_for_stage(f"set `train.global_batch_size` to a multiple of {multiple}", stage),)
     report.add(Diagnostic("W0510", title, (Label(place, f"not divisible by {ranks} x {examples}"),), help))
+
+
+def _quantized(loaded: LoadedRecipe, stage: StagePlan, last: bool, report: Report) -> None:
+    """The recipe asks for an adapter, and the base finds room in fewer bits alone (W0536)."""
+    wishes, chosen = loaded.wishes(stage.stage.name, last=last), stage.layout.adapts
+    wish = wishes.get("train.adaptation")
+    if wish is None or wish.value == chosen.name or not chosen.quantized or "train.quantization" in wishes:
+        return
+    place = loaded.place(*loaded.written_for(stage.stage.name, "train.adaptation"))
+    label = Label(place, stage.decisions["adaptation"].because.partition("; ")[2] or "it does not fit otherwise")
+    title = f"stage {stage.stage.name} trains a {ADAPTATIONS[wish.value].title} adapter on a quantized base"
+    help = (
+        _for_stage(f'if that is what you want, write `train.adaptation = "{chosen.name}"`', stage),
+        _for_stage('to refuse it, write `train.quantization = "none"`: the error names what would fit', stage),
+    )
+    report.add(Diagnostic("W0536", title, (label,), help))
 
 
 def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
