@@ -118,7 +118,7 @@ def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrained
 
 
 def look_ahead(raw: list[Dataset], stage: Stage) -> None:
-    """Convert the first rows of every source before all others, so that what a whole source lacks is told at once."""
+    """Convert the first rows of every source first: what a whole source lacks is told at once."""
     for part in raw:
         for row in part.select(range(min(200, len(part)))):
             converted_row(row, stage)
