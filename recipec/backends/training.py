@@ -303,7 +303,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "shards_parameters": stage.traced("strategy", stage.strategy.shards_weights),
     }
     if stage.packs_examples:
-        planned["attention"] = stage.traced("attention")
+        planned["attention"] = stage.because(stage.value("attention"), "attention", "packing")
     if not stage.adapts.trains_all and stage.job.loaded.recipe.model.like is None:  # whose shape is not its own
         planned["trainable_parameters"] = stage.traced("trainable_params")
     return {

@@ -69,7 +69,7 @@ def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Iterato
     lengths = _sampled(loaded, sources)
     share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
     how = f"of {counted(len(lengths), 'sampled row')}, at {BYTES_PER_TOKEN:g} bytes a token"
-    yield known("rows_too_long", round(share, 3), how, origin="data")
+    yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
 
 
 def _sampled(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
