@@ -26,7 +26,7 @@ def planned(folder: Path, base: str, keys: dict[str, object]) -> StagePlan:
         ("pretrain", {}, "adaptation", "loss", "lora"),
         ("dpo-full", {}, "adaptation", "loss", "lora"),
         ("lora-single", {}, "adaptation", 'set `train.adaptation = "full"`', "quantization"),
-        ("qlora", {}, "adaptation", 'set `train.quantization = "none"`', '"full"'),
+        ("qlora", {}, "adaptation", '`train.adaptation = "lora"` and `train.quantization = "none"`', '"full"'),
         ("lora-single", {}, "precision", "finite", "fp16"),
         ("lora-single", {"train.precision": "fp16"}, "precision", "fp16", "a NaN comes"),
         ("lora-single", {}, "strategy", "near the plan", "communication"),
