@@ -71,10 +71,13 @@ VARIANTS = (
     BadCombination(
         "BAD-067",
         "DoRA under FSDP",
-        "in the run of recipec's tests the saved adapter did not give the logits of the trained one when it was loaded "
-        "again, and the cause is not known",
-        "run with PEFT 0.21.2: verify of tests/execution/recipes/dora.toml with FSDP on two ranks, level learn",
-        'set `train.strategy = "zero3"`, or leave `train.lora.variant` out',
-        lambda f: f.variant.magnitudes and f.fsdp,
+        "FSDP casts what it gathers to the compute type, the trained sizes of the weights too: in 16 bits each output "
+        "of a module is off by up to 0.4%, while the saved sizes are exact. Loaded elsewhere, the adapter gives "
+        "slightly other logits than in training",
+        "run with PEFT 0.21.2 on six small models: rounded sizes move logits by 2% to 4% of the largest, and those of "
+        "plain LoRA by nothing",
+        'hold the result to `evaluate.py after`; set `train.strategy = "ddp"` where the model fits on a GPU',
+        lambda f: f.variant.magnitudes and f.fsdp and f.precision != "fp32",
+        refused=False,
     ),
 )

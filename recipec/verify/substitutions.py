@@ -18,7 +18,7 @@ from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import lora_shape
+from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
@@ -158,7 +158,7 @@ def _adapters(given: Situation) -> Applied | None:
 
 def adapter_params(stage: BundleStage, shape: Architecture) -> int:
     """How many parameters a stage trains on a model of this shape."""
-    return trainable_params(shape, lora_shape(shape, stage.decisions), stage.method)
+    return trainable_params(shape, adapter_shape(shape, stage.decisions), stage.method)
 
 
 def _chat_template(given: Situation) -> Applied | None:

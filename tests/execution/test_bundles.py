@@ -26,7 +26,7 @@ CASES = dict.fromkeys(
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
-CASES |= {"pissa": "learn", "dora": "learn", "qdora": "run", "lora-plus": "run", "rslora": "run"}
+CASES |= {"pissa": "learn", "dora": "learn", "qdora": "run", "lora-plus": "run", "rslora": "run", "ia3": "learn"}
 
 pytestmark = pytest.mark.executes
 
