@@ -237,9 +237,9 @@ def _experts(targets: Decision, architecture: Architecture) -> Decision:
 
 
 _SHAPED_BY = {
-    WEIGHTS: ("adaptation",),
-    MATRICES: ("lora_rank", "lora_targets", "lora_variant"),
-    SCALES: ("adaptation", "ia3_scales"),
+    WEIGHTS: ("params", "adaptation", "stage"),
+    MATRICES: ("params", "stage", "lora_rank", "lora_targets", "lora_variant"),
+    SCALES: ("params", "adaptation", "stage", "ia3_scales"),
 }
 
 
@@ -248,7 +248,7 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     shape = adapter_shape(architecture, value)
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{count / architecture.params:.2%} of the {value['params']:,} parameters of the model"
-    inputs = ("params", "stage", *_SHAPED_BY[ADAPTATIONS[value["adaptation"]].trains])
+    inputs = _SHAPED_BY[ADAPTATIONS[value["adaptation"]].trains]
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
 
