@@ -80,4 +80,22 @@ VARIANTS = (
         lambda f: f.variant.magnitudes and f.fsdp and f.precision != "fp32",
         refused=False,
     ),
+    BadCombination(
+        "BAD-080",
+        "going on from an adapter with a method that compares, scores or writes",
+        "the reference would be the model without the adapter, or a second adapter, and recipec has run neither; only "
+        "supervised fine-tuning and continued pretraining go on from one",
+        "TRL 1.16 trainer/dpo_trainer.py (a PeftModel gets a second adapter, `ref`)",
+        "merge the adapter with PEFT's `merge_and_unload`, and name the folder of the merged model in `model.name`",
+        lambda f: f.continues and not (f.method.single_pass and f.method.writes and not f.method.generates),
+    ),
+    BadCombination(
+        "BAD-081",
+        "going on from an adapter with sharded weights or DeepSpeed",
+        "the model with its adapter is loaded before the trainer is made, and recipec has run that on one device and "
+        "with DDP",
+        "TRL 1.16 trainer/sft_trainer.py; not run",
+        'set `train.strategy = "ddp"` or `"single"`',
+        lambda f: f.continues and not (f.strategy.one_rank or f.strategy.replicates),
+    ),
 )

@@ -156,6 +156,12 @@ def _adapters(given: Situation) -> Applied | None:
     return Applied(f"{planned} trained parameters", used, {"planned-parameters": counts})
 
 
+def _start(given: Situation) -> Applied | None:
+    """The adapter that training goes on from belongs to the real model."""
+    path = given.bundle.stages[0].decisions.get("init_from")
+    return Applied(f"the adapter in {path}", "a random one of its shape, on the stand-in") if path else None
+
+
 def adapter_params(stage: BundleStage, shape: Architecture) -> int:
     """How many parameters a stage trains on a model of this shape."""
     return trainable_params(shape, adapter_shape(shape, stage.decisions), stage.method)
@@ -345,6 +351,7 @@ TABLE = (
     Row("model", "what the real weights do, and how well they learn", _model),
     Row("chat template", "what the model's own template writes of a row, or leaves out of it", _chat_template),
     Row("adapters", "that the real model has as many", _adapters),
+    Row("first adapter", "that the adapter is there and fits the model", _start),
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),

@@ -132,6 +132,8 @@ CASES = {  # id: (what is bad, changes that each mend it)
         {"variant": "dora", "strategy": "fsdp", "precision": "bf16"},
         [{"strategy": "zero3"}, {"variant": "rslora"}, {"precision": "fp32"}],
     ),
+    "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
+    "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.backends.adaptations import continued
 from recipec.backends.adaptations.configuration import configured
 from recipec.backends.job import StageJob
 from recipec.backends.parts import Part
@@ -12,7 +13,9 @@ from recipec.render.call import Arg
 
 
 def part(stage: StageJob) -> Part:
-    """The adapters that the trainer puts into the model."""
+    """The adapters that the trainer puts into the model, or those that it finds there."""
+    if stage.init_from:
+        return continued.part(stage)
     return configured(
         stage,
         stage.arg("r", "lora_rank"),
