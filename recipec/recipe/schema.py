@@ -157,10 +157,7 @@ class BaseModelChoice(Section):
         absent="the default branch on the Hub",
     )
     init_from: Line | None = key(
-        "First adapter",
-        "A LoRA adapter of this model that the first stage trains on.",
-        "./outputs/sft",
-        absent="a new one",
+        "First adapter", "The ./folder of a LoRA adapter of this model to train on.", "./sft", absent="a new one"
     )
     trust_remote_code: bool | None = key(
         "Trust remote code", "Run Python code that comes with the model.", True, default=False
@@ -382,9 +379,8 @@ class Recipe(Section):
 
 # Keys that say the same thing in two ways, of which a recipe writes one.
 STEERING = (("model", "family"), ("model", "licenses"), ("model", "max_params_billion"))  # what only `auto` reads
-NAMED_ONLY = tuple(
-    ("model", name) for name in ("like", "revision", "trust_remote_code", "init_from")
-)  # what `auto` has no use for
+_NAMED = ("like", "revision", "trust_remote_code", "init_from")
+NAMED_ONLY = tuple(("model", name) for name in _NAMED)  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),
     (("data", "eval"), ("data", "eval_fraction")),
