@@ -71,6 +71,8 @@ def look_up_adapter(loaded: LoadedRecipe, base: Model | None, report: Report) ->
     if path is None:
         return None
     try:
+        if not is_path(path):
+            raise UnsupportedConfig("it does not begin with ./, ../ or /, and adapters of the Hub are not loaded")
         config = read_config(loaded.folder / path / CONFIG)
         if all(row.random_weights for row in stages_of(loaded.recipe.goal.task)):
             raise UnsupportedConfig("this task trains every weight, from random ones")

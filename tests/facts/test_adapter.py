@@ -66,6 +66,11 @@ def test_what_does_not_fit_is_refused(folder: Path, config: dict[str, Any], why:
     assert finding.labels[0].place.text.splitlines()[finding.labels[0].place.span.line - 1].startswith("model")
 
 
+def test_a_name_that_is_no_path_is_refused(folder: Path) -> None:
+    done = compiled(folder, with_key(ON, "model.init_from", "start"))
+    assert codes(done) == ["E0311"] and "begin with ./" in done.diagnostics[0].labels[0].message
+
+
 def test_weights_that_are_missing_are_told(folder: Path) -> None:
     (folder / "start" / WEIGHTS).unlink()
     assert codes(compiled(folder, ON)) == ["E0311"]
