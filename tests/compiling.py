@@ -215,6 +215,15 @@ def write_data(folder: Path, *columns: str) -> None:
     (folder / "judge.py").write_text(JUDGE)
 
 
+def write_adapter(folder: Path, base: str, **config: Any) -> None:
+    """The files of a LoRA adapter as the compiler sees them: it reads no weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {"peft_type": "LORA", "base_model_name_or_path": base, "r": 8, "lora_alpha": 16, "lora_dropout": 0.05}
+    written |= {"target_modules": ["v_proj", "q_proj"], "bias": "none", "init_lora_weights": True}
+    (folder / "adapter_config.json").write_text(json.dumps(written | config))
+    (folder / "adapter_model.safetensors").touch()
+
+
 def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:
     """Compile the recipe in `folder`, with the data files that BASES name; errors are in its diagnostics."""
     if not (folder / "chat.jsonl").exists():

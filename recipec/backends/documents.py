@@ -50,6 +50,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "optimizer",
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+    "ia3_scales",
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",

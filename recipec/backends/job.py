@@ -82,6 +82,11 @@ class StageJob(Struct, frozen=True):
         return LORA_VARIANTS[self.value("lora_variant")] if "lora_variant" in self.plan.decisions else STANDARD
 
     @property
+    def init_from(self) -> str:
+        """The folder of the adapter that it goes on with; "" where it makes its own."""
+        return self.value("init_from") if "init_from" in self.plan.decisions else ""
+
+    @property
     def strategy(self) -> Strategy:
         return self.plan.layout.spreads
 

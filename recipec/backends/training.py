@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from recipec import __version__
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
-from recipec.backends.adaptations import adaptation_parts
+from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, order_part
 from recipec.backends.intervals import best_part, saves_apart
@@ -74,6 +74,7 @@ def summary(stage: StageJob) -> Traced:
     before, model, row = stage.plan.stage.starts_from, stage.job.facts.model.name, stage.method
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
+    start += f" with the adapter in {stage.init_from}" * bool(stage.init_from)
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
     how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
@@ -110,6 +111,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
         "predicted_peak_gib": stage.because(round(_predicted_peak(stage) / GIB, 1), "prediction", "gpu"),
         "starts_from": _starts_from(stage),
+        "continues": stage.because(bool(stage.init_from), "model"),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
         "thinks_not": stage.because(stage.thinks_not, "reasoning"),
@@ -153,6 +155,7 @@ def _brought(stage: StageJob) -> Part:
         (
             _trainer_part(stage),
             source_part(stage),
+            continued.source_part(stage),
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
@@ -180,14 +183,15 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
-    row, random = stage.method, stage.method.random_weights
+    row = stage.method
+    made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
     theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
     if not stage.mixes_fields:
         theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
         imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
         arguments=(
-            Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
+            Arg("model", Raw(made), stage.ids("model")),
             Arg("args", Raw("config")),
             Arg("train_dataset", Raw('rows["train"]')),
             Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
@@ -309,6 +313,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
         "starts_from": _starts_from(stage),
+        "continues": stage.because(bool(stage.init_from), "model"),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
         "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),

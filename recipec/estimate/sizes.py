@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.axes import Method
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
+from recipec.estimate.scales import scale_params
 from recipec.estimate.workload import LoraShape
 
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
@@ -40,7 +41,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     shapes = architecture.linear_shapes()
     on_experts, linear_adapters = expert_adapter_params(architecture, lora), _adapter_params(shapes, lora)
     in_products = linear_adapters * architecture.num_layers + _dense_difference(architecture, lora)
-    adapters = in_products + on_experts * architecture.sparse_layers
+    vectors = scale_params(shapes, architecture.modules.mlp_out, lora)
+    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers
     layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
@@ -53,7 +55,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         trainable=trainable,
         adapters=adapters,
         linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
-        layer=architecture.layer_params + linear_adapters + on_experts,
+        layer=architecture.layer_params + linear_adapters + on_experts + vectors,
         layer_linear=layer_linear,
         embedding=embedding,
         head=head,
@@ -83,6 +85,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
             yield layers, 1, outputs, inputs
         elif lora.adapts(name):
             yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
+        elif name in lora.scaled:
+            yield layers, 1, *((1, inputs) if name == architecture.modules.mlp_out else (outputs, 1))
     for _, count, inputs, outputs in adapted_experts(architecture, lora):
         rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
         yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))

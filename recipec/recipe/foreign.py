@@ -65,6 +65,14 @@ NAMES = (
     Names("goal.task", llama_factory="stage", typed="trainer method", note=", or `alignment.method`"),
     Names("model.name", "model_name_or_path", "base_model", "model_name_or_path", "model_name model_id"),
     Names("model.revision", "model_revision", "", "model_revision"),
+    Names(
+        "model.init_from",
+        "",
+        "lora_model_dir",
+        "adapter_name_or_path",
+        "init_from_adapter resume_lora_training create_new_adapter adapter_path",
+        ", which names the folder of a LoRA adapter",
+    ),
     Names("model.trust_remote_code", "trust_remote_code", "trust_remote_code", "trust_remote_code"),
     Names(
         "data.train",

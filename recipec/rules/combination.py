@@ -43,6 +43,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
     lora_dropout: float
     variant: LoraVariant
+    continues: bool  # goes on with an adapter that is there
     modules_to_save: tuple[str, ...]
     tensor: int
     context: int
@@ -114,6 +115,7 @@ PLAIN: Mapping[str, Any] = {
     "lora_experts": (),
     "lora_dropout": 0.0,
     "variant": STANDARD,
+    "continues": False,
     "modules_to_save": (),
     "tensor": 1,
     "context": 1,

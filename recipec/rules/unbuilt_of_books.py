@@ -175,9 +175,9 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-013",
-        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, prompt tuning, P-tuning, prefix tuning, IA3",
+        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, prompt tuning, P-tuning, prefix tuning",
         "docs/rule-books/001.md, Description",
-        "recipec supports full fine-tuning, LoRA, QLoRA, and of their variants rsLoRA, DoRA, PiSSA and LoRA+",
+        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, and IA3",
         'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built; prompt tuning under '
         "FSDP freezes after one epoch (TRL #1164)",
         words=(
@@ -185,7 +185,6 @@ OF_BOOKS = (
             "p_tuning",
             "ptuning",
             "prefix_tuning",
-            "ia3",
             "loftq",
             "loftq_config",
             "adalora",

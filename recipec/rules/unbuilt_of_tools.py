@@ -144,15 +144,6 @@ OF_TOOLS = (
         ),
     ),
     Unbuilt(
-        "NOT-032",
-        "Training on from an existing adapter",
-        "PEFT 0.21",
-        "a stage starts from a whole model, so that its evaluation before training is that of `model.name`",
-        "merge the adapter with PEFT's `merge_and_unload`, save the model with its tokenizer, and name the folder in "
-        "`model.name`",
-        words=("adapter_name_or_path", "lora_model_dir", "resume_lora_training", "create_new_adapter"),
-    ),
-    Unbuilt(
         "NOT-033",
         "Accelerators other than GPUs of NVIDIA and AMD",
         "torch 2.13; DeepSpeed 0.19.8",

@@ -18,7 +18,7 @@ from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import lora_shape
+from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
@@ -156,9 +156,15 @@ def _adapters(given: Situation) -> Applied | None:
     return Applied(f"{planned} trained parameters", used, {"planned-parameters": counts})
 
 
+def _start(given: Situation) -> Applied | None:
+    """The adapter that training goes on from belongs to the real model."""
+    path = given.bundle.stages[0].decisions.get("init_from")
+    return Applied(f"the adapter in {path}", "a random one of its shape, on the stand-in") if path else None
+
+
 def adapter_params(stage: BundleStage, shape: Architecture) -> int:
     """How many parameters a stage trains on a model of this shape."""
-    return trainable_params(shape, lora_shape(shape, stage.decisions), stage.method)
+    return trainable_params(shape, adapter_shape(shape, stage.decisions), stage.method)
 
 
 def _chat_template(given: Situation) -> Applied | None:
@@ -345,6 +351,7 @@ TABLE = (
     Row("model", "what the real weights do, and how well they learn", _model),
     Row("chat template", "what the model's own template writes of a row, or leaves out of it", _chat_template),
     Row("adapters", "that the real model has as many", _adapters),
+    Row("first adapter", "that the adapter is there and fits the model", _start),
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),

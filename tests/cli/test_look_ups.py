@@ -185,7 +185,7 @@ TYPED = {
     **dict.fromkeys(("vision", "reranker"), "# NOT-028: "),
     **dict.fromkeys(("gguf", "vllm"), "# NOT-029: "),
     "freeze": "# NOT-031: ",
-    "lora_model_dir": "# NOT-032: ",
+    "lora_model_dir": "# model.init_from: ",
     **dict.fromkeys(("tpu", "mps"), "# NOT-033: "),
     "mergekit": "# NOT-035: ",
     "neftune_noise_alpha": "[train.arguments]",

@@ -9,7 +9,7 @@ from shutil import copyfile
 from typing import Any
 
 import pytest
-from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, others_of, texts, with_key, write_data
+from compiling import BASES, OF_METHOD, SPLIT_BY, Tables, good, others_of, texts, with_key, write_adapter, write_data
 
 from recipec.axes import METHODS, Method
 from recipec.recipe.schema_training import ADAPTED
@@ -85,6 +85,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "model.name": ("lora-single", "Qwen/Qwen2.5-7B"),
     "model.like": ("lora-single+unknown model", "Qwen/Qwen2.5-7B"),
     "model.revision": ("lora-single", "abc"),
+    "model.init_from": ("lora-single", "./start"),
     "model.trust_remote_code": ("lora-single", True),
     "model.family": ("auto", "smollm"),
     "model.licenses": ("auto", ["MIT"]),
@@ -233,6 +234,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     write_data(folder, *SPLIT_BY)
     (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
+    write_adapter(folder / "start", "Qwen/Qwen3-8B")
     copyfile(Path(__file__).parents[1] / "facts" / "h100-pair.toml", folder / "my-node.toml")
     return folder
 

@@ -128,6 +128,7 @@ FIELDS: dict[str, Put] = {
     "model.name": _at("model.name", model__like="Qwen/Qwen2.5-7B"),
     "model.like": _at("model.like", model__name="org/unknown"),
     "model.revision": _at("model.revision"),
+    "model.init_from": _at("model.init_from"),
     "model.family[]": _in_list("model.family", BASES["auto"]),
     "model.licenses[]": _in_list("model.licenses", BASES["auto"]),
     **{f"alignment.teacher{part}": _at("alignment.teacher", BASES["distill"]) for part in _TEACHERS},

@@ -26,7 +26,15 @@ CASES = dict.fromkeys(
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
-CASES |= {"pissa": "learn", "dora": "learn", "qdora": "run", "lora-plus": "run", "rslora": "run"}
+CASES |= {
+    "pissa": "learn",
+    "dora": "learn",
+    "qdora": "run",
+    "lora-plus": "run",
+    "rslora": "run",
+    "ia3": "learn",
+    "warm": "learn",
+}
 
 pytestmark = pytest.mark.executes
 

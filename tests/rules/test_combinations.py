@@ -128,7 +128,12 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"offload": "none"}, {"variant": "rslora"}],
     ),
     "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
-    "BAD-067": ({"variant": "dora", "strategy": "fsdp"}, [{"strategy": "zero3"}, {"variant": "rslora"}]),
+    "BAD-067": (
+        {"variant": "dora", "strategy": "fsdp", "precision": "bf16"},
+        [{"strategy": "zero3"}, {"variant": "rslora"}, {"precision": "fp32"}],
+    ),
+    "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
+    "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
 }
 
 

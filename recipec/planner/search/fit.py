@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS
+from recipec.axes import ADAPTATIONS, METHODS
 from recipec.layout import Layout
 from recipec.planner.search.candidates import (
     OFFLOAD_TIE,
@@ -174,7 +174,11 @@ def _adaptations(context: Context) -> list[tuple[str, str]]:
     names = ("stage", "priority", "new_domain", "first_time", "examples", "params", "total_vram_gb", "gpu_is_cpu")
     choice = adaptations.adaptation_preferences(*(given[name] for name in names))
     wish = {key: value.value for key, value in context.wishes.items()}
-    allowed = adaptations.wished(choice.value, wish.get("train.adaptation"), wish.get("train.quantization"))
+    allowed = adaptations.wished(
+        choice.value,
+        METHODS[context.stage.name].adaptations,
+        *map(wish.get, ("train.adaptation", "train.quantization")),
+    )
     first = choice.value[0]
     return [
         (name, choice.because if name == first else f"{ADAPTATIONS[name].because}; {choice.because}")

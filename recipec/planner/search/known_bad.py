@@ -87,6 +87,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
         lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
         variant=LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
+        continues="init_from" in value,
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,
