@@ -26,6 +26,7 @@ CASES = dict.fromkeys(
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
+CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
 CASES |= {"pissa": "learn", "dora": "learn", "qdora": "run", "lora-plus": "run", "rslora": "run"}
 
 pytestmark = pytest.mark.executes
