@@ -17,7 +17,8 @@ from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
 from recipec.backends.ruff import ruff_artifact
-from recipec.backends.training import summary, trackers
+from recipec.backends.trackers import trackers
+from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.facts.model import is_path

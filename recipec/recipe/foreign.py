@@ -14,6 +14,7 @@ from msgspec import Struct
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
@@ -163,6 +164,7 @@ NAMES = (
         "flash_attn",
         "use_flash_attention_2",
     ),
+    Names("train.loop", typed="custom_loop training_loop own_loop no_trainer trainer_class"),
     Names("train.compile", "", "torch_compile", "torch_compile"),
     Names(
         "train.strategy",
@@ -338,6 +340,7 @@ _VALUES: dict[str, dict[str, str]] = {
     "goal.task": {word: f'"{found[0]}"' for word, found in _TASKS.items() if len(found) == 1},
     "data.format": _rows(ROW_FORMATS),
     "train.strategy": _rows(STRATEGIES),
+    "train.loop": _rows(LOOPS),
     "train.adaptation": _rows(ADAPTATIONS) | _variants(),
     "train.lora.variant": _rows(LORA_VARIANTS),
     "train.optimizer": {

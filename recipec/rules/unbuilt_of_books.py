@@ -206,13 +206,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-015",
-        "Training loops of your own on Accelerate, DeepSpeed or FSDP",
-        "docs/rule-books/002.md, Step 1; Step 2; Step 3; docs/rule-books/001.md, Training loop architecture; "
-        "docs/rule-books/000.md, Description; Concepts",
-        "`train.py` uses a TRL trainer, which already does accumulation, mixed precision, clipping, sharding, "
-        "checkpoints and resume",
-        "edit `train.py`: subclass its trainer and override `compute_loss`; a rebuild merges your edit",
-        words=("custom_loop", "training_loop"),
+        "Training loops of your own on DeepSpeed or with sharded weights",
+        "docs/rule-books/002.md, Step 2; Step 3",
+        "`train.loop` writes loops on Accelerate for one device and DDP, and on PyTorch for one device; sharded "
+        "checkpoints and the engine of DeepSpeed are only in the Trainer's bundles",
+        'set `train.loop = "accelerate"` or `"torch"` where the model fits on every device, else leave it out and edit '
+        "the `train.py` of the trainer; a rebuild merges your edit",
+        words=("deepspeed_loop", "fsdp_loop"),
     ),
     Unbuilt(
         "NOT-016",

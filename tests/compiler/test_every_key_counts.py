@@ -139,6 +139,7 @@ CASES: dict[str, tuple[str, Any]] = {
     "train.activation_checkpointing": ("lora-single", True),
     "train.recompute_every": ("lora-single", 2),
     "train.activation_offload": ("lora-single", True),
+    "train.loop": ("lora-single", "accelerate"),
     "train.compile": ("lora-single", True),
     "train.optimizer": ("lora-single", "adamw-8bit"),
     "train.keep_checkpoints": ("lora-single", 5),

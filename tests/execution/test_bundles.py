@@ -35,6 +35,7 @@ CASES |= {
     "ia3": "learn",
     "warm": "learn",
 }
+CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
 
 pytestmark = pytest.mark.executes
 

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, STRATEGIES
+from recipec.axes.loops import LOOPS
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
@@ -137,7 +138,32 @@ CASES = {  # id: (what is bad, changes that each mend it)
 }
 
 
-ROWS = {"method": METHODS, "strategy": STRATEGIES, "adaptation": dict(ADAPTATIONS), "variant": LORA_VARIANTS}
+CASES |= {
+    "BAD-090": ({"loop": "accelerate", "method": "dpo"}, [{"loop": "trainer"}, {"method": "pretrain"}]),
+    "BAD-091": (
+        {"loop": "torch", "strategy": "ddp"},
+        [{"loop": "accelerate"}, {"strategy": "single"}, {"loop": "trainer"}],
+    ),
+    "BAD-092": ({"loop": "torch", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"loop": "trainer"}]),
+    "BAD-093": ({"loop": "torch", "optimizer": "lion"}, [{"optimizer": "sgd"}, {"loop": "trainer"}]),
+    "BAD-094": (
+        {"loop": "torch", "packing": True},
+        [{"packing": False}, {"method": "continue-pretrain"}, {"loop": "trainer"}],
+    ),
+    "BAD-095": ({"loop": "torch", "moe": True}, [{"moe": False}, {"loop": "trainer"}]),
+    "BAD-096": ({"loop": "torch", "variant": "pissa"}, [{"variant": "dora"}, {"loop": "trainer"}]),
+    "BAD-097": ({"loop": "torch", "recompute_every": 2}, [{"recompute_every": 1}, {"loop": "trainer"}]),
+    "BAD-098": ({"loop": "torch", "compile": True, "attention": "eager"}, [{"compile": False}, {"loop": "trainer"}]),
+}
+
+
+ROWS = {
+    "method": METHODS,
+    "strategy": STRATEGIES,
+    "adaptation": dict(ADAPTATIONS),
+    "variant": LORA_VARIANTS,
+    "loop": LOOPS,
+}
 ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4")  # no row is this, and none may be
 
 

@@ -111,6 +111,7 @@ PREFIXES = (
     "EVAL",
     "CKPT",
     "LOAD",
+    "LOOP",
     "TRACK",
     "DPO",
     "MODEL",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
 from recipec.axes.adaptations import MATRICES, SCALES, WEIGHTS, targeted
+from recipec.axes.loops import LOOPS
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
@@ -135,6 +136,8 @@ def _numerics(ledger: Ledger) -> None:
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
     ledger.decide(kernels.attention, given["has_sdpa"])
     ledger.decide(kernels.compile_model)
+    if "train.loop" in ledger.wishes:
+        ledger.decide(kernels.training_loop)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
         memory.checkpointing_default,
@@ -361,6 +364,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0),
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
+        head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         updates=value.get("updates", 1),
         padded=not value["packing"],

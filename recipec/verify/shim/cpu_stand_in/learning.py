@@ -20,7 +20,7 @@ def first_rows(module, scripts):
         rows = load(*args, **kwargs)
         running = Path(sys.argv[0]).resolve().as_posix()
         for path, most in scripts.items():
-            if running.endswith(f"/{path}") and len(rows["train"]) > most:
+            if running.endswith(f"/{path}") and "train" in rows and len(rows["train"]) > most:
                 rows["train"] = rows["train"].select(range(most))
         return rows
 
