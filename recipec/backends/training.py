@@ -174,6 +174,8 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
+        if own.config:
+            yield Import(own.module, own.config, stage.ids("stage"))
     if stage.mixes_fields:
         yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
 
@@ -181,11 +183,13 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
     row, random = stage.method, stage.method.random_weights
-    theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
+    own = BACKENDS[stage.name].trainer
+    theirs = () if own else (Import(row.module, row.trainer),)
+    theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
     if not stage.mixes_fields:
         theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
-        imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
+        imports=(*_ALWAYS, *theirs),
         arguments=(
             Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
             Arg("args", Raw("config")),

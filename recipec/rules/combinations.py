@@ -8,6 +8,7 @@ from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
+from recipec.rules.combinations_value_head import VALUE_HEADS
 from recipec.rules.optimizers import BITSANDBYTES
 
 
@@ -276,6 +277,7 @@ COMBINATIONS = (
     *ONLINE,
     *ATTENTION,
     *VARIANTS,
+    *VALUE_HEADS,
 )
 
 

@@ -129,6 +129,13 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
     "BAD-067": ({"variant": "dora", "strategy": "fsdp"}, [{"strategy": "zero3"}, {"variant": "rslora"}]),
+    "BAD-070": (
+        {"method": "ppo", "strategy": "zero2"},
+        [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
+    ),
+    "BAD-071": ({"method": "ppo", "precision": "fp16", "gpu_bf16": False}, [{"precision": "bf16"}, {"method": "grpo"}]),
+    "BAD-072": ({"method": "ppo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
+    "BAD-073": ({"method": "ppo", "moe": True}, [{"moe": False}, {"method": "grpo"}]),
 }
 
 
