@@ -76,7 +76,8 @@ def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
 
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
-ONE_PASS = {"answer_passes": 1, "beta": 0.0}  # toy rewards are learned from once, at rates whose second pass is clipped
+# Toy rewards are learned from once and alone: at these rates a second pass is clipped.
+ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
 
 
 class Situation(Struct, frozen=True):

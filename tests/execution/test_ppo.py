@@ -161,6 +161,19 @@ def test_it_comes_near_the_best_that_is_known(trainer, seed):
     found.train()
     found.model.eval()
     after, again, kl = _exact(found.model, found.reference)
-    print(seed, before, after, best, kl)
     assert again == pytest.approx(best)  # the reference did not move
     assert after > best - 0.1 * (best - before)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.5])
+def test_a_resumed_run_ends_with_the_same_weights(trainer, tmp_path, target):
+    """Saved between two generations, with the value head and the weight of the KL that was adapted to a target."""
+    asked = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "target_kl": target}
+    whole = trainer("lora", **asked)
+    whole.train()
+    resumed = trainer("lora", **asked)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-4"))
+    there, here = whole.model.state_dict(), resumed.model.state_dict()
+    assert [name for name in there if not there[name].equal(here[name])] == []
+    assert resumed.beta == pytest.approx(whole.beta)
+    assert (whole.beta != BETA) == bool(target)
