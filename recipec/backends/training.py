@@ -177,19 +177,22 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
+        if own.config:
+            yield Import(own.module, own.config, stage.ids("stage"))
     if stage.mixes_fields:
         yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
 
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
-    row = stage.method
+    row, own = stage.method, BACKENDS[stage.name].trainer
     made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
-    theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
+    theirs = () if own else (Import(row.module, row.trainer),)
+    theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
     if not stage.mixes_fields:
         theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
-        imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
+        imports=(*_ALWAYS, *theirs),
         arguments=(
             Arg("model", Raw(made), stage.ids("model")),
             Arg("args", Raw("config")),

@@ -70,7 +70,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
 def trainable_params(architecture: Architecture, lora: LoraShape | None, method: Method) -> int:
     """Exactly how many parameters train, with a head of scores that comes with the method."""
     count = sizes(architecture, lora, to_vocabulary=not method.new_head)
-    return count.trainable + (architecture.hidden_size if method.new_head else 0)
+    hidden = architecture.hidden_size
+    return count.trainable + (hidden if method.new_head else 0) + (hidden + 1 if method.has_value_head else 0)
 
 
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:

@@ -68,6 +68,7 @@ class Workload(Struct, frozen=True):
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
     written_tokens: int = 0  # of a sequence, those that the model writes itself, at most; 0 where the rows hold all
     updates: int = 1  # optimizer steps that learn from one generation
+    answer_passes: int = 1  # over the answers of a generation
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
     padded: bool = False  # the batch carries an attention mask
     compiled: bool = False  # a traced forward builds the mask whether it is needed or not

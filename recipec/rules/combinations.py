@@ -9,6 +9,7 @@ from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
+from recipec.rules.combinations_value_head import VALUE_HEADS
 from recipec.rules.optimizers import BITSANDBYTES
 
 
@@ -278,6 +279,7 @@ COMBINATIONS = (
     *ATTENTION,
     *VARIANTS,
     *LOOPS,
+    *VALUE_HEADS,
 )
 
 

@@ -19,13 +19,12 @@ class Unbuilt(Struct, frozen=True):
 OF_BOOKS = (
     Unbuilt(
         "NOT-001",
-        "PPO and other methods that learn from answers they write",
-        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
-        "TRL removed its PPO trainer in 1.13 (TRL #7020), and judges answers with reward functions in its place",
-        'set `alignment.method = "grpo"` with prompts and a reward function, or `"dpo"` with preferences; both have a '
-        'beta that controls the distance to the reference model. `goal.task = "reward"` trains a reward model',
+        "Other methods that learn from answers they write",
+        "TRL 1.16, experimental/ (online_dpo, nash_md, xpo, minillm, gold)",
+        "each is another way to use rewards or a judge, and GRPO and PPO have their place",
+        'set `alignment.method = "grpo"` or `"ppo"` with prompts and a reward function, or `"dpo"` with preferences; '
+        "each has a beta that controls the distance to the reference model",
         words=(
-            "ppo",
             "rloo",
             "online_dpo",
             "reinforce",

@@ -207,8 +207,9 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-042",
-        "Reward models and judges as the reward of GRPO",
-        "TRL 1.16, trainer/grpo_trainer.py (reward_funcs)",
+        "Reward models and judges as the reward of GRPO and PPO",
+        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; TRL 1.16, trainer/grpo_trainer.py "
+        "(reward_funcs)",
         "TRL gives any checkpoint a head for scores, a random one where it has none, and says nothing; rewards are "
         "Python functions",
         "load the model in a file of your own, and let a function of it return the scores",

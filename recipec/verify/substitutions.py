@@ -76,6 +76,8 @@ def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
 
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
+# Toy rewards are learned from once and alone: at these rates a second pass is clipped.
+ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
 
 
 class Situation(Struct, frozen=True):
@@ -111,7 +113,8 @@ class Situation(Struct, frozen=True):
     @property
     def steps(self) -> int:
         """Optimizer steps of one training here."""
-        return LEARN_STEPS if self.learns else RUN_STEPS
+        valued = any(stage.method.has_value_head for stage in self.bundle.stages)  # it has to learn what to expect
+        return LEARN_STEPS * (1 + valued) if self.learns else RUN_STEPS
 
     @property
     def on_cpu(self) -> bool:
@@ -317,7 +320,8 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     updates = stage.decisions["updates"]
     group = max(size for size in range(1, stage.decisions["per_prompt"] + 1) if batch * updates % size == 0)
     most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
-    return {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
+    found = {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
+    return found | (ONE_PASS if stage.method.has_value_head else {})
 
 
 def _rewards(given: Situation) -> Applied | None:
@@ -326,7 +330,8 @@ def _rewards(given: Situation) -> Applied | None:
     if not stages or not given.learns:
         return None
     planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
-    return Applied(planned, "the share of an answer's tokens with an even number", {"toy-rewards": True})
+    toy = "the share of an answer's tokens with an even number"
+    return Applied(planned, toy, {"toy-rewards": True, "toy-scores": True})
 
 
 def _packed_length(given: Situation) -> Applied | None:

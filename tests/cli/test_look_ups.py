@@ -115,7 +115,7 @@ def test_a_row_page_says_what_decides(run):
         ("lora_r", "# train.lora.rank: "),
         ("sft.learning_rate", "# OPT-001: "),
         ("adam_beta2", "# OPT-005: "),
-        ("ppo", "# NOT-001: "),
+        ("rlaif", "# NOT-001: "),
         ("DoRA", "# dora: DoRA"),
         ("[slurm]", "# NOT-018: "),
         ("online-dpo", "# NOT-001: "),

@@ -160,7 +160,11 @@ CASES: dict[str, tuple[str, Any]] = {
         if method.name in ADAPTED or not key.startswith("lora")
     },
     "train.lora.expert_rank": ("lora-single+experts", 3),
-    **{f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3) for name in ADAPTED},
+    **{
+        f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3)
+        for name in ADAPTED
+        if not METHODS[name].has_value_head
+    },
     **{
         f"train.{method.name}.packing": (_base(method), False)
         for method in METHODS.values()

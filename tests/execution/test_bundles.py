@@ -22,7 +22,8 @@ STARTED_ANEW = "cpu-demo"
 # stages on different numbers of ranks and of nodes, variants of LoRA; a student that gets nearer to its teacher; packed
 # examples.
 CASES = dict.fromkeys(
-    ("sft-lora", "packed", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill", "grpo"), "learn"
+    ("sft-lora", "packed", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
+    "learn",
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )

@@ -135,6 +135,13 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
     "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-070": (
+        {"method": "ppo", "strategy": "zero2"},
+        [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
+    ),
+    "BAD-071": ({"method": "ppo", "precision": "fp16", "gpu_bf16": False}, [{"precision": "bf16"}, {"method": "grpo"}]),
+    "BAD-072": ({"method": "ppo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
+    "BAD-073": ({"method": "ppo", "moe": True}, [{"moe": False}, {"method": "grpo"}]),
 }
 
 

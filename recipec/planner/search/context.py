@@ -298,7 +298,7 @@ def _passes(ledger: Ledger) -> None:
 STEP_INPUTS = (
     *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
     *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-    *("per_prompt", "updates"),
+    *("per_prompt", "updates", "answer_passes"),
 )
 
 
@@ -349,9 +349,9 @@ def training_sequences(value: Mapping[str, Any]) -> float:
 
 
 def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
-    """The answers of whole generations: TRL leaves out the prompts that do not fill one."""
+    """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
     each = value["global_batch_size"] * value["updates"]
-    return max(1, prompts * value["per_prompt"] // each) * each
+    return max(1, prompts * value["per_prompt"] // each) * each * value.get("answer_passes", 1)
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
@@ -367,6 +367,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         updates=value.get("updates", 1),
+        answer_passes=value.get("answer_passes", 1),
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,
