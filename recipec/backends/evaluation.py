@@ -202,7 +202,8 @@ def _imports(stage: StageJob) -> list[Import]:
 def _placing_imports(stage: StageJob) -> Iterator[Import]:
     """What puts the model onto its devices and shares the rows."""
     how, ids = _how(stage), stage.ids("prediction", "strategy", "gpu")
-    if stage.plan.needs.evaluation.trained.whole and not stage.on_cpu:
+    placed_on_gpu = stage.plan.needs.evaluation.trained.whole and not stage.on_cpu
+    if placed_on_gpu or how["ranks"].value:
         yield Import("accelerate", "PartialState", ids)
     yield Import("collections.abc", "Iterable", ids, left_out=not how["ranks"].value)
     if how["ranks"].value:

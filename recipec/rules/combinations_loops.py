@@ -81,4 +81,12 @@ LOOPS = (
         "set `train.compile = false`, or leave `train.loop` out",
         lambda f: f.loop.own and f.compile,
     ),
+    BadCombination(
+        "BAD-099",
+        "a loop of its own that goes on from an adapter",
+        "the loops make their adapter, and no run of one that goes on with another was made",
+        "not run",
+        "leave `model.init_from` or `train.loop` out",
+        lambda f: f.loop.own and f.continues,
+    ),
 )

@@ -282,8 +282,7 @@ def _passes(ledger: Ledger) -> None:
             where=wish.where if wish else "",
         )
     )
-    sequences = training_sequences({id: decision.value for id, decision in given.items()})
-    seen = round(wish.value * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
+    seen = float(f"{_seen(ledger, wish.value):.3g}") if wish else given["epochs"].value
     ledger.record(
         Decision(
             "passes",
@@ -293,6 +292,12 @@ def _passes(ledger: Ledger) -> None:
             origin="planner",
         )
     )
+
+
+def _seen(ledger: Ledger, steps: int) -> float:
+    """How often so many steps see a row."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    return steps * value["global_batch_size"] / training_sequences(value)
 
 
 STEP_INPUTS = (
