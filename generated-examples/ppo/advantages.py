@@ -1,6 +1,7 @@
 """The arithmetic of PPO: rewards of tokens, advantages, returns, clipped losses. Rows are answers, columns tokens."""
 
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import torch
 
@@ -68,5 +69,5 @@ def adapted(beta: float, kl: float, target: float, answers: int) -> float:
 
 def distinct_pairs(answers: list[list[int]]) -> float:
     """Of all pairs of tokens that follow each other, the share that are different pairs; 1 where there are none."""
-    pairs = [pair for answer in answers for pair in zip(answer, answer[1:], strict=False)]
+    pairs = [pair for answer in answers for pair in pairwise(answer)]
     return len({*pairs}) / len(pairs) if pairs else 1.0

@@ -278,8 +278,8 @@ COMBINATIONS = (
     *ONLINE,
     *ATTENTION,
     *VARIANTS,
-    *LOOPS,
     *VALUE_HEADS,
+    *LOOPS,
 )
 
 

@@ -85,7 +85,7 @@ LOOPS = (
         "BAD-099",
         "a loop of its own that goes on from an adapter",
         "the loops make their adapter, and no run of one that goes on with another was made",
-        "not run",
+        "PEFT 0.21.2 peft_model.py (from_pretrained with `is_trainable`): not run in a loop",
         "leave `model.init_from` or `train.loop` out",
         lambda f: f.loop.own and f.continues,
     ),

@@ -160,8 +160,8 @@ CASES |= {
     "BAD-095": ({"loop": "torch", "moe": True}, [{"moe": False}, {"loop": "trainer"}]),
     "BAD-096": ({"loop": "torch", "variant": "pissa"}, [{"variant": "dora"}, {"loop": "trainer"}]),
     "BAD-097": ({"loop": "torch", "recompute_every": 2}, [{"recompute_every": 1}, {"loop": "trainer"}]),
-    "BAD-099": ({"loop": "torch", "continues": True}, [{"continues": False}, {"loop": "trainer"}]),
     "BAD-098": ({"loop": "torch", "compile": True, "attention": "eager"}, [{"compile": False}, {"loop": "trainer"}]),
+    "BAD-099": ({"loop": "torch", "continues": True}, [{"continues": False}, {"loop": "trainer"}]),
 }
 
 
