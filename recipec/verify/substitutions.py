@@ -25,6 +25,7 @@ from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
 
 RUN_STEPS = 6
 LEARN_STEPS = 24
+LEARN_GENERATIONS = 12  # whose rewards are compared where several steps share one
 CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
 RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared: the last batch is not full
 RESUME_STEPS = 12  # 3 epochs
@@ -37,8 +38,21 @@ OWN_TEMPLATE = "model"  # the decision `template` of a stage that uses the chat 
 _FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
 
 
+def whole_generations(stage: BundleStage, steps: int) -> int:
+    """So many steps, or more, that none of them is left of the last generation: no checkpoint has answers that wait."""
+    updates = stage.decisions["updates"] if stage.method.generates else 1
+    return -(-steps // updates) * updates
+
+
+def resuming_steps(stage: BundleStage) -> tuple[int, int, int]:
+    """Of the trainings that are compared: the step of the checkpoint, that of the death behind it, and the last."""
+    saved = whole_generations(stage, RESUME_CHECKPOINT)
+    return saved, saved + RESUME_DEATH - RESUME_CHECKPOINT, saved * RESUME_STEPS // RESUME_CHECKPOINT
+
+
 def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[str, Any]:
     """Trainer arguments of a stage at the learn level, in place of the plan's."""
+    save_every = whole_generations(stage, save_every)
     rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
     return {
         "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
@@ -50,9 +64,25 @@ def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[st
 
 def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
     """What a training that is stopped and resumed has else: several batches, and the last weights for its result."""
-    script, rows = f"{stage.folder}train.py", rows_of(RESUME_BATCHES, batch_of(bundle, stage, ranks))
+    script, rows = f"{stage.folder}train.py", _rows_of_epoch(bundle, stage, ranks)
     values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False}
     return {"script_arguments": {script: values}, "first_rows": {script: rows}}
+
+
+def _rows_of_epoch(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """Rows of a comparison's epoch of 4 steps: prompts of whole generations where the model answers them."""
+    batch = batch_of(bundle, stage, ranks)
+    if not stage.method.generates:
+        return rows_of(RESUME_BATCHES, batch)
+    updates = stage.decisions["updates"]
+    prompts = batch * updates // group_of(bundle, stage, ranks)
+    return prompts * max(1, math.ceil(RESUME_BATCHES) // updates)
+
+
+def group_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """Answers to a prompt here: as many as planned, or as a small batch can hold in whole groups."""
+    answers = batch_of(bundle, stage, ranks) * stage.decisions["updates"]
+    return max(size for size in range(1, stage.decisions["per_prompt"] + 1) if answers % size == 0)
 
 
 def rows_of(batches: float, batch: int) -> int:
@@ -111,7 +141,9 @@ class Situation(Struct, frozen=True):
     @property
     def steps(self) -> int:
         """Optimizer steps of one training here."""
-        return LEARN_STEPS if self.learns else RUN_STEPS
+        if not self.learns:
+            return RUN_STEPS
+        return max(LEARN_STEPS, *(whole_generations(stage, 1) * LEARN_GENERATIONS for stage in self.bundle.stages))
 
     @property
     def on_cpu(self) -> bool:
@@ -308,8 +340,7 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     """A generation is learned from by as many steps as planned, of the batch here."""
     batch = batch_of(given.bundle, stage, given.ranks)
     micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
-    updates = stage.decisions["updates"]
-    group = max(size for size in range(1, stage.decisions["per_prompt"] + 1) if batch * updates % size == 0)
+    updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
     most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
     return {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
 
