@@ -292,6 +292,16 @@ class Method(Struct, frozen=True, kw_only=True):
         return self.head == VALUED
 
     @property
+    def best(self) -> str:
+        """Which evaluation is the best: "the lowest eval_loss"."""
+        return f"the {'highest' if self.generates else 'lowest'} {self.judged_by}"
+
+    @property
+    def better(self) -> str:
+        """What a better evaluation has: "a lower eval_loss"."""
+        return f"a {'higher' if self.generates else 'lower'} {self.judged_by}"
+
+    @property
     def has_reference(self) -> bool:
         """Whether a frozen copy of its start scores the rows too."""
         return any(part.model == REFERENCE for part in self.passes)

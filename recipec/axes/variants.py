@@ -84,7 +84,7 @@ VARIANTS = {
         ),
         Variant(
             name="gspo",
-            means="whole answers are weighed and clipped, not tokens; four updates of each generation",
+            means="whole answers are weighed and clipped, not tokens, over several updates of each generation",
             loss_type="grpo",
             importance_sampling_level="sequence",
             scale_rewards="group",

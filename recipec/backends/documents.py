@@ -382,7 +382,7 @@ def _checks(job: Job) -> list[Any]:
         "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
         "best_checkpoint": True,
     }
-    return [_check(job, row) for row in completion(facts)]
+    return [_check(job, row) for row in completion(facts, {stage.method.judged_by for stage in stages})]
 
 
 def _check(job: Job, row: Checked) -> Any:

@@ -108,7 +108,7 @@ def _chosen(choice: Document, values: Document) -> list[str]:
     return [
         _row("trains", _trained(choice, values)),
         _row("on", f"{machine}, {STRATEGIES[choice['strategy']].title}{_mesh(choice['mesh'])}, {_offload(choice)}"),
-        _row("batch", f"{batch} = {_split(choice)}, up to {_length(values)}"),
+        _row("batch", f"{batch} = {_split(choice)}, {_length(values)}"),
         _row("learns", _learning(values)),
         _row("step", _kernels(choice)),
         *([] if choice["can_be_built"] else [_row("but", "`recipec build` cannot write shared layers yet (E0410)")]),
@@ -169,7 +169,11 @@ def _split(choice: Document) -> str:
 
 
 def _length(values: Document) -> str:
-    return f"{value_text(values.get('max_length'))} tokens each"
+    longest = value_text(values.get("max_length"))
+    if METHODS[values["stage"]].generates:
+        written = value_text(values["max_new_tokens"])
+        return f"prompts of up to {longest} tokens, answers of up to {written}"
+    return f"up to {longest} tokens each"
 
 
 def _learning(values: Document) -> str:

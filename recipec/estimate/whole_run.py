@@ -114,8 +114,9 @@ def reference(seconds: float) -> RunPart:
 
 
 def generation(seconds: float, answers: int, tokens: int) -> RunPart:
-    """Answers that the model writes itself, for all steps; how long they get is not known."""
-    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; rewards take no time"
+    """Answers that the model writes itself, for all steps; how long they get, and how long they are judged, is open."""
+    because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; the time of your reward "
+    because += "functions is not known and not counted"
     return RunPart("generation", seconds, because)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
+
+_LOSS, _REWARD = "eval_loss", "eval_reward"  # what a checkpoint is judged by
 
 
 class Item(Struct, frozen=True):
@@ -29,13 +31,25 @@ class Checked(Struct, frozen=True):
     after: bool
 
 
-def completion(facts: Mapping[str, bool]) -> list[Checked]:
-    """Judge every item; a fact that is not given counts as not met, so nothing is ticked by accident."""
-    judged = ((item, facts.get(item.fact, False)) for item in CHECKLIST)
+def completion(facts: Mapping[str, bool], judged_by: Collection[str] = (_LOSS,)) -> list[Checked]:
+    """Judge every item; a fact that is not given counts as not met, so nothing is ticked by accident.
+
+    An item about evaluations is there once for each metric that they are `judged_by`.
+    """
+    judged = ((item, facts.get(item.fact, False)) for item in _items(judged_by))
     return [
         Checked(item.text, met and not item.by_run, item.met if met else item.unmet, item.source, item.after)
         for item, met in judged
     ]
+
+
+def _items(judged_by: Collection[str]) -> Iterator[Item]:
+    """The list, in the words of what judges the evaluations."""
+    for item in CHECKLIST:
+        if _LOSS in judged_by or item.fact not in OF_REWARDS:
+            yield item
+        if _REWARD in judged_by and item.fact in OF_REWARDS:
+            yield OF_REWARDS[item.fact]
 
 
 _CRITERIA = "docs/rule-books/001.md, Completion criteria"
@@ -163,3 +177,33 @@ CHECKLIST = (
         by_run=True,
     ),
 )
+
+OF_REWARDS = {  # fact -> the item where rewards judge the evaluations
+    item.fact: item
+    for item in (
+        Item(
+            "Checks for overfitting, underfitting, data leakage and compute waste in place",
+            _CRITERIA,
+            "anti_patterns_checked",
+            "prepare_data.py removes leaked prompts; train_eval_gap, reward and tokens_per_second are logged",
+            "the bundle does not check all four",
+            by_run=True,
+        ),
+        Item(
+            "Validation reward increases steadily",
+            _GATES,
+            "run_loss_falls",
+            "eval_reward rose over the run",
+            "known after the run; read eval_reward",
+            after=True,
+        ),
+        Item(
+            "Best checkpoint by validation reward kept, not the last",
+            _GATES,
+            "best_checkpoint",
+            "every evaluation has a checkpoint, and the one with the highest eval_reward is loaded at the end",
+            "the recipe has no evaluation data, so the last checkpoint is the result",
+            by_run=True,
+        ),
+    )
+}

@@ -55,7 +55,6 @@ class Combination(Struct, frozen=True, kw_only=True):
     experts: int
     model_type: str  # as config.json says
     has_class: bool  # transformers has the class of the method's result for that type
-    updates: int  # optimizer steps from the answers of one generation
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
     save_every: float
@@ -128,7 +127,6 @@ PLAIN: Mapping[str, Any] = {
     "experts": 0,
     "model_type": "llama",
     "has_class": True,
-    "updates": 1,
     "cuts_groups": False,
     "eval_every": 0.05,
     "save_every": 0.05,

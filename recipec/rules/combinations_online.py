@@ -46,14 +46,4 @@ ONLINE = (
         lambda f: f.method.generates and f.fsdp and max(f.tensor, f.context, f.expert) == 1,
         refused=False,
     ),
-    BadCombination(
-        "BAD-054",
-        "several updates from the answers of one generation",
-        "a run that was stopped and resumed did not end with the weights of one that was not, although it was saved "
-        "between two generations; the cause is not known, and training that is not stopped is not touched",
-        "run with TRL 1.16: verify of a bundle with variant gspo (four updates), level learn: weights 0.03 apart",
-        "set `alignment.generation.updates = 1` where a resumed run must be the same; gspo then clips next to nothing",
-        lambda f: f.updates > 1 and not f.method.has_value_head,
-        refused=False,
-    ),
 )

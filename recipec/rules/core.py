@@ -22,6 +22,7 @@ class Choice(Struct, frozen=True):
     because: str
     accepts: tuple[float, float] | None = None  # inclusive; outside it a value set in the recipe is warned about
     below: str = ""  # what a recipe gains and loses with a value under the range
+    source: str = ""  # of this very value; empty where the rule's sources are
 
 
 class Decision(Struct, frozen=True):
@@ -116,8 +117,8 @@ def _settle(
     rule: Rule, choice: Choice, wish: Wish | None, inputs: tuple[str, ...], given: Mapping[str, Decision]
 ) -> Decision:
     watch = watch_of(rule, choice.value if wish is None else wish.value, given)
-    common = {"rule": rule.id, "watch": watch, "source": rule.source, "key": rule.key, "inputs": inputs}
-    common["accepts"] = choice.accepts
+    common = {"rule": rule.id, "watch": watch, "source": choice.source or rule.source}
+    common |= {"key": rule.key, "inputs": inputs, "accepts": choice.accepts}
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
     because = f"set in {wish.where}"

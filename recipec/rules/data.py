@@ -198,6 +198,8 @@ def loss_on(stage: str, data_format: str, template: str, template_has_mask: bool
     if not method_of(stage).writes:
         return Choice("score", "the loss compares one score for each answer, and no token counts by itself")
     part = ROW_FORMATS[data_format].loss_on
+    if method_of(stage).generates:
+        return Choice(part, "the answers that the model writes count in the loss, and no token of the rows")
     if answers_apart:
         return Choice("completion", "what is learned is said of each answer, so each becomes a row")
     if part == "assistant" and template == "model" and not template_has_mask:

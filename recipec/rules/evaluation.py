@@ -185,13 +185,12 @@ def best_metric(stage: str) -> Choice:
     A method that learns from rewards keeps the checkpoint with the highest `eval_reward`, the mean reward of an answer
     to each held-out prompt: its loss is about 0 from first to last.
     """
-    if method_of(stage).generates:
-        return Choice("eval_reward", "the checkpoint with the highest eval_reward becomes the result, not the last one")
-    return Choice("eval_loss", "the checkpoint with the lowest eval_loss becomes the result, not the last one")
+    method = method_of(stage)
+    return Choice(method.judged_by, f"the checkpoint with {method.best} becomes the result, not the last one")
 
 
 PASSES_THAT_OVERFIT = 2.0  # over the training rows: recipec's choice
-STALE_SHARE = 0.2  # of the run without a lower eval_loss before it is stopped: recipec's choice
+STALE_SHARE = 0.2  # of the run without a better evaluation before it is stopped: recipec's choice
 
 
 @rule(
@@ -201,8 +200,8 @@ STALE_SHARE = 0.2  # of the run without a lower eval_loss before it is stopped: 
     watch="eval_loss, train_eval_gap: a gap above 0.2 shows overfitting",
     source="docs/rule-books/001.md, Anti-pattern 1; docs/rule-books/002.md, Best practices",
 )
-def early_stopping_patience(passes: float, eval_every: float) -> Choice:
-    """Early stopping: evaluations without a lower eval_loss after which training stops; never before two passes.
+def early_stopping_patience(stage: str, passes: float, eval_every: float) -> Choice:
+    """Early stopping: evaluations without a better one after which training stops; never before two passes.
 
     It is 3, or as many as cover a fifth of the run. Of 50 evaluations, three are 6% of the steps, and an eval_loss that
     still falls can stay level for as long by chance alone. What is seen once cannot be memorized. A loss that stays
@@ -212,17 +211,18 @@ def early_stopping_patience(passes: float, eval_every: float) -> Choice:
     Rule book 001 stops early against overfitting, which it sees in a gap above 20% for three evaluations or more. Rule
     book 002 monitors overfitting with validation metrics. The gap of rule book 001 is training loss minus evaluation
     loss, which is negative during overfitting. `train_eval_gap` is (evaluation loss - training loss) / training loss,
-    and 0.2 is its limit.
+    and 0.2 is its limit. Where rewards judge, it is the last reward of training minus `eval_reward`.
     """
+    method = method_of(stage)
     if passes < PASSES_THAT_OVERFIT:
         return Choice(0, "rows that are seen less than twice are not memorized, and the schedule runs to its end")
     patience = max(3, round(STALE_SHARE / eval_every))
     if patience * eval_every >= 1:
         return Choice(
-            patience, f"{patience} evaluations without a lower eval_loss are as long as the run, which ends first"
+            patience, f"{patience} evaluations without {method.better} are as long as the run, which ends first"
         )
     shown = f"{patience * eval_every:.0%} of the run"
-    return Choice(patience, f"an eval_loss that has not fallen for {shown} shows overfitting")
+    return Choice(patience, f"{shown} without {method.better} shows overfitting")
 
 
 @rule(

@@ -69,13 +69,18 @@ def pin_memory(gpu_is_cpu: bool) -> Choice:
     watch="tokens_per_second: no pause at the start of an epoch or after an evaluation",
     source="docs/rule-books/001.md, Anti-pattern 4 (idle times between steps); torch 2.13 utils/data/dataloader.py",
 )
-def persistent_workers(dataloader_workers: int) -> Choice:
+def persistent_workers(stage: str, dataloader_workers: int) -> Choice:
     """Persistent workers: data loader processes are kept between epochs and evaluations.
 
     Rule book 001 lists long idle times between steps as a symptom of wasted computation and does not name this cause.
     Starting the workers again at every epoch and evaluation is such a pause, so recipec keeps them. With 0 workers
     PyTorch refuses the setting.
+
+    A method that answers its prompts itself keeps none: TRL's sampler would ask the held-out prompts in another order
+    at each evaluation, and a resumed run would begin with the first order again.
     """
+    if method_of(stage).generates:
+        return Choice(False, "kept workers would ask held-out prompts in another order each time, and after a resume")
     if dataloader_workers == 0:
         return Choice(False, "there are no workers to keep")
     return Choice(True, "workers that are kept need not be started again at every epoch and evaluation")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, Method
 
 _OF_ALL = (
-    *("loss", "eval_loss", "grad_norm", "learning_rate", "epoch", "num_tokens", "train_eval_gap"),
-    *("peak_memory_gib", "tokens_per_second", "dropped_rows", "trained_tokens"),
+    *("grad_norm", "learning_rate", "epoch", "num_tokens", "train_eval_gap"),
+    *("peak_memory_gib", "tokens_per_second", "dropped_rows"),
 )
-METRICS = frozenset((*_OF_ALL, *(name for method in METHODS.values() for name in method.metrics)))
+_OF_LOSSES = "loss", "eval_loss", "trained_tokens"  # rewards judge a method that writes its answers, and no row teaches
+
+
+def metrics_of(method: Method) -> frozenset[str]:
+    """The metrics that tell how a training with this method goes."""
+    own = () if method.generates else _OF_LOSSES
+    return frozenset((*_OF_ALL, *own, method.judged_by, *method.metrics))
+
+
+METRICS = frozenset().union(*map(metrics_of, METHODS.values()))
 
 
 def watched(watch: str) -> tuple[str, ...]:

@@ -113,19 +113,20 @@ def _kl_of_variant(variant: str) -> Choice:
     """The weight of the KL in its paper."""
     value = VARIANTS[variant].beta
     why = "keeps the policy near its reference, which a small KL does" if value else "leaves the KL out"
-    return Choice(value, f"{variant} {why}", accepts=(0.0, 0.1))
+    return Choice(value, f"{variant} {why}", accepts=(0.0, 0.1), source=VARIANTS[variant].source)
 
 
 def _answers_of_variant(variant: str) -> Choice:
     """The size of a group in its paper."""
-    return Choice(VARIANTS[variant].per_prompt, f"usual number of answers for {variant}", accepts=(4, 64))
+    row = VARIANTS[variant]
+    return Choice(row.per_prompt, f"usual number of answers for {variant}", accepts=(4, 64), source=row.source)
 
 
 def _updates_of_variant(variant: str) -> Choice:
     """The optimizer steps from one generation in its paper."""
     value = VARIANTS[variant].updates
     why = "clips what moved since, so it needs older answers" if value > 1 else "learns from the newest answers"
-    return Choice(value, f"{variant} {why}", accepts=(1, 16))
+    return Choice(value, f"{variant} {why}", accepts=(1, 16), source=VARIANTS[variant].source)
 
 
 FORMULAS = {  # Own.formula

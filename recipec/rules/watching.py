@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES
+from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
+from recipec.rules.watching_rewards import OF_REWARDS
 
 
 class Decided(Protocol):
@@ -23,7 +24,19 @@ LOOKS_AT = {"max_length": ("overflow",), "dropped_rows_limit": ("overflow",), "q
 
 def watched_for(id: str, value: Any, given: Given) -> str:
     """What to watch of this decision in this case; empty where every case is alike."""
+    method = _method(id, value, given)
+    if method and method.generates and id in OF_REWARDS:
+        return OF_REWARDS[id]
     return CASES[id](value, given) if id in CASES else ""
+
+
+def _method(id: str, value: Any, given: Given) -> Method | None:
+    """The method that a decision is about: that of its stage, or the last one where stages are decided."""
+    if "stage" in given:
+        return METHODS[given["stage"].value]
+    if id == "stages" and value:
+        return METHODS[value[-1]]
+    return next((row for row in METHODS.values() if id == "alignment_method" and row.alignment == value), None)
 
 
 def _adaptation(value: str, given: Given) -> str:

@@ -21,13 +21,11 @@ from recipec.verify.run import (
     saved_weights,
 )
 from recipec.verify.sandbox import PROBES
-from recipec.verify.substitutions import (
+from recipec.verify.sizes import (
     RESUME_BATCHES,
-    RESUME_CHECKPOINT,
-    RESUME_DEATH,
-    RESUME_STEPS,
     batch_of,
     resuming_patches,
+    resuming_steps,
     rows_of,
 )
 
@@ -98,19 +96,20 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
     whole, output = launch.sandbox.outputs / "whole", launch.sandbox.outputs / "killed"
     write_training_only(launch.sandbox.bundle, stage)
     several = resuming_patches(launch.sandbox.bundle, stage, launch.ranks)
+    _, death, last = resuming_steps(stage)
 
     def train(name: str, folder: Path = output, **patches: Any) -> Outcome:
-        arguments = ("--max-steps", str(RESUME_STEPS), "--output-dir", str(folder))
+        arguments = ("--max-steps", str(last), "--output-dir", str(folder))
         noted = str(launch.sandbox.root / f"rows-{name}")
         return launch.start(name, _TRAINING_ONLY, *arguments, noted_rows=noted, **several, **patches)
 
     ended = train("whole", whole)
     if not report.add(f"{stage.name}: trains without a break", "" if ended.ok else ended.tail()):
         return
-    killed = train("killed", die_after=RESUME_DEATH)
-    if not report.add(f"{stage.name}: killed after a checkpoint", death_problems(killed, output)):
+    killed = train("killed", die_after=death)
+    if not report.add(f"{stage.name}: killed after a checkpoint", death_problems(killed, output, stage)):
         return
-    half = half_written(output)
+    half = half_written(output, *resuming_steps(stage)[:2])
     resumed = train("resumed")
     if not report.add(f"{stage.name}: resumes after the kill", "" if resumed.ok else resumed.tail()):
         return
@@ -128,10 +127,11 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
 def check_rows(launch: Rehearsal, stage: BundleStage, report: VerifyReport) -> None:
     """Compare the rows that two trainings saw at each step behind the checkpoint."""
     whole, resumed = (rows_by_step(launch.sandbox.root, name) for name in ("rows-whole", "rows-resumed"))
-    rows = sum(len(of_step) for step, of_step in resumed.items() if step >= RESUME_CHECKPOINT)
-    seen = f"both saw the same rows in steps {RESUME_CHECKPOINT} to {RESUME_STEPS - 1}, {rows} in all"
+    saved, _, last = resuming_steps(stage)
+    rows = sum(len(of_step) for step, of_step in resumed.items() if step >= saved)
+    seen = f"both saw the same rows in steps {saved} to {last - 1}, {rows} in all"
     name = f"{stage.name}: the resumed training goes on with the rows that are left"
-    report.add(name, row_problems(whole, resumed, RESUME_CHECKPOINT), seen)
+    report.add(name, row_problems(whole, resumed, saved), seen)
 
 
 def rows_by_step(folder: Path, name: str) -> dict[int, list[str]]:
@@ -146,12 +146,13 @@ def rows_by_step(folder: Path, name: str) -> dict[int, list[str]]:
 
 def check_weights(launch: Rehearsal, stage: BundleStage, whole: Path, resumed: Path, report: VerifyReport) -> None:
     """Compare the final weights of two trainings: to the bit where one process trains."""
-    exact, last = launch.ranks == 1, f"checkpoint-{RESUME_STEPS}"
+    (saved, _, steps), exact = resuming_steps(stage), launch.ranks == 1
+    last = f"checkpoint-{steps}"
     unrounded = bool(saved_weights(whole / last, stage))  # the result of full fine-tuning is rounded to bf16
     folders = [folder / last if unrounded else folder for folder in (whole, resumed)]
     problems = weight_problems(*(read_weights(folder, stage) for folder in folders), exact)
     how = "to the bit" if exact else "within the tolerance of several processes"
-    state = read_json(whole / f"checkpoint-{RESUME_CHECKPOINT}" / "trainer_state.json")
+    state = read_json(whole / f"checkpoint-{saved}" / "trainer_state.json")
     epochs = f"resumed after {state.get('epoch'):g} epochs"
     report.add(f"{stage.name}: the resumed training ends with the same weights", problems, f"{how}, {epochs}")
 
@@ -172,20 +173,21 @@ def write_training_only(bundle: Bundle, stage: BundleStage) -> None:
     (bundle.root / _TRAINING_ONLY).write_text("\n".join(kept) + "\n", encoding="utf-8")
 
 
-def death_problems(outcome: Outcome, output: Path) -> list[str]:
+def death_problems(outcome: Outcome, output: Path, stage: BundleStage) -> list[str]:
     """Whether the training died as it should, after a complete checkpoint and before its end."""
+    saved, _, last = resuming_steps(stage)
     if outcome.ok:
         return ["the training was to die but ended well"]
-    if not (output / f"checkpoint-{RESUME_CHECKPOINT}" / "run.json").is_file():
-        return [f"no complete checkpoint-{RESUME_CHECKPOINT}: {outcome.tail()}"]
-    if (output / f"checkpoint-{RESUME_STEPS}").exists():
+    if not (output / f"checkpoint-{saved}" / "run.json").is_file():
+        return [f"no complete checkpoint-{saved}: {outcome.tail()}"]
+    if (output / f"checkpoint-{last}").exists():
         return ["the training had already finished"]
     return []
 
 
-def half_written(output: Path) -> Path:
+def half_written(output: Path, saved: int, death: int) -> Path:
     """Make a newer checkpoint as a crash while saving leaves it: some files, no end marker."""
-    whole, half = output / f"checkpoint-{RESUME_CHECKPOINT}", output / f"checkpoint-{RESUME_DEATH}"
+    whole, half = output / f"checkpoint-{saved}", output / f"checkpoint-{death}"
     half.mkdir()
     shutil.copy(whole / "trainer_state.json", half)
     return half

@@ -20,7 +20,8 @@ from recipec.verify.learn_checks import story
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
-from recipec.verify.substitutions import Situation, batch_of, merged, substitutions
+from recipec.verify.sizes import batch_of
+from recipec.verify.substitutions import Situation, merged, substitutions
 
 LIMIT_SECONDS = 300.0
 COMPILING_SECONDS = 600.0  # the first DeepSpeed run compiles operators: up to 150 s each on two cores

@@ -6,7 +6,6 @@ launch (the model, the data, the number of processes), or by patches of the shim
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -21,59 +20,21 @@ from recipec.estimate.sizes import trainable_params
 from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
+from recipec.verify.sizes import (
+    LEARN_GENERATIONS,
+    LEARN_STEPS,
+    RUN_STEPS,
+    batch_of,
+    group_of,
+    learning_values,
+    most_accumulated,
+    whole_generations,
+)
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
 
-RUN_STEPS = 6
-LEARN_STEPS = 24
-CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
-RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared: the last batch is not full
-RESUME_STEPS = 12  # 3 epochs
-RESUME_CHECKPOINT = 6  # in the middle of the second epoch
-RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKPOINT, before the end
 PACKED_ROWS = 19  # fewer may not fill a sequence
 SMALL_BATCH = 4  # below it, two batches' rows are learned: so few may all be of one kind
-RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
 OWN_TEMPLATE = "model"  # the decision `template` of a stage that uses the chat template of its model
-_FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
-
-
-def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[str, Any]:
-    """Trainer arguments of a stage at the learn level, in place of the plan's."""
-    rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
-    return {
-        "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
-        "warmup_steps": 0,
-        "eval_steps": save_every,
-        "save_steps": save_every,
-    }
-
-
-def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
-    """What a training that is stopped and resumed has else: several batches, and the last weights for its result."""
-    script, rows = f"{stage.folder}train.py", rows_of(RESUME_BATCHES, batch_of(bundle, stage, ranks))
-    values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False}
-    return {"script_arguments": {script: values}, "first_rows": {script: rows}}
-
-
-def rows_of(batches: float, batch: int) -> int:
-    """So many rows that the last of these batches is there."""
-    return math.ceil(batches * batch)
-
-
-MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
-
-
-def most_accumulated(bundle: Bundle) -> int:
-    """The micro steps of a step here at most: one number for all stages."""
-    return max(1, MAX_SEQUENCES_PER_STEP // max(stage.choice["micro_batch_size"] for stage in bundle.stages))
-
-
-def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
-    """The global batch of a stage here, in what its micro batch counts."""
-    accumulation = min(stage.choice["gradient_accumulation"], most_accumulated(bundle))
-    return stage.choice["micro_batch_size"] * accumulation * min(ranks, stage.choice["world_size"])
-
-
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
 # Toy rewards are learned from once and alone: at these rates a second pass is clipped.
@@ -113,8 +74,11 @@ class Situation(Struct, frozen=True):
     @property
     def steps(self) -> int:
         """Optimizer steps of one training here."""
+        if not self.learns:
+            return RUN_STEPS
         valued = any(stage.method.has_value_head for stage in self.bundle.stages)  # it has to learn what to expect
-        return LEARN_STEPS * (1 + valued) if self.learns else RUN_STEPS
+        generations = (whole_generations(stage, 1) * LEARN_GENERATIONS for stage in self.bundle.stages)
+        return max(LEARN_STEPS * (1 + valued), *generations)
 
     @property
     def on_cpu(self) -> bool:
@@ -317,8 +281,7 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     """A generation is learned from by as many steps as planned, of the batch here."""
     batch = batch_of(given.bundle, stage, given.ranks)
     micro = stage.choice["micro_batch_size"] * min(given.ranks, stage.choice["world_size"])
-    updates = stage.decisions["updates"]
-    group = max(size for size in range(1, stage.decisions["per_prompt"] + 1) if batch * updates % size == 0)
+    updates, group = stage.decisions["updates"], group_of(given.bundle, stage, given.ranks)
     most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
     found = {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
     return found | (ONE_PASS if stage.method.has_value_head else {})

@@ -284,6 +284,11 @@ def test_a_first_look_is_shorter_than_the_training(tmp_path: Path, steps: int, l
         assert re.findall(r"local\.sh --max-steps (\d+)", bundle[path]) == [str(look)], path
 
 
+def test_a_first_look_ends_with_a_generation(tmp_path: Path) -> None:
+    recipe = with_key(with_key(BASES["grpo"], "train.max_steps", 30), "alignment.variant", "gspo")
+    assert "--max-steps 12" in texts(good(tmp_path, recipe))["README.md"], "of 15 steps, three would lack answers"
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_an_optimizer_on_the_host_gets_all_cores(tmp_path: Path, nodes: int) -> None:
     recipe = with_key(with_key(BASES["zero3-offload"], "hardware.nodes", nodes), "hardware.network_gbps", 100)

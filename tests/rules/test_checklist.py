@@ -33,3 +33,12 @@ def test_what_only_a_run_does_is_not_ticked_before_it():
 def test_a_false_fact_is_unmet():
     line = next(line for line in completion({"registry_entry": False}) if "registry" in line.text)
     assert not line.met and "by hand" in line.how
+
+
+def test_items_about_evaluations_name_what_judges_them():
+    for judged_by, named, other in (("eval_loss", "loss", "reward"), ("eval_reward", "reward", "loss")):
+        text = " ".join(f"{line.text} {line.how}" for line in completion({"best_checkpoint": True}, {judged_by}))
+        assert f"Best checkpoint by validation {named} kept" in text and f"read {judged_by}" in text
+        assert f"validation {other}" not in text and f"eval_{other}" not in text
+    both = [line.text for line in completion({}, {"eval_loss", "eval_reward"})]
+    assert len(both) == len({*both}) + 1, "one line is alike in both and is about the anti-patterns"

@@ -100,7 +100,6 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-052": ({"method": "grpo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
     "BAD-053": ({"method": "grpo", "strategy": "fsdp"}, [{"strategy": "zero2"}, {"method": "sft"}]),
-    "BAD-054": ({"method": "grpo", "updates": 4}, [{"updates": 1}]),
     "BAD-040": (
         {"packing": True, "leaks": True},
         [{"packing": False}, {"method": "continue-pretrain"}, {"leaks": False}, {"attention": "torch_varlen"}],

@@ -348,7 +348,7 @@ def test_evaluation_is_every_50_to_125_steps(total_steps):
 
 
 def test_what_no_key_sets_has_no_range():
-    assert evaluation.early_stopping_patience(3, 0.1).accepts is None
+    assert evaluation.early_stopping_patience("sft", 3, 0.1).accepts is None
     assert evaluation.eval_samples("sft", 1).accepts is None
 
 
@@ -362,19 +362,20 @@ def test_saving_follows_evaluation():
     assert checkpoints.keep_checkpoints().accepts[0] == 2
     assert evaluation.best_metric("sft").value == "eval_loss"
     assert evaluation.best_metric("grpo").value == "eval_reward"
-    assert evaluation.early_stopping_patience(1.99, 0.1).value == 0, "a single pass memorizes nothing"
+    assert evaluation.early_stopping_patience("sft", 1.99, 0.1).value == 0, "a single pass memorizes nothing"
 
 
 @pytest.mark.parametrize(("eval_every", "patience"), [(0.25, 3), (0.1, 3), (0.05, 4), (0.02, 10), (0.01, 20)])
 def test_a_run_is_stopped_after_a_level_fifth_of_it(eval_every, patience):
-    assert evaluation.early_stopping_patience(2.0, eval_every).value == patience
+    assert evaluation.early_stopping_patience("sft", 2.0, eval_every).value == patience
 
 
 def test_dataloader():
     assert over(loader.dataloader_workers, 0, (None, 1, 3, 4, 8, 9, 64)) == [4, 1, 3, 4, 8, 8, 8]
     assert loader.prefetch_factor().value == 2
     assert over(loader.pin_memory, 0, (False, True)) == [True, False]
-    assert over(loader.persistent_workers, 0, (0, 1)) == [False, True]
+    assert [loader.persistent_workers("sft", workers).value for workers in (0, 1)] == [False, True]
+    assert not loader.persistent_workers("grpo", 4).value, "they would keep the order of the last evaluation"
 
 
 def test_tracking():
@@ -426,5 +427,5 @@ def test_a_base_model_ends_where_its_template_ends_a_turn():
 
 
 def test_no_share_of_a_run_is_more_than_the_run() -> None:
-    assert "60% of the run" in evaluation.early_stopping_patience(3, 0.2).because
-    assert "as long as the run" in evaluation.early_stopping_patience(3, 0.5).because
+    assert "60% of the run" in evaluation.early_stopping_patience("sft", 3, 0.2).because
+    assert "as long as the run" in evaluation.early_stopping_patience("sft", 3, 0.5).because

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from compiling import BASES, compiled, with_key
 
+from recipec.axes import METHODS
 from recipec.planner import StagePlan
-from recipec.rules.metrics import METRICS, watched
+from recipec.rules.metrics import METRICS, metrics_of, watched
 
 
 def planned(folder: Path, base: str, keys: dict[str, object]) -> StagePlan:
@@ -55,6 +57,33 @@ def test_what_to_watch_fits_the_case(
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_what_is_watched_is_logged(tmp_path: Path, base: str) -> None:
-    decisions = planned(tmp_path, base, {}).decisions.values()
-    assert {name for decision in decisions for name in watched(decision.watch)} <= METRICS
+def test_what_is_watched_tells_how_a_training_with_this_method_goes(tmp_path: Path, base: str) -> None:
+    stage = planned(tmp_path, base, {})
+    own = metrics_of(METHODS[stage.stage.name])
+    others = {name for name in METRICS - own if not name.isalpha()}  # "reward" is a word, too
+    for decision in stage.decisions.values():
+        assert set(watched(decision.watch)) <= own, decision.id
+        assert not others & set(re.findall(r"[\w/]+", decision.watch)), decision.id
+
+
+def test_a_method_that_rewards_judge_is_nowhere_judged_by_a_loss(tmp_path: Path) -> None:
+    keys = {"train.epochs": 3, "train.adaptation": "qlora", "train.schedule": "warmup-stable-decay"}
+    recipe = BASES["grpo"]
+    for key, value in keys.items():
+        recipe = with_key(recipe, key, value)
+    files = {file.path: file.text for file in compiled(tmp_path, recipe).files}
+    readme, plan = files["README.md"], planned(tmp_path, "grpo", keys)
+    told = " ".join(f"{decision.because} {decision.watch}" for decision in plan.decisions.values())
+    for text in (readme, told):
+        assert not re.search(r"eval_loss|trained_tokens|lowest|validation loss", text, re.IGNORECASE)
+    speak_of_losses = {id for id, decision in plan.decisions.items() if re.search(r"\bloss\b", decision.watch)}
+    assert speak_of_losses == {"loss_on"}
+    assert plan.decisions["early_stopping_patience"].because.endswith("a higher eval_reward shows overfitting")
+    assert "the highest eval_reward is loaded at the end" in readme
+    assert "of your reward functions is not known and not counted" in " ".join(part.because for part in plan.parts)
+
+
+def test_a_decision_of_a_variant_cites_that_variant_alone(tmp_path: Path) -> None:
+    stage = planned(tmp_path, "grpo", {"alignment.variant": "cispo"})
+    assert all("MiniMax-M1" in stage.decisions[id].source for id in ("kl_beta", "per_prompt", "updates"))
+    assert not any("SAPO" in stage.decisions[id].source for id in ("kl_beta", "per_prompt", "updates"))

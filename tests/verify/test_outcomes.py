@@ -35,7 +35,7 @@ from recipec.verify.run import (
     saved_problems,
     type_problems,
 )
-from recipec.verify.substitutions import RESUME_CHECKPOINT, Situation, substitutions
+from recipec.verify.substitutions import Situation, substitutions
 
 
 def test_every_proof_that_a_row_may_name_is_a_check() -> None:
@@ -325,8 +325,8 @@ def test_a_script_that_only_trains_keeps_the_launcher(tmp_path: Path) -> None:
 
 
 def test_a_half_written_checkpoint_has_no_end_marker(tmp_path: Path) -> None:
-    whole = tmp_path / f"checkpoint-{RESUME_CHECKPOINT}"
+    whole = tmp_path / "checkpoint-6"
     whole.mkdir()
     for name in ("trainer_state.json", "run.json"):
         (whole / name).touch()
-    assert [path.name for path in half_written(tmp_path).iterdir()] == ["trainer_state.json"]
+    assert [path.name for path in half_written(tmp_path, 6, 7).iterdir()] == ["trainer_state.json"]

@@ -15,18 +15,8 @@ from recipec.catalog.models import models
 from recipec.verify.bundle import read_bundle
 from recipec.verify.learn import rows_to_learn
 from recipec.verify.sandbox import SHIM
-from recipec.verify.substitutions import (
-    AS_IT_IS,
-    RESUME_CHECKPOINT,
-    RESUME_DEATH,
-    RESUME_STEPS,
-    TABLE,
-    Situation,
-    batch_of,
-    merged,
-    resuming_patches,
-    substitutions,
-)
+from recipec.verify.sizes import RESUME_CHECKPOINT, RESUME_DEATH, RESUME_STEPS, batch_of, resuming_patches
+from recipec.verify.substitutions import AS_IT_IS, TABLE, Situation, merged, substitutions
 
 SMALL = next(model for model in models() if model.name == "Qwen/Qwen2.5-0.5B").architecture
 ALWAYS = {"model", "data", "steps"}

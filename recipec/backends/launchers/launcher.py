@@ -47,8 +47,10 @@ LOOK_STEPS = 20  # of a first look, at most: our decision
 
 
 def first_look(job: Job) -> int:
-    """Optimizer steps of a first look: no more than half of the shortest stage's."""
-    return max(1, min(LOOK_STEPS, *(stage.value("total_steps") // 2 for stage in job.stages)))
+    """Optimizer steps of a first look: no more than half of the shortest stage's, but a whole generation at least."""
+    most = min(LOOK_STEPS, *(stage.value("total_steps") // 2 for stage in job.stages))
+    shared = max(stage.value("updates") if stage.method.generates else 1 for stage in job.stages)
+    return max(1, most // shared) * shared
 
 
 def _start(launcher: Launcher, job: Job) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.dataloader_workers, given["cores_per_gpu"])
     ledger.decide(loader.prefetch_factor)
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
-    ledger.decide(loader.persistent_workers, given["dataloader_workers"])
+    ledger.decide(loader.persistent_workers, given["stage"], given["dataloader_workers"])
     ledger.decide(loader.sampling, given["stage"], given["packing"])
 
 
@@ -328,7 +328,7 @@ def settle_steps(ledger: Ledger, total_steps: int, step_seconds: float, checkpoi
     ledger.decide(checkpoints.keep_checkpoints)
     ledger.decide(evaluation.eval_samples, given["stage"], given["params"])
     ledger.decide(evaluation.best_metric, given["stage"])
-    ledger.decide(evaluation.early_stopping_patience, given["passes"], every)
+    ledger.decide(evaluation.early_stopping_patience, given["stage"], given["passes"], every)
     ledger.decide(tracking.logging_steps, steps)
 
 

@@ -1,0 +1,85 @@
+"""How long the trainings of a verification are, and how large their batches: fewer than planned, with whole ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from recipec.verify.bundle import Bundle, BundleStage
+
+RUN_STEPS = 6
+LEARN_STEPS = 24
+LEARN_GENERATIONS = 12  # whose rewards are compared where several steps share one
+CHECKPOINT = 12  # at the learn level; two evaluations are too few for early stopping
+RESUME_BATCHES = 3.5  # of an epoch, 4 steps, in the trainings that are compared: the last batch is not full
+RESUME_STEPS = 12  # 3 epochs
+RESUME_CHECKPOINT = 6  # in the middle of the second epoch
+RESUME_DEATH = 7  # the step at which the process is killed: after RESUME_CHECKPOINT, before the end
+RANDOM_LEARNING_RATE = 2e-2  # for weights of the usual spread: smaller than a stand-in's, they learn slower
+_FACTORS = {"paged-adamw-8bit": 0.6, "lion": 0.3, "lion-8bit": 0.3, "sgd": 100.0}  # beside AdamW
+
+
+def whole_generations(stage: BundleStage, steps: int) -> int:
+    """So many steps, or more, that none of them is left of the last generation: no checkpoint has answers that wait."""
+    updates = stage.decisions["updates"] if stage.method.generates else 1
+    return -(-steps // updates) * updates
+
+
+def resuming_steps(stage: BundleStage) -> tuple[int, int, int]:
+    """Of the trainings that are compared: the step of the checkpoint, that of the death behind it, and the last."""
+    saved = whole_generations(stage, RESUME_CHECKPOINT)
+    return saved, saved + RESUME_DEATH - RESUME_CHECKPOINT, saved * RESUME_STEPS // RESUME_CHECKPOINT
+
+
+def learning_values(stage: BundleStage, save_every: int = CHECKPOINT) -> dict[str, Any]:
+    """Trainer arguments of a stage at the learn level, in place of the plan's."""
+    save_every = whole_generations(stage, save_every)
+    rate = RANDOM_LEARNING_RATE if stage.method.random_weights else stage.adapts.toy_learning_rate
+    return {
+        "learning_rate": rate * stage.variant.toy_rate * _FACTORS.get(stage.choice["optimizer"], 1.0),
+        "warmup_steps": 0,
+        "eval_steps": save_every,
+        "save_steps": save_every,
+    }
+
+
+def resuming_patches(bundle: Bundle, stage: BundleStage, ranks: int) -> dict[str, Any]:
+    """What a training that is stopped and resumed has else: several batches, and the last weights for its result."""
+    script, rows = f"{stage.folder}train.py", _rows_of_epoch(bundle, stage, ranks)
+    values = learning_values(stage, RESUME_CHECKPOINT) | {"load_best_model_at_end": False}
+    return {"script_arguments": {script: values}, "first_rows": {script: rows}}
+
+
+def _rows_of_epoch(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """Rows of a comparison's epoch of 4 steps: prompts of whole generations where the model answers them."""
+    batch = batch_of(bundle, stage, ranks)
+    if not stage.method.generates:
+        return rows_of(RESUME_BATCHES, batch)
+    updates = stage.decisions["updates"]
+    prompts = batch * updates // group_of(bundle, stage, ranks)
+    return prompts * max(1, math.ceil(RESUME_BATCHES) // updates)
+
+
+def group_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """Answers to a prompt here: as many as planned, or as a small batch can hold in whole groups."""
+    answers = batch_of(bundle, stage, ranks) * stage.decisions["updates"]
+    return max(size for size in range(1, stage.decisions["per_prompt"] + 1) if answers % size == 0)
+
+
+def rows_of(batches: float, batch: int) -> int:
+    """So many rows that the last of these batches is there."""
+    return math.ceil(batches * batch)
+
+
+MAX_SEQUENCES_PER_STEP = 32  # per rank, micro batch x accumulation
+
+
+def most_accumulated(bundle: Bundle) -> int:
+    """The micro steps of a step here at most: one number for all stages."""
+    return max(1, MAX_SEQUENCES_PER_STEP // max(stage.choice["micro_batch_size"] for stage in bundle.stages))
+
+
+def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
+    """The global batch of a stage here, in what its micro batch counts."""
+    accumulation = min(stage.choice["gradient_accumulation"], most_accumulated(bundle))
+    return stage.choice["micro_batch_size"] * accumulation * min(ranks, stage.choice["world_size"])
