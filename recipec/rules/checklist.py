@@ -192,7 +192,7 @@ OF_REWARDS = {  # fact -> the item where rewards judge the evaluations
         Item(
             "Validation reward increases steadily",
             _GATES,
-            "run_loss_falls",
+            "run_loss_halves",
             "eval_reward rose over the run",
             "known after the run; read eval_reward",
             after=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from recipec.axes import METHODS
+from recipec.backends.methods import BACKENDS
 from recipec.verify import sandbox
 from recipec.verify.static import frameworks
 
@@ -26,7 +27,8 @@ def fork_server(folder: Path) -> Iterator[None]:
     _write_torchrun(folder / "torchrun", folder / "python")
     environment = sandbox.clean_environment(folder) | {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     environment |= {"DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1"}
-    classes = {f"{row.module}.{name}" for row in METHODS.values() for name in (row.trainer, row.config)}
+    installed = [row for row in METHODS.values() if getattr(BACKENDS[row.name].trainer, "config", "") != row.config]
+    classes = {f"{row.module}.{name}" for row in installed for name in (row.trainer, row.config)}
     command = [sys.executable, str(HERE / "server.py"), str(socket), *sorted(classes)]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
