@@ -35,7 +35,7 @@ from rewards import REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "ppo"
-PLAN = "3acb7becf28f667b-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "75be26da26aa2b0e-ppo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.7
 
@@ -98,7 +98,7 @@ def training_config(args: argparse.Namespace) -> PPOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

@@ -35,7 +35,7 @@ from rewards import REWARDS, WEIGHTS, check_rewards
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 DATA = BUNDLE / "data" / "grpo"
-PLAN = "688885a9bd6b6e09-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "3c21a7e70a0fbaa4-grpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 128  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 55.7
 
@@ -106,7 +106,7 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
+from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -145,9 +146,9 @@ def check_rows(trainer: Trainer, report_file: Path) -> dict[str, float]:
     if trainer.is_world_process_zero():
         for row in rows.select(range(min(3, len(rows)))):
             print(f"{'-' * 100}\n{trained_text(row, tokenizer)}")
-    counted = {"trained_tokens": trained_tokens(first(rows))}  # of these first rows
-    if not counted["trained_tokens"]:
-        raise SystemExit("the first rows have no trained token: the loss mask or the data is wrong")
+    counted: dict[str, float] = {}
+    if not trained_tokens(first(rows)):
+        raise SystemExit("the first prompts are empty: the data or the chat template is wrong")
     lost = json.loads(report_file.read_text())["train"]["dropped_rows"]  # before training
     if trainer.is_world_process_zero():
         print(f"dropped_rows: {lost:.2%} of the rows are longer than max_length")
@@ -169,6 +170,14 @@ def check_tokenizer(trainer: Trainer) -> None:
             )
 
 
+def draw_orders_again(loader: DataLoader, epochs: int) -> None:
+    """Draw the orders of the epochs that a resumed run has behind it: a checkpoint has no state of TRL's sampler."""
+    batches = loader.batch_sampler
+    sampler = getattr(batches, "batch_sampler", batches).sampler  # of several ranks each takes its share of the batches
+    for _ in range(epochs):
+        torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
@@ -187,7 +196,8 @@ class RunGuard(TrainerCallback):
         self.logged = 0  # step of the last log
         self.compared = 0  # the step at which the time of a step is compared with the plan
 
-    def on_train_begin(self, args, state, control, **kwargs) -> None:
+    def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs) -> None:
+        draw_orders_again(train_dataloader, int(state.epoch or 0))
         facts = run_facts(self.trainer)
         if args.should_save:
             Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
