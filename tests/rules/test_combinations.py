@@ -129,6 +129,12 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
     "BAD-067": ({"variant": "dora", "strategy": "fsdp"}, [{"strategy": "zero3"}, {"variant": "rslora"}]),
+    "BAD-100": ({"hybrid": True, "packing": True}, [{"packing": False}, {"hybrid": False}, {"method": "pretrain"}]),
+    "BAD-101": ({"hybrid": True, "variant": "dora"}, [{"variant": "rslora"}, {"hybrid": False}]),
+    "BAD-102": ({**FULL_FSDP, "hybrid": True, "context": 2}, [{"context": 1}, {"hybrid": False}]),
+    "BAD-103": ({"hybrid": True, "compile": True, "attention": "eager"}, [{"compile": False}, {"hybrid": False}]),
+    "BAD-104": ({"hybrid": True, "method": "grpo"}, [{"method": "dpo"}, {"hybrid": False}]),
+    "BAD-105": ({"hybrid": True, "lacks_kernels": True}, [{"lacks_kernels": False}]),
 }
 
 
