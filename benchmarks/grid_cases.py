@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
-from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload
+from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload, adapter_shape
 from recipec.layout import Layout, Mesh
+from recipec.rules.adaptation import scaled_modules
 
 MODELS = {  # name -> what it adds
     "meta-llama/Llama-3.1-8B": "grouped queries, 128k vocabulary",
@@ -56,6 +57,8 @@ EXPERTS = (("Qwen/Qwen3-30B-A3B", 2), ("mistralai/Mixtral-8x7B-v0.1", 8), ("open
 EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
 # DoRA: outputs kept and weights built, without dropout; of the other variants the memory is that of LoRA.
 MEASURED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
+# IA3: outputs and inputs kept before they are scaled; keys and values alone in the mixture of experts.
+SCALED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "microsoft/Phi-3-mini-4k-instruct", "Qwen/Qwen3-30B-A3B")
 # Layers without attention: model, way, whether layers are recomputed. Short rows, since their rule runs chunk by chunk.
 HYBRIDS = (
     *(("Qwen/Qwen3.5-0.8B", way, ("single", 1), True) for way in ("lora", "qlora")),
@@ -126,12 +129,20 @@ class Case(Struct, frozen=True):
     @property
     def work(self) -> Workload:
         full, shape = self.method == "full", self.architecture
+        if self.method == "ia3":
+            given = {"adaptation": self.method, "ia3_scales": scaled_modules(shape.moe is not None).value}
+            return self._work(adapter_shape(shape, given))
         targets = shape.attention_modules if shape.moe else ALL_LINEAR
         experts = shape.expert_parameters if self.expert_rank else ()
+        return self._work(
+            None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank, self.magnitudes)
+        )
+
+    def _work(self, adapter: LoraShape | None) -> Workload:
         return Workload(
             objective=self.trainer,
             seq_len_tokens=self.length,
-            lora=None if full else LoraShape(16, targets, self.dropout, experts, self.expert_rank, self.magnitudes),
+            lora=adapter,
             teacher=_architecture(self.teacher) if self.teacher else None,
             padded=not self.packed,
             sync_each_batch=True,
@@ -157,6 +168,10 @@ def cases() -> list[Case]:
     rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
     rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
     rows += [_on_experts(*mixture, *way, name) for mixture, way, name in product(EXPERTS, EXPERT_WAYS, TRAINERS)]
+    rows += [
+        replace(_case(name, "ia3", *choice), dropout=False)
+        for name, *choice in product(SCALED_MODELS, RANKS[:3], TRAINERS)
+    ]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_hybrid(*kind) for kind in HYBRIDS]
     return sorted(rows, key=lambda case: _number(case.id))

@@ -138,6 +138,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"reward": "judge.py:is_right"},
     ),
+    "ppo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"method": "ppo", "reward": "judge.py:is_right"},
+    ),
     "text": _recipe("continue-pretrain", "Qwen/Qwen2.5-3B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100"}),
     "pretrain": _recipe(
         "pretrain", "Qwen/Qwen2.5-1.5B", {"train": "manual.txt"} | _KNOWN, {"gpu": "h100", "gpus_per_node": 2}
@@ -167,15 +174,17 @@ OF_METHOD = {
     "simpo": "simpo",
     "reward": "reward",
     "grpo": "grpo",
+    "ppo": "ppo",
     "distill": "distill",
 }
 
 
 def others_of(own: Own) -> tuple[float | str, ...]:
     """What a recipe may set a method's own hyperparameter to in place of its value."""
-    if own.whole:
-        return (own.value + 8,)
-    return (round(own.value + 0.2, 2),) if own.values is None else tuple(v for v in own.values if v != own.value)
+    if own.values is None:
+        more, less = (own.value + 8, own.value - 1) if own.whole else (round(own.value + s, 2) for s in (0.2, -0.2))
+        return (more if own.allows(more) else less,)
+    return tuple(v for v in own.values if v != own.value)
 
 
 def with_key(recipe: Tables, key: str, value: Any) -> Tables:
@@ -213,6 +222,15 @@ def write_data(folder: Path, *columns: str) -> None:
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "manual.txt").write_text("A pump moves water.\n" * 20)
     (folder / "judge.py").write_text(JUDGE)
+
+
+def write_adapter(folder: Path, base: str, **config: Any) -> None:
+    """The files of a LoRA adapter as the compiler sees them: it reads no weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {"peft_type": "LORA", "base_model_name_or_path": base, "r": 8, "lora_alpha": 16, "lora_dropout": 0.05}
+    written |= {"target_modules": ["v_proj", "q_proj"], "bias": "none", "init_lora_weights": True}
+    (folder / "adapter_config.json").write_text(json.dumps(written | config))
+    (folder / "adapter_model.safetensors").touch()
 
 
 def compiled(folder: Path, recipe: Tables, *, only_plan: bool = False) -> Compilation:

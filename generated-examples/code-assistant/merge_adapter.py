@@ -17,6 +17,8 @@ from transformers import AutoTokenizer
 
 OUTPUT = Path(__file__).resolve().parent / "outputs" / "sft"
 MERGED = OUTPUT / "merged"
+PROBE = "What is merged must answer as base and adapter do together."
+MOST_APART = 0.1  # of the logits' mean size: rounding moves them by some hundredths, a lost adapter by more
 
 
 def main() -> None:
@@ -32,10 +34,21 @@ def main() -> None:
         dtype=torch.bfloat16,
     )
     tokenizer = AutoTokenizer.from_pretrained(OUTPUT)
-    model.merge_and_unload().save_pretrained(MERGED)
+    tokens = tokenizer(PROBE, return_tensors="pt").input_ids
+    before = logits(model, tokens)
+    merged = model.merge_and_unload()
+    apart = ((logits(merged, tokens) - before).abs().mean() / before.abs().mean()).item()
+    if not apart <= MOST_APART:
+        raise SystemExit(f"not merged: the logits would be {apart:.1%} off those of base and adapter")
+    merged.save_pretrained(MERGED)
     tokenizer.save_pretrained(MERGED)
     shutil.copy(result, marker)  # last
-    print(f"merged into {MERGED}")
+    print(f"merged into {MERGED}: its logits are {apart:.2%} off those of base and adapter")
+
+
+def logits(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(input_ids=tokens).logits.float()
 
 
 if __name__ == "__main__":

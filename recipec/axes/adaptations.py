@@ -12,6 +12,11 @@ REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "no
 # Values of train.lora.targets beside lists of names.
 ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
+# What is trained: every weight; a low-rank pair of matrices beside a module's weight; a vector that scales what it
+# gives or takes.
+TRAINED = WEIGHTS, MATRICES, SCALES = "weights", "matrices", "scales"
+KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale
+
 AS_IS = "none"  # the base whose weights are stored in the compute type
 
 
@@ -25,7 +30,10 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     elsewhere: tuple[str, ...]  # what people type for it who come from other tools
     means: str  # for editors
     summary: str  # in a sentence: "a LoRA adapter on a 4-bit base"
-    trains_all: bool  # every weight, not an adapter beside them
+    trains: str  # of TRAINED
+    tables: str  # the adaptation whose values in a method's tables it takes: itself, where they name it
+    rate: float  # its learning rate, as a share of the one in these tables
+    rate_because: str  # behind "because"; "" where it is the same
     reference: str  # of REFERENCES
     config: str  # the class of peft; "" where there is none
     table: str  # of [train] and of a stage in it, that shapes what is trained; "" where there is nothing to shape
@@ -33,6 +41,7 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     saves: tuple[str, ...]  # files that a save must have left
     weights: str  # where they are: a glob
     toy_learning_rate: float  # AdamW's, at which some 100,000 random weights learn one batch by heart
+    toy_share: float  # of its first value, what is left of their loss then, at most
     result: str  # what they are, at the start of a sentence: "A LoRA adapter"
     merges: bool  # into one model that loads without PEFT
     unasked: bool  # the planner may take it where the recipe leaves it open
@@ -40,6 +49,11 @@ class Adaptation(Struct, frozen=True, kw_only=True):
     asked_by: str  # the line of [train] that asks for it against the rules' order
     because: str  # why it is taken
     source: str
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether every weight is trained, not an adapter beside them."""
+        return self.trains == WEIGHTS
 
     @property
     def copies_reference(self) -> bool:
@@ -61,13 +75,16 @@ class Adaptation(Struct, frozen=True, kw_only=True):
 
 _LORA = {
     "family": "lora",
-    "trains_all": False,
+    "trains": MATRICES,
+    "rate": 1.0,
+    "rate_because": "",
     "reference": ADAPTER_OFF,
     "config": "LoraConfig",
     "table": "lora",
     "saves": ("adapter_config.json",),
     "weights": "adapter_model*.safetensors",
     "toy_learning_rate": 2e-2,
+    "toy_share": 0.5,
     "result": "A LoRA adapter",
     "merges": True,
     "unasked": True,
@@ -76,6 +93,7 @@ _LORA = {
 LORA = Adaptation(
     **_LORA,
     name="lora",
+    tables="lora",
     title="LoRA",
     elsewhere=("peft", "adapter"),
     base=AS_IS,
@@ -91,6 +109,7 @@ LORA = Adaptation(
 QLORA = Adaptation(
     **_LORA,
     name="qlora",
+    tables="qlora",
     title="QLoRA",
     elsewhere=("4bit", "4-bit", "int4"),
     base="nf4",
@@ -103,6 +122,35 @@ QLORA = Adaptation(
     "trained one (PEFT #1043)",
     source="docs/rule-books/001.md, Step 1; docs/rule-books/003.md, Stack defaults; QLoRA (arXiv 2305.14314, 2023)",
 )
+IA3 = Adaptation(
+    name="ia3",
+    title="IA3",
+    elsewhere=("(ia)3", "(ia)^3", "ia-3"),
+    family="ia3",
+    base=AS_IS,
+    means="train vectors that scale keys, values and inner activations",
+    summary="IA3 vectors",
+    trains=SCALES,
+    tables="lora",
+    rate=40.0,
+    rate_because="a vector that begins at 1 must move farther than the matrices of LoRA",
+    reference=ADAPTER_OFF,
+    config="IA3Config",
+    table="",
+    packages=("peft",),
+    saves=("adapter_config.json",),
+    weights="adapter_model*.safetensors",
+    toy_learning_rate=0.2,
+    toy_share=0.8,
+    result="An IA3 adapter",
+    merges=True,
+    unasked=False,
+    above="lora",
+    asked_by='train.adaptation = "ia3"',
+    because="IA3 trains one number for each feature of keys, values and inner activations, a hundredth of what LoRA "
+    "trains, and merges exactly into the unquantized base model; it can learn less",
+    source="IA3 (arXiv 2205.05638, 2022); PEFT 0.21.2 tuners/ia3; huggingface.co/docs/peft/task_guides/ia3 (8e-3)",
+)
 FULL = Adaptation(
     name="full",
     title="full fine-tuning",
@@ -111,7 +159,10 @@ FULL = Adaptation(
     base=AS_IS,
     means="train every weight",
     summary="all weights",
-    trains_all=True,
+    trains=WEIGHTS,
+    tables="full",
+    rate=1.0,
+    rate_because="",
     reference=MODEL_COPY,
     config="",
     table="",
@@ -119,6 +170,7 @@ FULL = Adaptation(
     saves=("config.json",),
     weights="model*.safetensors",
     toy_learning_rate=5e-3,
+    toy_share=0.5,
     result="A whole model with its tokenizer",
     merges=False,
     unasked=True,
@@ -128,7 +180,7 @@ FULL = Adaptation(
     source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
-ADAPTATIONS = {row.name: row for row in (LORA, QLORA, FULL)}
+ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, FULL)}
 
 
 class Base(Struct, frozen=True, kw_only=True):
@@ -187,6 +239,12 @@ def targeted(
     if targets == ALL_LINEAR:
         return (attention, experts) if experts else (ALL_LINEAR, ())
     return tuple(name for name in targets if name not in experts), tuple(name for name in experts if name in targets)
+
+
+def scaled(kinds: str, attention_in: tuple[str, ...], mlp_out: str) -> tuple[str, ...]:
+    """The linear modules that vectors scale: keys and values, fused ones with the queries; the inputs of `mlp_out`."""
+    keys_values = attention_in[1:] or attention_in
+    return (*keys_values, mlp_out) if kinds == KEYS_VALUES_MLP else keys_values
 
 
 def families() -> dict[str, str]:

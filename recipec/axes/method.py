@@ -52,12 +52,13 @@ PACKINGS = "blocks", "examples", "never"
 SAMPLINGS = "random", "group_by_length", "sequential"
 # How the loss is computed from the last hidden states -> what of SCORES it makes of them. Each a row of CODES in
 # recipec/estimate/head.py.
-HEADS = {"chunked": "tokens", "scalar": "score", "divergence": "tokens"}
+HEADS = {"chunked": "tokens", "scalar": "score", "divergence": "tokens", "valued": "tokens"}
 # Class that loads a result -> what of SCORES such a model gives, and PEFT's task type of its adapters.
 AUTO_CLASSES = {
     "AutoModelForCausalLM": ("tokens", "CAUSAL_LM"),
     "AutoModelForSequenceClassification": ("score", "SEQ_CLS"),
 }
+VALUED = "valued"  # of HEADS: log-probabilities, and an estimate of what is still to be earned
 TOOLS = "trl", "axolotl", "llama_factory", "typed"  # whose names a key has elsewhere: columns of recipe/foreign.py
 LOSS_OUTPUTS = "log_probs", "entropy", "log_sum_sq_probs", "mean_logits", "is_top1"  # of TRL's fused head
 # Own.formula -> the hyperparameters, by name, that it reads and that are decided before. Each a function of
@@ -97,6 +98,7 @@ LOSSES = {
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "advantages": Loss(head="chunked", compares_with="", arguments=()),
     "advantages_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
+    "clipped": Loss(head="valued", compares_with=REFERENCE, arguments=("beta", "clip_range", "value_weight")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
 }
@@ -124,7 +126,7 @@ PROOFS = {
     "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
     "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
     "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
-    "reward_rises": ProofNeeds(metrics=("reward", "frac_reward_zero_std"), compares_with=""),
+    "reward_rises": ProofNeeds(metrics=("reward",), compares_with=""),
     "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
 }
 
@@ -283,6 +285,11 @@ class Method(Struct, frozen=True, kw_only=True):
     def judged_by(self) -> str:
         """The metric of an evaluation that says which checkpoint is the best."""
         return "eval_reward" if self.generates else "eval_loss"
+
+    @property
+    def has_value_head(self) -> bool:
+        """Whether one more row, on the last hidden states, estimates what each token will still earn."""
+        return self.head == VALUED
 
     @property
     def has_reference(self) -> bool:

@@ -6,20 +6,23 @@ from collections.abc import Iterator
 from itertools import product
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS
+from recipec.axes.loops import LOOPS
 from recipec.axes.strategies import ENGINES
-from recipec.backends import adaptations, engines, methods
+from recipec.backends import adaptations, engines, loops, methods
 from recipec.backends.adaptations import names_of
 from recipec.backends.configs import config_artifacts
 from recipec.backends.documents import document_artifacts
 from recipec.backends.evaluation import evaluation_artifact
-from recipec.backends.job import Job
+from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import Start, launch_artifacts, launchers_for, start_of
+from recipec.backends.merging import merge_artifact
+from recipec.backends.own_loop import loop_artifacts
 from recipec.backends.preparation import preparation_artifacts
 from recipec.backends.registry import registry_artifacts
 from recipec.backends.rows import rows_artifact
 from recipec.backends.templates import template_artifacts
 from recipec.backends.text_part import text_part_artifacts
-from recipec.backends.training import training_artifacts
+from recipec.backends.training import trainer_artifacts
 from recipec.recipe.schema import LAUNCH_WITH, NO_SCRIPT
 from recipec.render.artifact import Artifact
 
@@ -30,6 +33,7 @@ def missing() -> Iterator[str]:
         ("method", methods, methods.BACKENDS, {name: [name] for name in METHODS}),
         ("engine", engines, engines.BACKENDS, {name: [name] for name in ENGINES}),
         ("adaptation", adaptations, adaptations.FILES, {row.name: names_of(row) for row in ADAPTATIONS.values()}),
+        ("loop", loops, loops.CODES, {name: [name] * row.own for name, row in LOOPS.items()}),
         (
             "variant",
             adaptations,
@@ -46,6 +50,12 @@ def missing() -> Iterator[str]:
         if not launchers_for(asked, several):
             nodes = "several nodes" if several else "one node"
             yield f"launch.with = `{asked}` has no launcher for {nodes} in recipec/backends/launchers"
+
+
+def training_artifacts(stage: StageJob) -> list[Artifact]:
+    """The Python files that train one stage."""
+    files = list(loop_artifacts(stage)) if stage.loop.own else trainer_artifacts(stage)
+    return [*files, merge_artifact(stage)] if stage.adapts.merges else files
 
 
 def lower(job: Job) -> list[Artifact]:

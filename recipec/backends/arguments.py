@@ -36,6 +36,12 @@ TF32_CAPABILITY = 8.0  # Ampere and later multiply fp32 matrices in TF32
 ROUTER_AUX_LOSS_COEF = 0.001
 USUAL_TIMEOUT_SECONDS = 1800  # transformers 5.23, TrainingArguments.ddp_timeout
 _TIMEOUT = "ddp_timeout"  # a recipe may set it under [train.arguments]
+_IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
+    (
+        *("optim", "eval_strategy", "eval_on_start", "save_strategy", "metric_for_best_model", "greater_is_better"),
+        *("logging_nan_inf_filter", "dataset_num_proc", "ddp_timeout", "dataloader_persistent_workers"),
+    )
+)
 PATIENCE = 3  # times what tokenizing is predicted to take: our decision
 
 
@@ -43,6 +49,22 @@ def training_config(stage: StageJob) -> Call:
     """The configuration of the stage's trainer."""
     groups = (_run, _batch, _optimizer, _numerics, _rows, _evaluation, _checkpoints, _logging, _loader, _model)
     return Call(stage.method.config, [arg for group in groups for arg in group(stage)] + _verbatim(stage))
+
+
+def loop_settings(stage: StageJob) -> Call:
+    """The same values for a loop of the bundle's own, without those that its code says itself."""
+    groups = (_run, _batch, _optimizer, _length, _evaluation, _checkpoints, _stopping, _logging, _loader)
+    given = [arg for group in groups for arg in group(stage) if arg.name not in _IN_CODE]
+    return Call("Settings", given)
+
+
+def _length(stage: StageJob) -> Iterator[Arg]:
+    yield stage.arg("max_length", "max_length", note=True)
+
+
+def _stopping(stage: StageJob) -> Iterator[Arg]:
+    if stage.value("early_stopping_patience"):
+        yield stage.arg("early_stopping_patience", "early_stopping_patience")
 
 
 def _run(stage: StageJob) -> Iterator[Arg]:
@@ -86,13 +108,13 @@ def _decay(stage: StageJob) -> Arg:
 
 
 def _numerics(stage: StageJob) -> Iterator[Arg]:
-    precision, gpu = stage.value("precision"), stage.job.facts.gpu
+    precision = stage.value("precision")
     if stage.on_cpu:
         yield stage.arg("use_cpu", "gpu", True)
     yield stage.arg("bf16", "precision", precision == "bf16")
     if precision == "fp16":
         yield stage.arg("fp16", "precision", True)
-    if gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY:
+    if has_tf32(stage):
         yield stage.arg("tf32", "gpu", True)
     yield stage.arg("activation_checkpointing", "checkpointing", stage.value("checkpointing"))
     if stage.value("checkpointing"):
@@ -101,6 +123,12 @@ def _numerics(stage: StageJob) -> Iterator[Arg]:
     if stage.value("compile"):
         yield stage.arg("torch_compile", "compile")
     yield from stage.engine.arguments(stage.run)
+
+
+def has_tf32(stage: StageJob) -> bool:
+    """Whether the GPU multiplies fp32 matrices in TF32."""
+    gpu = stage.job.facts.gpu
+    return gpu.vendor == "nvidia" and (gpu.capability or 0) >= TF32_CAPABILITY
 
 
 def _recomputation(stage: StageJob) -> dict[str, Any]:

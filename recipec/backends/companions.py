@@ -13,6 +13,7 @@ _LENGTHS = "similar_lengths"  # the order of the rows
 _KERNEL = "packed_attention"  # an implementation of attention that transformers has not
 _OWN_ORDER = "trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume"
 _REGISTER = "register_varlen"
+LOOP_MODULES = ("batches", "checkpoints", "settings")  # of a train.py that has its steps itself
 
 
 def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
@@ -30,10 +31,11 @@ def companion_artifacts(stage: StageJob) -> Iterator[Artifact]:
 def own_modules(job: Job) -> list[str]:
     """The bundle's own modules that others of its files import."""
     trainers = (BACKENDS[stage.name].trainer for stage in job.stages)
-    orders = {_LENGTHS for stage in job.stages if stage.groups_by_length}
+    orders = {_LENGTHS for stage in job.stages if stage.groups_by_length and not stage.loop.own}
     kernels = {_KERNEL for stage in job.stages if stage.plan.layout.attends.brought}
     brought = {_module(stage, file) for stage in job.stages for file in BACKENDS[stage.name].files(stage)}
     modules = {*orders, *kernels, *brought, *(trainer.module for trainer in trainers if trainer)}
+    modules |= {name for stage in job.stages if stage.loop.own for name in LOOP_MODULES}
     return sorted({"preflight", "rows", *modules})
 
 

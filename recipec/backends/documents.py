@@ -17,7 +17,8 @@ from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import is_below_root, starting_point
 from recipec.backends.ruff import ruff_artifact
-from recipec.backends.training import summary, trackers
+from recipec.backends.trackers import trackers
+from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.facts.model import is_path
@@ -50,6 +51,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "optimizer",
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+    "ia3_scales",
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",

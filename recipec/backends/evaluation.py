@@ -15,6 +15,7 @@ from recipec.backends.methods import BACKENDS
 from recipec.backends.methods.online import FUNCTIONS, REWARDS
 from recipec.backends.models import (
     MARKED_TEMPLATE,
+    below_root,
     bundle_root,
     code,
     ending,
@@ -84,9 +85,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "reads_data_root": reads_data_root(stage),
         "model_folders": _model_folders(stage),
-        "base": model_expression(stage),
-        "folder_checks": folder_checks(stage, "BASE"),
-        "other_models": other_models(stage),
+        **_sources(stage),
         "stage": stage.traced("stage"),
         "rows_file": stage.because(f"{_split(stage)}.jsonl", "test_fraction", "has_test_file"),
         "asked_with": _asked_with(stage),
@@ -121,11 +120,26 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "judges": stage.because(stage.method.generates, "stage"),
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
-        "tokenizer": ending(from_hub(stage, "AutoTokenizer", Raw("source")), stage),
+        "tokenizer": ending(from_hub(stage, "AutoTokenizer", _tokenizer_source(stage)), stage),
         "routes": stage.because(stage.job.facts.model.architecture.moe is not None, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
     }
+
+
+def _sources(stage: StageJob) -> dict[str, Any]:
+    """Where the models come from."""
+    return {
+        "base": model_expression(stage),
+        "start_adapter": below_root(stage, "init_from", stage.init_from) if stage.init_from else None,
+        "folder_checks": folder_checks(stage, "BASE"),
+        "other_models": other_models(stage),
+    }
+
+
+def _tokenizer_source(stage: StageJob) -> Raw:
+    """The folder of an adapter need not hold the tokenizer."""
+    return Raw('BASE if when == "before" else source' if stage.init_from else "source")
 
 
 def _new_tokens(stage: StageJob) -> int | Traced:
@@ -160,7 +174,8 @@ def _model_folders(stage: StageJob) -> list[Raw]:
     models = {role.upper(): stage.value(role) for role in stage.method.named_models}
     found = [Raw(constant) for constant, name in models.items() if is_path(name)]
     own = is_path(stage.job.facts.model.name) or stage.plan.stage.starts_from is not None
-    return [code(stage, "BASE", "model", "stage")] * own + found
+    start = [code(stage, "ADAPTER", "init_from")] if stage.init_from else []
+    return [code(stage, "BASE", "model", "stage")] * own + start + found
 
 
 def _imports(stage: StageJob) -> list[Import]:
@@ -187,7 +202,8 @@ def _imports(stage: StageJob) -> list[Import]:
 def _placing_imports(stage: StageJob) -> Iterator[Import]:
     """What puts the model onto its devices and shares the rows."""
     how, ids = _how(stage), stage.ids("prediction", "strategy", "gpu")
-    if stage.plan.needs.evaluation.trained.whole and not stage.on_cpu:
+    placed_on_gpu = stage.plan.needs.evaluation.trained.whole and not stage.on_cpu
+    if placed_on_gpu or how["ranks"].value:
         yield Import("accelerate", "PartialState", ids)
     yield Import("collections.abc", "Iterable", ids, left_out=not how["ranks"].value)
     if how["ranks"].value:

@@ -21,7 +21,7 @@ def saves_apart(stage: StageJob) -> bool:
 def interval(stage: StageJob, name: str, id: str, note: str = "") -> Arg:
     """A share of the planned steps, or whole steps where two shares would be rounded up apart, or answers wait for the
     next update; of a run of 20 steps a share would be every step."""
-    updates = stage.value("updates") if stage.method.generates else 1
+    updates = stage.plan.work.updates * stage.plan.work.answer_passes
     planned, apart = stage.value(id), saves_apart(stage) or updates > 1
     if apart:
         each, saved = steps_apart(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)

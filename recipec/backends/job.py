@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import KINDS, LORA_VARIANTS, ROW_FORMATS, Adaptation, Kind, LoraVariant, Method, RowFormat, Strategy
+from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends import engines
 from recipec.backends.engines import EngineBackend, Placement
@@ -80,6 +81,16 @@ class StageJob(Struct, frozen=True):
     def variant(self) -> LoraVariant:
         """What is done otherwise than in plain LoRA."""
         return LORA_VARIANTS[self.value("lora_variant")] if "lora_variant" in self.plan.decisions else STANDARD
+
+    @property
+    def init_from(self) -> str:
+        """The folder of the adapter that it goes on with; "" where it makes its own."""
+        return self.value("init_from") if "init_from" in self.plan.decisions else ""
+
+    @property
+    def loop(self) -> Loop:
+        """Who runs its steps: a Trainer, where the recipe does not say."""
+        return LOOPS[self.value("loop")] if "loop" in self.plan.decisions else TRAINER
 
     @property
     def strategy(self) -> Strategy:

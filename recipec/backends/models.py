@@ -89,6 +89,11 @@ def other_from_hub(stage: StageJob, role: str, loader: str) -> Call:
     return Call(f"{loader}.from_pretrained", args)
 
 
+def below_root(stage: StageJob, decision: str, name: str) -> Raw:
+    """A folder that the recipe names, as code."""
+    return _where(stage, decision, name)
+
+
 def _where(stage: StageJob, decision: str, name: str) -> Raw:
     if is_below_root(name):
         return code(stage, f"str({_below('DATA_ROOT', name)})", decision)
@@ -177,7 +182,7 @@ def source_part(stage: StageJob) -> Part:
 def reads_data_root(stage: StageJob) -> bool:
     """Whether the stage begins with a folder of the user's, or runs one beside it."""
     own = is_below_root(stage.job.facts.model.name) and stage.plan.stage.starts_from is None
-    return own or any(is_below_root(stage.value(role)) for role in stage.method.named_models)
+    return own or any(map(is_below_root, (*map(stage.value, stage.method.named_models), stage.init_from)))
 
 
 def is_below_root(name: str) -> bool:

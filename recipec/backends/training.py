@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from recipec import __version__
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.models import POLICY
-from recipec.backends.adaptations import adaptation_parts
+from recipec.backends.adaptations import adaptation_parts, continued
 from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, order_part
 from recipec.backends.intervals import best_part, saves_apart
 from recipec.backends.job import StageJob
 from recipec.backends.launchers import start_text
 from recipec.backends.machine import output_gib, peak_part
-from recipec.backends.merging import merge_artifact
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
@@ -33,6 +32,7 @@ from recipec.backends.models import (
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
 from recipec.backends.rows import PREPARED
+from recipec.backends.trackers import trackers
 from recipec.planner.document import stage_digest
 from recipec.recipe.schema import PROJECT_VARIABLES
 from recipec.recipe.trainer_arguments import arguments_of
@@ -48,6 +48,7 @@ _PREFLIGHT = (
     *("is_finished", "lock_folder", "this_run"),
 )
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
+_LOSING = ("overflow", "packing")  # what decides whether rows can be lost
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
 _ALWAYS = (
     Import("argparse"),
@@ -56,17 +57,14 @@ _ALWAYS = (
 )
 
 
-def training_artifacts(stage: StageJob) -> list[Artifact]:
-    """The Python files of one stage."""
+def trainer_artifacts(stage: StageJob) -> list[Artifact]:
+    """The Python files of one stage that a Trainer runs."""
     ids = stage.ids("stage")
-    files = [
+    return [
         Artifact(f"{stage.folder}train.py", ids, "trl/train.py.j2", _train_names(stage)),
-        Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", _preflight_names(stage)),
+        Artifact(f"{stage.folder}preflight.py", ids, "trl/preflight.py.j2", preflight_names(stage)),
         *companion_artifacts(stage),
     ]
-    if stage.adapts.merges:
-        files.append(merge_artifact(stage))
-    return files
 
 
 def summary(stage: StageJob) -> Traced:
@@ -74,6 +72,7 @@ def summary(stage: StageJob) -> Traced:
     before, model, row = stage.plan.stage.starts_from, stage.job.facts.model.name, stage.method
     start = f"the result of {before}" if before else model
     start = f"{model} from random weights" if row.random_weights else start
+    start += f" with the adapter in {stage.init_from}" * bool(stage.init_from)
     how = row.full_name if stage.adapts.trains_all else stage.adapts.summary
     how += "" if stage.variant is STANDARD else f" ({stage.variant.title})"
     beside = "".join(f", {role} {stage.value(role)}" for role in row.named_models)
@@ -106,12 +105,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "own_imports": import_lines((*_own_imports(stage), *brought.own_imports)),
         "bundle_root": bundle_root(stage),
         "constants": brought.constants,
-        "stage": stage.traced("stage"),
-        "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
-        "predicted_peak_gib": stage.because(round(_predicted_peak(stage) / GIB, 1), "prediction", "gpu"),
-        "starts_from": _starts_from(stage),
-        "eval_rows": stage.traced("eval_samples"),
-        "max_steps": stage.traced("max_steps"),
+        **plan_names(stage),
+        "continues": stage.because(bool(stage.init_from), "model"),
         "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
@@ -119,12 +114,25 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "functions": brought.functions,
         "before_trainer": brought.before_trainer,
         "trainer": Call(own.name if own else stage.method.trainer, brought.arguments),
-        "check_rows_of": _check_rows_of(stage),
+        "check_rows_of": code(stage, ", ".join(["trainer", *check_rows_of(stage, 'len(rows["train"])')]), *_LOSING),
         "after_trainer": brought.after_trainer,
         "before_training": brought.before_training,
         "before_saving": brought.before_saving,
         "after_model": brought.after_model,
         "after_saving": brought.after_saving,
+    }
+
+
+def plan_names(stage: StageJob) -> dict[str, Any]:
+    """The constants of every train.py, from its plan."""
+    job = stage.job
+    return {
+        "stage": stage.traced("stage"),
+        "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
+        "predicted_peak_gib": stage.because(round(_predicted_peak(stage) / GIB, 1), "prediction", "gpu"),
+        "starts_from": _starts_from(stage),
+        "eval_rows": stage.traced("eval_samples"),
+        "max_steps": stage.traced("max_steps"),
     }
 
 
@@ -141,18 +149,13 @@ def _project_variables(stage: StageJob) -> list[Traced]:
     return [stage.traced("tracker", PROJECT_VARIABLES[name]) for name in trackers(stage) if name in PROJECT_VARIABLES]
 
 
-def trackers(stage: StageJob) -> list[str]:
-    """Where the run is recorded."""
-    chosen = stage.value("tracker")
-    return [name for name in ([chosen] if isinstance(chosen, str) else chosen) if name != "none"]
-
-
 def _brought(stage: StageJob) -> Part:
     """What all sides of the stage bring; their order is that of the trainer's arguments."""
     return joined(
         (
             _trainer_part(stage),
             source_part(stage),
+            continued.source_part(stage),
             _tokenizer_part(stage),
             random_weights_part(stage),
             names_part(stage),
@@ -174,20 +177,24 @@ def _own_imports(stage: StageJob) -> Iterator[Import]:
     yield from (Import("preflight", name) for name in _PREFLIGHT)
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
+        if own.config:
+            yield Import(own.module, own.config, stage.ids("stage"))
     if stage.mixes_fields:
         yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
 
 
 def _trainer_part(stage: StageJob) -> Part:
     """The trainer and what every trainer is given."""
-    row, random = stage.method, stage.method.random_weights
-    theirs = () if BACKENDS[stage.name].trainer else (Import(row.module, row.trainer),)
+    row, own = stage.method, BACKENDS[stage.name].trainer
+    made = "random_model(config)" if row.random_weights else "continued(config)" if stage.init_from else "MODEL"
+    theirs = () if own else (Import(row.module, row.trainer),)
+    theirs = theirs if own and own.config else (Import(row.module, row.config), *theirs)
     if not stage.mixes_fields:
         theirs = (*theirs, Import("datasets", "load_dataset"))
     return Part(
-        imports=(*_ALWAYS, Import(row.module, row.config), *theirs),
+        imports=(*_ALWAYS, *theirs),
         arguments=(
-            Arg("model", Raw("random_model(config)" if random else "MODEL"), stage.ids("model")),
+            Arg("model", Raw(made), stage.ids("model")),
             Arg("args", Raw("config")),
             Arg("train_dataset", Raw('rows["train"]')),
             Arg("eval_dataset", Raw('rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"]))))')),
@@ -268,14 +275,10 @@ def _lost_rows(stage: StageJob) -> Raw:
     return mark(",".join(stage.ids("overflow")), cut if _cuts(stage).value else whole)
 
 
-def _check_rows_of(stage: StageJob) -> Raw:
-    """What preflight.check_rows is given: the report where rows can be lost, and how many the trainer can lose."""
-    given = ["trainer"]
-    if _drops(stage).value or _cuts(stage).value:
-        given.append('DATA / "report.json"')
-    if _cuts(stage).value:
-        given.append('len(rows["train"])')
-    return code(stage, ", ".join(given), "overflow", "packing")
+def check_rows_of(stage: StageJob, given: str) -> list[str]:
+    """What preflight.check_rows is told of lost rows: the report where some can be lost, and how many were `given`."""
+    told = ['DATA / "report.json"'] if _drops(stage).value or _cuts(stage).value else []
+    return [*told, given] if _cuts(stage).value else told
 
 
 def _starts_from(stage: StageJob) -> Traced:
@@ -292,7 +295,8 @@ def _scripts_before(stage: StageJob) -> Raw:
     return mark(",".join(previous.ids("stage", "adaptation")), text)
 
 
-def _preflight_names(stage: StageJob) -> dict[str, Any]:
+def preflight_names(stage: StageJob) -> dict[str, Any]:
+    """What preflight.py of a stage reads."""
     tries_longest = not (stage.groups_by_length or stage.value("packing") or stage.method.generates)
     planned = {
         "distributed": stage.traced("strategy", stage.strategy.engine),
@@ -309,6 +313,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
         "starts_from": _starts_from(stage),
+        "continues": stage.because(bool(stage.init_from), "model"),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),
         "saves_apart": stage.because(saves_apart(stage), "save_every", "eval_every"),
@@ -319,7 +324,7 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "ends_turns": stage.because(_ends_turns(stage), "data_format", "stage"),
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
-        "step_seconds": stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu"),
+        "step_seconds": step_seconds(stage),
         "on_gpu": stage.because(not stage.on_cpu, "gpu"),
         "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
@@ -331,6 +336,11 @@ def _preflight_names(stage: StageJob) -> dict[str, Any]:
         "generates": stage.because(stage.method.generates, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
+
+
+def step_seconds(stage: StageJob) -> Traced:
+    """The predicted time of a step, in two digits."""
+    return stage.because(float(f"{stage.plan.time.seconds_per_step:.2g}"), "prediction", "gpu")
 
 
 def _planned_template(stage: StageJob) -> Traced:

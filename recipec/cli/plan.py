@@ -127,7 +127,8 @@ def _trained(choice: Document, values: Document) -> str:
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
         variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
         what += "" if variant is STANDARD else f" ({variant.title})"
-        what = f"{what}{base}, rank {rank} on {targets}{_on_experts(values)}"
+        shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.table else ""
+        what = f"{what}{base}{shape}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 
 

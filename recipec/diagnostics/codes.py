@@ -39,6 +39,7 @@ CODES: dict[str, str] = {
     "E0308": "rows with more than is learned",
     "E0309": "rows that can be learned in several ways",
     "E0310": "reward function that cannot be used",
+    "E0311": "adapter that cannot be trained on",
     "E0401": "contradiction",
     "E0402": "does not fit",
     "E0403": "over budget",

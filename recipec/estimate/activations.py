@@ -17,6 +17,7 @@ from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
 from recipec.estimate.mixers import mixing
 from recipec.estimate.modules import adapted_modules, dropped, keeps_output, kept_inputs, ranks_kept
+from recipec.estimate.scales import inputs_scaled, kept_outputs_scaled
 from recipec.estimate.workload import LoraShape
 
 
@@ -113,6 +114,7 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
     if architecture.attention_gate:  # the sigmoid, and the product, which is what the output projection takes
         kept += path.compute * q * (2 if keeps_output(architecture, lora, path) else 1)
     inputs = kept_inputs(architecture.hidden_size, modules.qkv, lora, path)
+    kept += kept_outputs_scaled(architecture, modules.qkv, lora, path)
     kept += kept_outputs(architecture, modules.qkv, lora, path, path.outputs)
     kept += kept_outputs(architecture, (modules.output,), lora, path, path.compute)  # attention gives the compute type
     if adapted_modules((modules.output,), lora):
@@ -141,6 +143,7 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     saved = (3 if architecture.gated_mlp else 1) * path.outputs * inner + (width if product else 0)
     saved += kept_inputs(hidden, modules.mlp_in, lora, path)
     saved += kept_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path, path.outputs)
+    saved += inputs_scaled(architecture, inner, lora, path).kept
     transient = 3 * width - (width if product else 0)
     if adapted:
         saved += path.adapter_copy * inner + dropped(inner, 1, lora, path) + ranks_kept(1, lora, path)
@@ -151,11 +154,9 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     if added := added_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path):
         transient = path.outputs * (inner + 5 * hidden)
         transient += added * 5 // 6 if path.adapter_copy == path.outputs else 0
-    return (
-        saved,
-        transient,
-        _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * path.outputs * inner,
-    )
+    forward = _mlp_forward(architecture, bool(adapted_modules(modules.mlp_in, lora))) * path.outputs * inner
+    scaling = inputs_scaled(architecture, inner, lora, path)
+    return saved, max(transient, scaling.backward), max(forward, scaling.forward)
 
 
 def _mlp_forward(architecture: Architecture, adapted: bool) -> int:

@@ -67,9 +67,9 @@ def generation_seconds(
     each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)
     seconds = work.written_tokens * (each + _gathering(layout, step, link))
     seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
-    if work.updates > 1:
+    if work.updates > 1 or work.method.has_value_head:
         seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
-    return seconds / work.updates
+    return seconds / (work.updates * work.answer_passes)
 
 
 def _weight_bytes(step: Step) -> float:

@@ -76,6 +76,18 @@ def _chunked(tokens: int, architecture: Architecture, trains: int, path: CodePat
     return _whole_tiles(head, tokens, architecture, LABEL_TILES) if path.whole_tiles else head
 
 
+def _valued(tokens: int, architecture: Architecture, trains: int, path: CodePath) -> Head:
+    """The same, and an estimate of each state: the states are copied in fp32 for it, and kept for its gradient."""
+    labels, copied = _chunked(tokens, architecture, trains, path), 4 * architecture.hidden_size * tokens
+    return replace(
+        labels,
+        forward=labels.forward + copied,
+        backward=labels.backward + copied,
+        saved=labels.saved + copied,
+        moved=labels.moved + 4 * copied,
+    )
+
+
 def _whole_tiles(head: Head, tokens: int, architecture: Architecture, tiles: tuple[float, float]) -> Head:
     """The same where operations of torch fold the tiles: so many more of them forward and backward."""
     columns = min(architecture.vocab_size, TRL_VOCABULARY_CHUNK)
@@ -165,6 +177,7 @@ CODES = {
     row.name: row
     for row in (
         _code("chunked", _chunked, "TRL 1.16 add_fused_lm_head: log-probabilities by tiles, no logits", repeats=1),
+        _code("valued", _valued, "the same, and one row on the hidden states in fp32: critic.py", repeats=1),
         _code("divergence", _divergence, "the same, and TRL 1.16 ChunkedDivergenceFunction by tiles", repeats=2),
         _code("scalar", _scalar, "transformers 5.23 GenericForSequenceClassification", to_vocabulary=False),
         _code("hf", _per_logit(10, 12), "transformers: an fp32 copy of the logits, their log-softmax, its gradient"),

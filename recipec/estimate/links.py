@@ -8,13 +8,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from recipec.axes.tasks import AUTO
+from recipec.catalog.machines import PCIE_GB_S, USUAL_PCIE
 from recipec.catalog.measured import Measured
 
 # Share of the peak rate that NCCL's ring collectives reach on large messages (nccl-tests bus bandwidth: A100 NVLink
 # 230 of 300 GB/s, H100 360 of 450; PCIe cards share a root complex and consumer cards lack peer access).
 # Infinity Fabric and networks are our decision.
 ACHIEVED = {"nvlink": 0.77, "infinity-fabric": 0.65, "pcie": 0.4, "network": 0.8}
-PCIE_GB_S = 32.0  # PCIe 4.0 x16, one direction: of cards whose slot is not known
 PCIE_ACHIEVED = 0.75  # pinned copies to and from the host
 # Seconds per collective and per hop of its ring, the model that NCCL itself chooses algorithms by: src/graph/tuning.cc,
 # base latency of Ring/Simple and its hardware latencies for NVLink, PCI and network. The same in NCCL 2.18.1 (d97a32fa)
@@ -37,7 +37,7 @@ class Link(Struct, frozen=True):
     gb_s: float  # per GPU and direction, peak
     gpus_per_node: int
     network_gb_s: float  # per node and direction; infinite where there is one node
-    host_gb_s: float = PCIE_GB_S  # of a GPU to host memory, per direction, peak
+    host_gb_s: float = PCIE_GB_S[USUAL_PCIE]  # of a GPU to host memory, per direction, peak
     host_cores: int | None = None  # of a node; None: not known
     measured: Measured | None = None
 
@@ -67,7 +67,7 @@ class Group(Struct, frozen=True):
 def link_of(gpu: _Gpu, kind: str = AUTO, gpus_per_node: int = 8, network_gbps: float = inf) -> Link:
     """The link of a node of `gpu`s; `kind` overrides what the catalog says."""
     chosen = gpu.link if kind == AUTO else kind
-    rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S
+    rate = gpu.link_gb_s if chosen == gpu.link else PCIE_GB_S[USUAL_PCIE]
     return Link(chosen, rate, gpus_per_node, network_gbps / 8, measured=gpu.measured)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from recipec.axes import Method
 from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
+from recipec.estimate.scales import scale_params
 from recipec.estimate.workload import LoraShape
 
 _Matrices = tuple[int, int, int, int]  # how many parameters, matrices in each, rows and columns
@@ -39,7 +40,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     """
     groups, on_experts = architecture.linear_groups, expert_adapter_params(architecture, lora)
     in_products = sum(layers * _adapter_params(shapes, lora) for layers, shapes in groups)
-    adapters = in_products + on_experts * architecture.sparse_layers
+    vectors = scale_params(architecture.linear_shapes(), architecture.modules.mlp_out, lora)
+    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers
     layer, layer_linear = max(_layers(architecture, lora))
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
@@ -52,7 +54,7 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         trainable=trainable,
         adapters=adapters,
         linear=sum(layers * _weights(shapes) for layers, shapes in groups),
-        layer=layer + on_experts,
+        layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
         embedding=embedding,
         head=head,
@@ -67,7 +69,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
 def trainable_params(architecture: Architecture, lora: LoraShape | None, method: Method) -> int:
     """Exactly how many parameters train, with a head of scores that comes with the method."""
     count = sizes(architecture, lora, to_vocabulary=not method.new_head)
-    return count.trainable + (architecture.hidden_size if method.new_head else 0)
+    hidden = architecture.hidden_size
+    return count.trainable + (hidden if method.new_head else 0) + (hidden + 1 if method.has_value_head else 0)
 
 
 def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
@@ -87,6 +90,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
             yield layers, 1, outputs, inputs
         elif lora.adapts(name):
             yield from ((layers, 1, lora.rank, inputs), (layers, 1, outputs, lora.rank))
+        elif name in lora.scaled:
+            yield layers, 1, *((1, inputs) if name == architecture.modules.mlp_out else (outputs, 1))
     for _, count, inputs, outputs in adapted_experts(architecture, lora):
         rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
         yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))

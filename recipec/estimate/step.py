@@ -45,7 +45,7 @@ class Fixed(Struct, frozen=True):
     once: tuple[Pass, ...]  # passes of the reference that run before training
     scored: float  # sequences that policy and reference score without a gradient, per sequence learned from
     taught: float  # the same of the teacher
-    weight_passes: int  # over the weights of policy and reference, without recomputation
+    weight_passes: float  # over the weights of policy and reference, without recomputation
 
     @property
     def kinds(self) -> tuple[Activations, ...]:
@@ -262,9 +262,9 @@ def _fixed(
         sequences=method.sequences_per_example,
         scorings=others,
         once=once,
-        scored=method.scored(*([POLICY] if once else [POLICY, REFERENCE])),
+        scored=method.scored(*([POLICY] if once else [POLICY, REFERENCE])) / work.answer_passes,
         taught=method.scored(TEACHER),
-        weight_passes=2 + sum(part.model != TEACHER for part, _ in others),
+        weight_passes=2 + sum(part.model != TEACHER for part, _ in others) / work.answer_passes,
     )
 
 

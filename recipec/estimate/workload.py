@@ -7,14 +7,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from recipec.axes import LORA_VARIANTS, METHODS, Method
-from recipec.axes.adaptations import ALL_LINEAR, targeted
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Method
+from recipec.axes.adaptations import ALL_LINEAR, MATRICES, SCALES, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
 
 class LoraShape(Struct, frozen=True):
-    """The adapters of one run."""
+    """The adapters of one run: low-rank ones; or vectors, which have the memory law of low-rank ones on no module, and
+    what they keep."""
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
@@ -22,6 +23,7 @@ class LoraShape(Struct, frozen=True):
     experts: tuple[str, ...] = ()  # fused expert parameters that have adapters
     expert_rank: int = 0  # of the adapters of one expert
     magnitudes: bool = False  # a trained number for each output, and W + BA built in each forward to measure it (DoRA)
+    scaled: tuple[str, ...] = ()  # modules whose outputs, of the last of a feed-forward block inputs, a vector scales
 
     def adapts(self, module: str) -> bool:
         """Whether a linear module carries an adapter."""
@@ -34,6 +36,21 @@ def lora_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShap
     rank = value["lora_expert_rank"] if experts else 0
     magnitudes = LORA_VARIANTS[value["lora_variant"]].magnitudes
     return LoraShape(value["lora_rank"], modules, value["lora_dropout"] > 0, experts, rank, magnitudes)
+
+
+def _scales(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The vectors that the decisions of a stage give a model."""
+    modules = architecture.modules
+    return LoraShape(0, (), scaled=scaled(value["ia3_scales"], modules.qkv, modules.mlp_out))
+
+
+_SHAPES = {MATRICES: lora_shape, SCALES: _scales}
+
+
+def adapter_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape | None:
+    """What a stage trains beside the weights; None where it trains these."""
+    row = ADAPTATIONS[value["adaptation"]]
+    return None if row.trains_all else _SHAPES[row.trains](architecture, value)
 
 
 class Workload(Struct, frozen=True):
@@ -51,6 +68,7 @@ class Workload(Struct, frozen=True):
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
     written_tokens: int = 0  # of a sequence, those that the model writes itself, at most; 0 where the rows hold all
     updates: int = 1  # optimizer steps that learn from one generation
+    answer_passes: int = 1  # over the answers of a generation
     head: str = ""  # how another code computes the loss: see recipec/estimate/head.py; empty: as the method does
     padded: bool = False  # the batch carries an attention mask
     compiled: bool = False  # a traced forward builds the mask whether it is needed or not

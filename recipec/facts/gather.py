@@ -12,6 +12,7 @@ from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Report
+from recipec.facts.adapter import StartingAdapter, look_up_adapter
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
 from recipec.facts.conversations import against_conversations
@@ -49,6 +50,7 @@ class Given(Struct, frozen=True):
     template_text: str | None
     others: Mapping[str, OtherModel]
     rewards: Rewards
+    adapter: StartingAdapter | None
 
 
 class Facts(Struct, frozen=True):
@@ -62,6 +64,7 @@ class Facts(Struct, frozen=True):
     template_text: str | None = None  # the chat template, where the recipe brings its own
     others: Mapping[str, OtherModel] = field(default_factory=dict)  # role -> a model beside the one that is trained
     rewards: Rewards = Rewards()  # what judges the answers that a model writes
+    adapter: StartingAdapter | None = None  # that the first stage goes on from
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
@@ -71,6 +74,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     gpu = measured_gpu(loaded, named, report) if named else None
     own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
     data = _data(loaded, template_of(loaded, model), rewards, report)
+    adapter = look_up_adapter(loaded, model, report)
     prices = own_prices(loaded, report)
     for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
         report.add(finding)
@@ -79,7 +83,7 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
     machines = Machines(hardware.nodes or 1, hardware.gpus_per_node or 1)
-    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards)
+    return Given(model, gpu, machines, tuple(_goal(loaded)), tuple(priced), data, own, others, rewards, adapter)
 
 
 _NOT_THERE = ("E0301", "E0302", "E0303", "E0306")
@@ -109,7 +113,7 @@ def with_model(loaded: LoadedRecipe, given: Given, model: Model) -> Facts:
     others = [other.model for other in given.others.values()]
     facts = [*given.goal, *model_facts(loaded, model, others), *given.hardware]
     decisions = {fact.id: fact for fact in facts}
-    rest = (given.data, given.template_text, given.others, given.rewards)
+    rest = (given.data, given.template_text, given.others, given.rewards, given.adapter)
     return Facts(model, given.gpu, given.machines, decisions, *rest)
 
 

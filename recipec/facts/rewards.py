@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from keyword import iskeyword
 from pathlib import PurePosixPath
 
 from msgspec import Struct, field
@@ -21,6 +22,11 @@ from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
 _MOST_BYTES = 2**20
+_TAKEN = {  # names of the bundle's rewards.py, which imports the modules by theirs
+    *("json", "math", "signal", "contextmanager", "held", "values", "number", "within", "judged", "check_rewards"),
+    *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
+    *("ANSWERS", "CLAMP", "COLUMNS", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
+}
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
 
 
@@ -71,20 +77,24 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
     for index, source in enumerate(sources):
         place = loaded.place("alignment", REWARDS, index)
         reward = _reward(loaded, source.function, source.weight, place, texts, report)
-        found += [reward] if reward else []
+        if reward and any((one.file, one.function) == (reward.file, reward.function) for one in found):
+            report.add(_unusable(f"`{source.function}` judges twice", place, "listed again", "list it once"))
+        elif reward:
+            found.append(reward)
     modules = _modules([reward.file for reward in found])
     named = _named([replace(reward, module=modules[reward.file]) for reward in found])
     return Rewards(tuple(named), {modules[file]: texts[file] for file in modules})
 
 
 def _modules(files: Sequence[str]) -> dict[str, str]:
-    """File -> a name that Python can import, each once."""
+    """File -> a name that Python can import, each once, and none that the bundle's rewards.py has."""
     found: dict[str, str] = {}
     for file in dict.fromkeys(files):
         stem = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in PurePosixPath(file).stem)
         stem = f"_{stem}" if not stem or stem[0].isdigit() else stem
-        taken = sum(name.startswith(stem) for name in found.values())
-        found[file] = f"{stem}_{taken + 1}" if taken else stem
+        stem = f"{stem}_rewards" if iskeyword(stem) or stem in _TAKEN else stem
+        names = (stem, *(f"{stem}_{number}" for number in range(2, len(files) + 2)))
+        found[file] = next(name for name in names if name not in found.values())
     return found
 
 

@@ -79,7 +79,10 @@ def _context(
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
     rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
-    return Context(stage, goals, facts, rows, wishes, None)
+    if facts.adapter is None or stage is not stages[0]:
+        return Context(stage, goals, facts, rows, wishes, None)
+    fact = facts.adapter.fact(loaded)
+    return Context(stage, (*goals, fact), facts, rows, facts.adapter.wishes(wishes), None)
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

@@ -20,6 +20,7 @@ from recipec.recipe.check_data import (
 from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models, missing_rewards
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
+from recipec.recipe.loops import asked_of_loops
 from recipec.recipe.passed_on import refused_arguments, reserved_variables, secrets, unusable_arguments
 from recipec.recipe.schema import AUTO, EXCLUSIVE, NAMED_ONLY, PROJECT_VARIABLES, STEERING
 from recipec.rules.schedule import DECAY_SHARE
@@ -236,6 +237,7 @@ CHECKS: tuple[Check, ...] = (
     no_room_to_decay,
     idle_project,
     refused_arguments,
+    asked_of_loops,
     unusable_arguments,
     secrets,
     reserved_variables,

@@ -215,7 +215,7 @@ def _widened(path: KeyPath, old: Located, new: Located) -> Diagnostic:
     return Diagnostic("E0404", title, labels, ("a policy that is extended may be narrowed, not widened",))
 
 
-_NAME_OR_PATH = (("model", "name"), ("model", "like"), ("data", "template"))
+_NAME_OR_PATH = (("model", "name"), ("model", "like"), ("model", "init_from"), ("data", "template"))
 _PATH_PREFIXES = ("./", "../", "/")
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
 from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.method import PRECOMPUTE, TOOLS
 from recipec.recipe.clashes import TABLES
@@ -65,6 +66,14 @@ NAMES = (
     Names("goal.task", llama_factory="stage", typed="trainer method", note=", or `alignment.method`"),
     Names("model.name", "model_name_or_path", "base_model", "model_name_or_path", "model_name model_id"),
     Names("model.revision", "model_revision", "", "model_revision"),
+    Names(
+        "model.init_from",
+        "",
+        "lora_model_dir",
+        "adapter_name_or_path",
+        "init_from_adapter resume_lora_training create_new_adapter adapter_path",
+        ", which names the folder of a LoRA adapter",
+    ),
     Names("model.trust_remote_code", "trust_remote_code", "trust_remote_code", "trust_remote_code"),
     Names(
         "data.train",
@@ -155,6 +164,7 @@ NAMES = (
         "flash_attn",
         "use_flash_attention_2",
     ),
+    Names("train.loop", typed="custom_loop training_loop own_loop no_trainer trainer_class"),
     Names("train.compile", "", "torch_compile", "torch_compile"),
     Names(
         "train.strategy",
@@ -330,6 +340,7 @@ _VALUES: dict[str, dict[str, str]] = {
     "goal.task": {word: f'"{found[0]}"' for word, found in _TASKS.items() if len(found) == 1},
     "data.format": _rows(ROW_FORMATS),
     "train.strategy": _rows(STRATEGIES),
+    "train.loop": _rows(LOOPS),
     "train.adaptation": _rows(ADAPTATIONS) | _variants(),
     "train.lora.variant": _rows(LORA_VARIANTS),
     "train.optimizer": {

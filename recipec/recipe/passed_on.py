@@ -27,6 +27,7 @@ DECIDED_ARGUMENTS: dict[str, str] = {
     "lr_scheduler_kwargs": "train.schedule",
     "warmup_steps": "train.warmup",
     "weight_decay": "train.weight_decay",
+    "value_clip_range": "alignment.clip_range",
     "adam_beta1": "",
     "adam_beta2": "",
     "adam_epsilon": "",

@@ -156,6 +156,9 @@ class BaseModelChoice(Section):
         "main",
         absent="the default branch on the Hub",
     )
+    init_from: Line | None = key(
+        "First adapter", "The ./folder of a LoRA adapter of this model to train on.", "./sft", absent="a new one"
+    )
     trust_remote_code: bool | None = key(
         "Trust remote code", "Run Python code that comes with the model.", True, default=False
     )
@@ -376,7 +379,8 @@ class Recipe(Section):
 
 # Keys that say the same thing in two ways, of which a recipe writes one.
 STEERING = (("model", "family"), ("model", "licenses"), ("model", "max_params_billion"))  # what only `auto` reads
-NAMED_ONLY = (("model", "like"), ("model", "revision"), ("model", "trust_remote_code"))  # what `auto` has no use for
+_NAMED = ("like", "revision", "trust_remote_code", "init_from")
+NAMED_ONLY = tuple(("model", name) for name in _NAMED)  # what `auto` has no use for
 EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("hardware", "gpu"), ("hardware", "vram_gib")),
     (("data", "eval"), ("data", "eval_fraction")),

@@ -21,6 +21,7 @@ from recipec.axes import (
     families,
 )
 from recipec.axes.attention import ATTENTIONS
+from recipec.axes.loops import LOOPS
 from recipec.recipe.fields import (
     AUTO,
     Line,
@@ -45,6 +46,7 @@ Precision = one_of(
 Strategy = one_of(
     {AUTO: "decided from the model, the GPUs and their link"} | {row.name: row.means for row in STRATEGIES.values()}
 )
+TrainingLoop = one_of({row.name: row.means for row in LOOPS.values()})
 Offload = one_of({AUTO: "decided"} | OFFLOADS)
 AttentionKernel = one_of({AUTO: "decided"} | {row.name: row.means for row in ATTENTIONS.values()})
 Optimizer = one_of(
@@ -183,6 +185,13 @@ class _General(AdaptedLearning):
     )
     precision: Precision | None = key(
         "Precision", "The number format that the forward and backward pass compute in.", "bf16", default=AUTO
+    )
+    loop: TrainingLoop | None = key(
+        "Loop",
+        "Who runs the steps: the method's trainer, or a loop that train.py has itself, for a team that wants no "
+        "Trainer.",
+        *LOOPS,
+        absent="the method's trainer",
     )
     strategy: Strategy | None = key(
         "Strategy", "How the work and the memory of a step are spread over GPUs.", *STRATEGIES, default=AUTO

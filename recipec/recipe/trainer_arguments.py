@@ -43,6 +43,10 @@ _MORE = {
     model_init_kwargs pad_to_multiple_of precompute_ref_batch_size precompute_ref_log_probs ref_model_mixup_alpha
     ref_model_sync_steps router_aux_loss_coef sync_ref_model trust_remote_code undesirable_weight
     """,
+    "PPOConfig": """
+    answer_passes beta clip_range gae_lambda max_completion_length minibatches missing_eos_penalty model_init_kwargs
+    num_generations reward_weights target_kl temperature value_clip_range value_weight
+    """,
     "GRPOConfig": """
     beta cache_implementation cast_lm_head_to_fp32 chat_template_kwargs delta disable_dropout
     ds3_gather_for_generation entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from recipec.axes import ADAPTATIONS, BASES, Method
+from recipec.axes.adaptations import KEYS_VALUES, KEYS_VALUES_MLP
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.rules.words import data_size, gpu_memory
@@ -125,6 +126,8 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
+    IA3 is taken where a recipe names it, and never by itself: what it can learn is less.
+
     A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
     `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.
 
@@ -161,10 +164,36 @@ def _order(case: _Case) -> tuple[_Order, str]:
     return (order, why) if order else own
 
 
-def wished(preferences: Sequence[str], family: str | None, base: str | None) -> tuple[str, ...]:
-    """Keep the preferences that agree with what the recipe fixes; None fixes nothing, an empty answer is a conflict."""
-    rows = [ADAPTATIONS[name] for name in preferences]
+def wished(preferences: Sequence[str], able: Sequence[str], family: str | None, base: str | None) -> tuple[str, ...]:
+    """Keep the preferences that agree with what the recipe fixes; None fixes nothing, an empty answer is a conflict.
+
+    Of what the method is `able` to run with, what no plan takes by itself is there where the recipe names it.
+    """
+    named = [name for name in able if family is not None and not ADAPTATIONS[name].unasked]
+    rows = [ADAPTATIONS[name] for name in (*preferences, *named)]
     return tuple(row.name for row in rows if family in (None, row.family) and base in (None, row.base))
+
+
+@rule(
+    "ADPT-003",
+    decides="ia3_scales",
+    watch='loss: falls; if it stays flat, set `train.adaptation = "lora"`, which can learn more',
+    source="IA3 (arXiv 2205.05638, 2022, section 3.3); PEFT 0.21.2 tuners/ia3; recipec's choice (experts, fused "
+    "projections)",
+)
+def scaled_modules(moe: bool) -> Choice:
+    """What IA3 scales: keys, values and the inner activations of the feed-forward block, by one number per feature.
+
+    These three are those of the paper. PEFT's own defaults differ between model families: Llama and Mistral get them,
+    Qwen and Gemma queries and values in place of keys, Phi-3 and Qwen3-MoE have none. So every bundle names its
+    modules. Where one projection makes queries, keys and values, all three are scaled.
+
+    The inner activations of experts are inside of fused weights that PEFT's IA3 cannot reach: in a mixture of experts
+    keys and values are scaled alone.
+    """
+    if moe:
+        return Choice(KEYS_VALUES, "keys and values; PEFT's IA3 cannot reach into fused experts")
+    return Choice(KEYS_VALUES_MLP, "keys, values and the inner activations, as in the paper")
 
 
 @rule(

@@ -111,7 +111,7 @@ CHECKLIST = (
     Item(
         "Validation loss decreases steadily",
         _GATES,
-        "run_loss_falls",
+        "run_loss_halves",
         "eval_loss fell over the run",
         "known after the run; read eval_loss",
         after=True,

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from recipec.axes import Adaptation, LoraVariant, Method, Strategy
 from recipec.axes.attention import ATTENTIONS, Attention
+from recipec.axes.loops import TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.strategies import DEEPSPEED, ON_DEVICE, TORCH_FSDP
 
@@ -44,7 +45,9 @@ class Combination(Struct, frozen=True, kw_only=True):
     lora_targets: str | tuple[str, ...]
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
     lora_dropout: float
+    loop: Loop
     variant: LoraVariant
+    continues: bool  # goes on with an adapter that is there
     modules_to_save: tuple[str, ...]
     tensor: int
     context: int
@@ -117,7 +120,9 @@ PLAIN: Mapping[str, Any] = {
     "lora_targets": "all-linear",
     "lora_experts": (),
     "lora_dropout": 0.0,
+    "loop": TRAINER,
     "variant": STANDARD,
+    "continues": False,
     "modules_to_save": (),
     "tensor": 1,
     "context": 1,

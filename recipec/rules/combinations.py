@@ -6,9 +6,11 @@ from recipec.axes.attention import MASK
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
 from recipec.rules.combinations_hybrids import HYBRIDS
+from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
+from recipec.rules.combinations_value_head import VALUE_HEADS
 from recipec.rules.optimizers import BITSANDBYTES
 
 
@@ -277,6 +279,8 @@ COMBINATIONS = (
     *ONLINE,
     *ATTENTION,
     *VARIANTS,
+    *VALUE_HEADS,
+    *LOOPS,
     *HYBRIDS,
 )
 

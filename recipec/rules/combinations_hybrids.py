@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.axes.adaptations import SCALES
 from recipec.rules.combination import BadCombination
 
 _DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
@@ -18,11 +19,11 @@ HYBRIDS = (
     ),
     BadCombination(
         "BAD-101",
-        "DoRA on a model with recurrent layers",
-        "what DoRA keeps and builds in recurrent layers is not in the plan's memory",
+        "DoRA or IA3 on a model with recurrent layers",
+        "what DoRA keeps and builds in recurrent layers is not in the plan's memory, and IA3 scales nothing in them",
         "not simulated with PEFT 0.21.2",
-        "leave `train.lora.variant` out",
-        lambda f: f.hybrid and f.variant.magnitudes,
+        'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
+        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains == SCALES),
     ),
     BadCombination(
         "BAD-102",

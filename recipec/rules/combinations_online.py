@@ -33,7 +33,7 @@ ONLINE = (
         "the policy: a share of the answers is clipped that nothing has changed",
         "run with TRL 1.16: clip_ratio/region_mean 0.031 in place of 0 with lora_dropout 0.1 and a learning rate of 0",
         "set `train.lora = { dropout = 0.0 }`",
-        lambda f: f.method.generates and f.lora_dropout > 0,
+        lambda f: f.method.generates and f.lora_dropout > 0 and not f.method.has_value_head,
         refused=False,
     ),
     BadCombination(
@@ -53,7 +53,7 @@ ONLINE = (
         "between two generations; the cause is not known, and training that is not stopped is not touched",
         "run with TRL 1.16: verify of a bundle with variant gspo (four updates), level learn: weights 0.03 apart",
         "set `alignment.generation.updates = 1` where a resumed run must be the same; gspo then clips next to nothing",
-        lambda f: f.updates > 1,
+        lambda f: f.updates > 1 and not f.method.has_value_head,
         refused=False,
     ),
 )

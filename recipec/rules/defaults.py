@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipec.axes import METHODS, Default, Method
+from recipec.axes import ADAPTATIONS, METHODS, Default, Method
 from recipec.rules.core import Choice
 from recipec.rules.words import data_size
 from recipec.units import number
@@ -20,8 +20,9 @@ def choose(table: tuple[Default, ...], adaptation: str, examples: int, params: i
 
 
 def applies(row: Default, adaptation: str, examples: int, params: int) -> bool:
-    """Whether all conditions of a row hold."""
-    return row.holds(adaptation, data_size(examples), params)
+    """Whether all conditions of a row hold, for the adaptation whose values this one takes."""
+    tables = ADAPTATIONS[adaptation].tables if adaptation else ""
+    return row.holds(tables, data_size(examples), params)
 
 
 def table_page(method: Method, table: tuple[Default, ...]) -> list[str]:

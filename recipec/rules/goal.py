@@ -22,7 +22,7 @@ def alignment_method(task: str, preference_format: str | None) -> Choice:
     | preference pairs, KL control matters little: DPO, one stage without a reward model | DPO |
     | no preference pairs: supervised fine-tuning only | supervised fine-tuning only |
     | no wish for a reward model: DPO | DPO where pairs exist |
-    | KL control matters much, or a budget for three stages: PPO | not built (NOT-001) |
+    | KL control matters much, or a budget for three stages: PPO | PPO where `alignment.method` names it |
 
     The third question does not depend on the data and so contradicts the second. Without pairs neither DPO nor a reward
     model can be trained, so the data decide.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.axes.loops import TRAINER
 from recipec.rules.core import Choice, rule
 
 
@@ -51,3 +52,27 @@ def compile_model() -> Choice:
     `train.compile = true` turns it on. The plan counts no speedup; `tokens_per_second` shows whether it pays.
     """
     return Choice(False, "batches change length at every step, and each new length would be compiled again")
+
+
+@rule(
+    "LOOP-001",
+    decides="loop",
+    key="train.loop",
+    watch="eval_loss: with another loop, that of the trainer on the same rows, but for rounding",
+    source="docs/rule-books/001.md, Training loop architecture; docs/rule-books/002.md, Step 1; Step 3 (against: "
+    "always a loop on Accelerate); docs/rule-books/000.md, Concepts",
+)
+def training_loop() -> Choice:
+    """Who runs the steps: the method's trainer, unless the recipe wants a loop of its own.
+
+    Rule book 001 lets the Trainer do accumulation, clipping and logging, rule book 002 writes loops by hand. TRL's
+    trainers have every method and strategy, and their kernels keep no logits of the whole vocabulary: with 150,000
+    tokens in it those of one sequence of 2,048 take more than 3 GiB, forward and backward.
+
+    `train.loop = "accelerate"` or `"torch"` writes a train.py with every step in it, for a team that wants no Trainer:
+    supervised fine-tuning and pretraining, all weights or LoRA. The loss of a step is the mean over all trained tokens
+    of the global batch, on whatever rank they are; a resumed run ends with the weights of one that was not stopped.
+    What the loops cannot do is refused by name (BAD-090 to BAD-098). The evaluation weighs every token alike, where the
+    Trainer weighs every batch alike.
+    """
+    return Choice(TRAINER.name, TRAINER.because)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from recipec.axes import ADAPTATIONS
-from recipec.axes.lora_variants import LORA_VARIANTS, STANDARD
+from recipec.axes import ADAPTATIONS, Adaptation
+from recipec.axes.lora_variants import LORA_VARIANTS, STANDARD, LoraVariant
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
 from recipec.rules.optimizers import LION, decay_for, rate_for, scaled
@@ -27,8 +27,9 @@ _FORGETTING = "a lower rate forgets less, but also learns less"
     "(against: moshi-finetune); GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023); Pythia (arXiv "
     "2304.01373, 2023); Llama 3 (arXiv 2407.21783, 2024); Lion (arXiv 2302.06675, 2023); Adafactor (arXiv 1804.04235, "
     "2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less (arXiv 2405.09673, 2024); PEFT 0.21.2 "
-    "examples/pissa_finetuning and optimizers/loraplus.py; github.com/NVlabs/DoRA; recipec's choice (LoRA in continued "
-    "pretraining, three quarters for DoRA)",
+    "examples/pissa_finetuning and optimizers/loraplus.py; github.com/NVlabs/DoRA; "
+    "huggingface.co/docs/peft/task_guides/ia3; recipec's choice (LoRA in continued pretraining, three quarters for "
+    "DoRA, IA3 beside supervised fine-tuning)",
 )
 def learning_rate(
     stage: str,
@@ -68,16 +69,18 @@ def learning_rate(
     model. No source gives SGD a rate for adapters or for DPO.
 
     A variant of LoRA takes a share of LoRA's rate and range: DoRA three quarters (its authors say slightly lower),
-    LoRA+ half (PEFT), PiSSA a tenth (PEFT's example has 2e-5).
+    LoRA+ half (PEFT), PiSSA a tenth (PEFT's example has 2e-5). IA3 takes 40 times LoRA's: PEFT's guide trains it with
+    8e-3. Nobody published rates of IA3 for other methods than supervised fine-tuning; the same factor is recipec's
+    choice.
     """
+    row = ADAPTATIONS[adaptation]
     published = choose(method_of(stage).learning_rate, adaptation, examples, params)
-    rate = rate_for(optimizer, _of_variant(published, lora_variant))
-    return rate if ADAPTATIONS[adaptation].trains_all else replace(rate, below=_FORGETTING)
+    rate = rate_for(optimizer, _share(_share(published, row), LORA_VARIANTS[lora_variant]))
+    return rate if row.trains_all else replace(rate, below=_FORGETTING)
 
 
-def _of_variant(of_lora: Choice, lora_variant: str) -> Choice:
-    """The learning rate of a variant, where plain LoRA's would be `of_lora`."""
-    row = LORA_VARIANTS[lora_variant]
+def _share(of_lora: Choice, row: Adaptation | LoraVariant) -> Choice:
+    """The learning rate of an adaptation or variant, where plain LoRA's would be `of_lora`."""
     if row.rate == 1:
         return of_lora
     low, high = of_lora.accepts or (of_lora.value, of_lora.value)

@@ -157,7 +157,7 @@ def _variant(row: LoraVariant) -> str:
         f"- Bases: {_names(row.bases)}",
         f"- Methods: {_names(methods_with(row))}",
         f"- Learning rate: {row.rate:g} x that of plain LoRA{slower}",
-        "- What variants of LoRA do not go with: BAD-060 to BAD-067",
+        "- What variants of LoRA do not go with: BAD-060 to BAD-067, BAD-080, BAD-081",
         f"- Sources: {row.source}",
     ]
     return "\n".join([f"# {row.name}: {row.title}", "", f"{row.because[:1].upper()}{row.because[1:]}.", "", *lines, ""])

@@ -19,13 +19,12 @@ class Unbuilt(Struct, frozen=True):
 OF_BOOKS = (
     Unbuilt(
         "NOT-001",
-        "PPO and other methods that learn from answers they write",
-        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; Anti-pattern 7",
-        "TRL removed its PPO trainer in 1.13 (TRL #7020), and judges answers with reward functions in its place",
-        'set `alignment.method = "grpo"` with prompts and a reward function, or `"dpo"` with preferences; both have a '
-        'beta that controls the distance to the reference model. `goal.task = "reward"` trains a reward model',
+        "Other methods that learn from answers they write",
+        "TRL 1.16, experimental/ (online_dpo, nash_md, xpo, minillm, gold)",
+        "each is another way to use rewards or a judge, and GRPO and PPO have their place",
+        'set `alignment.method = "grpo"` or `"ppo"` with prompts and a reward function, or `"dpo"` with preferences; '
+        "each has a beta that controls the distance to the reference model",
         words=(
-            "ppo",
             "rloo",
             "online_dpo",
             "reinforce",
@@ -175,9 +174,9 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-013",
-        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, prompt tuning, P-tuning, prefix tuning, IA3",
+        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, prompt tuning, P-tuning, prefix tuning",
         "docs/rule-books/001.md, Description",
-        "recipec supports full fine-tuning, LoRA, QLoRA, and of their variants rsLoRA, DoRA, PiSSA and LoRA+",
+        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, and IA3",
         'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built; prompt tuning under '
         "FSDP freezes after one epoch (TRL #1164)",
         words=(
@@ -185,7 +184,6 @@ OF_BOOKS = (
             "p_tuning",
             "ptuning",
             "prefix_tuning",
-            "ia3",
             "loftq",
             "loftq_config",
             "adalora",
@@ -207,13 +205,13 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-015",
-        "Training loops of your own on Accelerate, DeepSpeed or FSDP",
-        "docs/rule-books/002.md, Step 1; Step 2; Step 3; docs/rule-books/001.md, Training loop architecture; "
-        "docs/rule-books/000.md, Description; Concepts",
-        "`train.py` uses a TRL trainer, which already does accumulation, mixed precision, clipping, sharding, "
-        "checkpoints and resume",
-        "edit `train.py`: subclass its trainer and override `compute_loss`; a rebuild merges your edit",
-        words=("custom_loop", "training_loop"),
+        "Training loops of your own on DeepSpeed or with sharded weights",
+        "docs/rule-books/002.md, Step 2; Step 3",
+        "`train.loop` writes loops on Accelerate for one device and DDP, and on PyTorch for one device; sharded "
+        "checkpoints and the engine of DeepSpeed are only in the Trainer's bundles",
+        'set `train.loop = "accelerate"` or `"torch"` where the model fits on every device, else leave it out and edit '
+        "the `train.py` of the trainer; a rebuild merges your edit",
+        words=("deepspeed_loop", "fsdp_loop"),
     ),
     Unbuilt(
         "NOT-016",

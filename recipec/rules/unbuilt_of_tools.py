@@ -144,15 +144,6 @@ OF_TOOLS = (
         ),
     ),
     Unbuilt(
-        "NOT-032",
-        "Training on from an existing adapter",
-        "PEFT 0.21",
-        "a stage starts from a whole model, so that its evaluation before training is that of `model.name`",
-        "merge the adapter with PEFT's `merge_and_unload`, save the model with its tokenizer, and name the folder in "
-        "`model.name`",
-        words=("adapter_name_or_path", "lora_model_dir", "resume_lora_training", "create_new_adapter"),
-    ),
-    Unbuilt(
         "NOT-033",
         "Accelerators other than GPUs of NVIDIA and AMD",
         "torch 2.13; DeepSpeed 0.19.8",
@@ -216,8 +207,9 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-042",
-        "Reward models and judges as the reward of GRPO",
-        "TRL 1.16, trainer/grpo_trainer.py (reward_funcs)",
+        "Reward models and judges as the reward of GRPO and PPO",
+        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; TRL 1.16, trainer/grpo_trainer.py "
+        "(reward_funcs)",
         "TRL gives any checkpoint a head for scores, a random one where it has none, and says nothing; rewards are "
         "Python functions",
         "load the model in a file of your own, and let a function of it return the scores",

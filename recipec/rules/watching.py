@@ -31,6 +31,8 @@ def _adaptation(value: str, given: Given) -> str:
     if row.trains_all:
         return "eval_loss, loss: both fall; if only the loss does, lower `train.learning_rate` or `train.epochs`"
     larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
+    if not row.table:
+        return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"
     return f"eval_loss: falls; if it stays flat, raise `train.lora.rank`{larger}"
 
 

@@ -112,5 +112,14 @@ def advantages_near(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(BETA * near.mean() - ratios.sum() / outputs.label_mask.sum(), outputs)
 
 
-_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence, advantages, advantages_near)
+def clipped(run: Run, inputs: Inputs) -> torch.Tensor:
+    """PPOTrainer.compute_loss without its value head, whose copy of the states the formula adds."""
+    run.by_reference(inputs)
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    ratios = torch.exp(outputs.log_probs - outputs.log_probs.detach())
+    return torch.maximum(-ratios, -ratios.clamp(0.8, 1.2)).sum() / outputs.label_mask.sum()
+
+
+_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence, advantages, advantages_near, clipped)
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

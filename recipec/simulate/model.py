@@ -37,7 +37,7 @@ def policy_model(architecture: Architecture, layout: Layout, work: Workload) -> 
 
         quantize(model, layout.adapts.base, work.double_quant, DTYPES[layout.precision])
     if work.lora is not None:
-        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing)
+        model = _adapted(model, work.lora, method.peft_task, layout.checkpointing, architecture.modules.mlp_out)
     if layout.checkpointing:
         model.activation_checkpointing_enable(
             {"use_reentrant": False}, every_n_layers=layout.recompute_every, offload=layout.activation_offload
@@ -93,11 +93,30 @@ def _named(
     return getattr(transformers, auto_class).from_config(config, dtype=dtype, attn_implementation=attention)
 
 
-def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool) -> nn.Module:
+def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bool, mlp_out: str) -> nn.Module:
     """PEFT's adapters as they train: in fp32, on a 4-bit base too."""
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
 
-    config = LoraConfig(
+    model.requires_grad_(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = get_peft_model(model, _scales(lora, task, mlp_out) if lora.scaled else _low_rank(lora, task))
+    if checkpoints:
+        adapted.enable_input_require_grads()
+    return adapted
+
+
+def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:
+    from peft import IA3Config
+
+    inputs = [name for name in lora.scaled if name == mlp_out]
+    return IA3Config(target_modules=list(lora.scaled), feedforward_modules=inputs, task_type=task)
+
+
+def _low_rank(lora: LoraShape, task: str) -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(
         r=lora.rank,
         lora_dropout=0.05 if lora.dropout else 0.0,
         target_modules=lora.targets if lora.targets == ALL_LINEAR else list(lora.targets),
@@ -106,10 +125,3 @@ def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bo
         use_dora=lora.magnitudes,
         task_type=task,
     )
-    model.requires_grad_(False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        adapted = get_peft_model(model, config)
-    if checkpoints:
-        adapted.enable_input_require_grads()
-    return adapted

@@ -21,6 +21,7 @@ from recipec.axes import (
     Strategy,
     adaptation_of,
 )
+from recipec.axes.loops import LOOPS, TRAINER, Loop
 from recipec.axes.lora_variants import STANDARD
 from recipec.rules.metrics import watched
 
@@ -57,7 +58,13 @@ class BundleStage(Struct, frozen=True, dict=True):
     def model_options(self) -> Mapping[str, Any]:
         """How train.py loads its model, or makes it: dtype, revision and the like; only literal values."""
         loaded = self.arguments.get("model_init_kwargs")
-        return every_keyword(function(self.script, "random_model")) if loaded is None else loaded
+        made = function(self.script, "load_model" if self.loop.own else "random_model")
+        return every_keyword(made) if loaded is None else loaded
+
+    @property
+    def loop(self) -> Loop:
+        """Who runs its steps."""
+        return LOOPS[self.decisions.get("loop", TRAINER.name)]
 
     @property
     def method(self) -> Method:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from recipec.axes.strategies import TORCH_FSDP
 from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
 from recipec.verify.learn_checks import logit_problems, proofs_of, row_problems, story, weight_problems
 from recipec.verify.process import Outcome
@@ -51,7 +52,11 @@ def learn_bundle(launch: Rehearsal, report: VerifyReport) -> None:
     for stage in launch.sandbox.bundle.stages:
         history = log_history(launch.sandbox.outputs / stage.name)
         for proof in proofs[stage.name]:
-            report.add(f"{stage.name}: {proof.title}", proof.problems(history), story(history, proof.metric))
+            report.add(
+                f"{stage.name}: {proof.title}",
+                proof.found(history, stage.adapts.toy_share),
+                story(history, proof.metric),
+            )
     check_reload(launch, report)
     check_resume(launch, report)
 
@@ -67,6 +72,7 @@ def check_reload(launch: Rehearsal, report: VerifyReport) -> None:
         "autocast": stage.choice["precision"],
         "dtype": stage.model_options["dtype"],
         "quantized": call_arguments(function(stage.script, f"{stage.adapts.base}_config")) or None,
+        "gathered": stage.spreads.engine == TORCH_FSDP and not (stage.adapts.trains_all or stage.adapts.quantized),
     }
     command = ["python", str(PROBES / "reload.py"), json.dumps(spoken)]
     outcome = sandbox.run("reload", command, sandbox.environment({}), _RELOAD_SECONDS)

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from recipec.axes import Method
 
-LEARNED_SHARE = 0.5  # of its first value: what is left of the loss when one batch's rows are learned
 NEARER_SHARE = 0.75  # of its first value: what is left of the distance to a teacher with random weights
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
 EARNED = 0.05  # by which the mean reward of a toy rises that gives half of 1 to chance: three times what chance moves
@@ -37,7 +36,12 @@ class Proof(Struct, frozen=True):
 
     title: str  # what holds when it passes
     metric: str  # whose first and last value are shown
-    problems: Callable[[History], list[str]]
+    problems: Callable[..., list[str]]  # of a history
+    takes_share: bool = False  # and of what the adaptation leaves of a loss
+
+    def found(self, history: History, share: float) -> list[str]:
+        """The problems of a history, where `share` of the first loss may be left."""
+        return self.problems(history, share) if self.takes_share else self.problems(history)
 
 
 def proofs_of(method: Method) -> tuple[Proof, ...]:
@@ -60,9 +64,9 @@ def story(history: History, metric: str = "loss") -> str:
     return f"{metric} {values[0]:.4f} to {values[-1]:.4f} in {len(values)} logs" if values else ""
 
 
-def loss_halves(history: History) -> list[str]:
-    """A loss that did not fall below LEARNED_SHARE of its first value."""
-    return _falling_problems(logged(history, "loss"), LEARNED_SHARE)
+def loss_halves(history: History, share: float) -> list[str]:
+    """A loss that did not fall to a share of its first value: a half, for what can learn a batch by heart."""
+    return _falling_problems(logged(history, "loss"), share)
 
 
 def divergence_falls(history: History) -> list[str]:
@@ -131,7 +135,7 @@ def _rising_problems(values: Sequence[float], what: str) -> list[str]:
 PROOFS = {
     proof.problems.__name__: proof
     for proof in (
-        Proof("the rows of one batch are learned", "loss", loss_halves),
+        Proof("the rows of one batch are learned", "loss", loss_halves, takes_share=True),
         Proof("preference margins rise", "rewards/margins", margins_rise),
         Proof("the policy begins as its reference", "rewards/chosen", starts_as_reference),
         Proof("rewards of liked and disliked answers separate", "rewards/chosen", rewards_separate),

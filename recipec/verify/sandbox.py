@@ -18,6 +18,7 @@ from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
 from recipec.verify.data import place_data
 from recipec.verify.process import Outcome, clean_environment, run_command
 from recipec.verify.stand_in import AS_IT_IS, models_of, place_models, stand_in_shape
+from recipec.verify.stand_in_adapter import place_adapter
 
 SHIM = Path(__file__).parent / "shim"
 PROBES = Path(__file__).parent / "probes"
@@ -80,7 +81,9 @@ def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
     """Fill `root` for one verification; raises NoStandIn or NoSample where model or data cannot be stood in for."""
     copy = copy_bundle(bundle, root)
     data = place_data(bundle, root / "data", root / "hub_data", rows)
-    return Sandbox(root, copy, place_models(bundle, root, data.texts), data.description, data.hub)
+    model = place_models(bundle, root, data.texts)
+    place_adapter(bundle, root)
+    return Sandbox(root, copy, model, data.description, data.hub)
 
 
 def copy_bundle(bundle: Bundle, root: Path) -> Bundle:

@@ -18,7 +18,7 @@ from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import lora_shape
+from recipec.estimate.workload import adapter_shape
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import Substituted
 from recipec.verify.stand_in import AS_IT_IS, models_of, template_stands_in
@@ -76,6 +76,8 @@ def batch_of(bundle: Bundle, stage: BundleStage, ranks: int) -> int:
 
 MAX_PACKED_TOKENS = 256
 MOST_WRITTEN = 16  # tokens of an answer here
+# Toy rewards are learned from once and alone: at these rates a second pass is clipped.
+ONE_PASS = {"answer_passes": 1, "beta": 0.0, "missing_eos_penalty": 0.0}
 
 
 class Situation(Struct, frozen=True):
@@ -111,7 +113,8 @@ class Situation(Struct, frozen=True):
     @property
     def steps(self) -> int:
         """Optimizer steps of one training here."""
-        return LEARN_STEPS if self.learns else RUN_STEPS
+        valued = any(stage.method.has_value_head for stage in self.bundle.stages)  # it has to learn what to expect
+        return LEARN_STEPS * (1 + valued) if self.learns else RUN_STEPS
 
     @property
     def on_cpu(self) -> bool:
@@ -156,9 +159,15 @@ def _adapters(given: Situation) -> Applied | None:
     return Applied(f"{planned} trained parameters", used, {"planned-parameters": counts})
 
 
+def _start(given: Situation) -> Applied | None:
+    """The adapter that training goes on from belongs to the real model."""
+    path = given.bundle.stages[0].decisions.get("init_from")
+    return Applied(f"the adapter in {path}", "a random one of its shape, on the stand-in") if path else None
+
+
 def adapter_params(stage: BundleStage, shape: Architecture) -> int:
     """How many parameters a stage trains on a model of this shape."""
-    return trainable_params(shape, lora_shape(shape, stage.decisions), stage.method)
+    return trainable_params(shape, adapter_shape(shape, stage.decisions), stage.method)
 
 
 def _chat_template(given: Situation) -> Applied | None:
@@ -311,7 +320,8 @@ def _generation(given: Situation, stage: BundleStage) -> dict[str, int]:
     updates = stage.decisions["updates"]
     group = max(size for size in range(1, stage.decisions["per_prompt"] + 1) if batch * updates % size == 0)
     most = min(stage.decisions["max_new_tokens"], MOST_WRITTEN)
-    return {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
+    found = {"num_generations": group, "steps_per_generation": batch // micro * updates, "max_completion_length": most}
+    return found | (ONE_PASS if stage.method.has_value_head else {})
 
 
 def _rewards(given: Situation) -> Applied | None:
@@ -320,7 +330,8 @@ def _rewards(given: Situation) -> Applied | None:
     if not stages or not given.learns:
         return None
     planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
-    return Applied(planned, "the share of an answer's tokens with an even number", {"toy-rewards": True})
+    toy = "the share of an answer's tokens with an even number"
+    return Applied(planned, toy, {"toy-rewards": True, "toy-scores": True})
 
 
 def _packed_length(given: Situation) -> Applied | None:
@@ -345,6 +356,7 @@ TABLE = (
     Row("model", "what the real weights do, and how well they learn", _model),
     Row("chat template", "what the model's own template writes of a row, or leaves out of it", _chat_template),
     Row("adapters", "that the real model has as many", _adapters),
+    Row("first adapter", "that the adapter is there and fits the model", _start),
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
     Row("steps", "where the training ends up", _steps),

@@ -14,6 +14,7 @@ from compiling import BASES, Tables, good, texts, with_key
 
 from recipec.axes import METHODS, Method
 from recipec.backends.arguments import OPTIMIZERS
+from recipec.backends.methods import BACKENDS
 
 COMMON = {
     *("output_dir", "seed", "num_train_epochs", "max_steps", "max_length", "bf16", "activation_checkpointing"),
@@ -31,6 +32,7 @@ MUST = {
     "DPOConfig": COMMON | {"disable_dropout"},
     "KTOConfig": COMMON | {"disable_dropout"},
     "RewardConfig": COMMON | {"disable_dropout"},
+    "PPOConfig": COMMON - {"max_length", "train_sampling_strategy"} | {"value_clip_range", "reward_weights"},
     "GRPOConfig": COMMON - {"max_length", "train_sampling_strategy"}
     | {
         *("importance_sampling_level", "scale_rewards", "mask_truncated_completions", "cast_lm_head_to_fp32"),
@@ -38,6 +40,7 @@ MUST = {
         *("shuffle_dataset", "reward_weights", "disable_dropout"),
     },
 }
+TEMPLATES = Path(__file__).parents[2] / "templates"
 NOT_READ = {"pretrain": {"model_init_kwargs"}}  # method -> arguments that it does not read: weights by chance
 
 # What a recipe's shape adds: base -> arguments that are there for it, and not for the plain LoRA run.
@@ -60,6 +63,7 @@ SHAPES = {
     "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
     "grpo": {"tf32", "epsilon", "epsilon_high"},
+    "ppo": {"tf32"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},
     "pretrain": {"tf32", "packing_strategy", "ddp_find_unused_parameters"},
@@ -346,7 +350,9 @@ def test_configuration_classes_know_every_argument(tmp_path: Path, name: str) ->
 def test_the_stack_has_every_class_of_a_row(name: str) -> None:
     """Read without importing it."""
     row = METHODS[name]
-    assert {row.trainer, row.config} <= _classes(row.module), row.module
+    own = BACKENDS[name].trainer
+    ours = {own.config, row.trainer} if own and own.config else set()
+    assert {row.trainer, row.config} - ours <= _classes(row.module), row.module
     assert row.adapter_class in _classes("peft")
     assert row.auto_class in _classes("transformers")
 
@@ -378,11 +384,13 @@ def _fields(config: str) -> set[str]:
 
     files = [
         f"trl/trainer/{config.removesuffix('Config').lower()}_config.py",
-        "trl/trainer/base_config.py",
+        *["trl/trainer/base_config.py"] * (config != "PPOConfig"),
         "transformers/training_args.py",
     ]
     roots = {package: Path(str(find_spec(package).origin)).parents[1] for package in ("trl", "transformers")}  # type: ignore[union-attr]
-    trees = [ast.parse(path.read_text()) for file in files if (path := roots[file.split("/")[0]] / file).exists()]
+    brought = TEMPLATES / f"trl/{config.removesuffix('Config').lower()}_config.py.j2"
+    trees = [ast.parse(brought.read_text())] if brought.exists() else []
+    trees += [ast.parse(path.read_text()) for file in files if (path := roots[file.split("/")[0]] / file).exists()]
     return {
         n.target.id
         for tree in trees

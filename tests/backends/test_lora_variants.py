@@ -1,4 +1,4 @@
-"""What a variant of LoRA brings to a bundle: arguments, code of its own, the parameters that are counted."""
+"""What a variant of LoRA, or IA3, brings to a bundle: arguments, code of its own, the parameters that are counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from recipec.axes import LORA_VARIANTS, METHODS
 from recipec.catalog.models import model
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import lora_shape
+from recipec.estimate.workload import adapter_shape, lora_shape
 
 
 def train_py(tmp_path: Path, variant: str, base: str = "lora-single", **keys: Any) -> str:
@@ -87,3 +87,30 @@ def test_as_many_parameters_are_trained_as_are_counted(name: str) -> None:
     adapted = peft.get_peft_model(transformers.Qwen2ForCausalLM(config), adapter)
     trained = sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
     assert trainable_params(shape, lora_shape(shape, value), METHODS["sft"]) == trained
+
+
+@pytest.mark.parametrize("scales", ["keys-values-mlp", "keys-values"])
+def test_as_many_numbers_of_ia3_are_trained_as_are_counted(scales: str) -> None:
+    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
+    found = model("Qwen/Qwen2.5-0.5B")
+    assert found is not None
+    shape = replace(found.architecture, **SMALL, num_layers=2, num_heads=4, num_kv_heads=2, head_dim=16)
+    counted = adapter_shape(shape, {"adaptation": "ia3", "ia3_scales": scales})
+    assert counted is not None
+    config = transformers.Qwen2Config(**SMALL, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    inputs = [name for name in counted.scaled if name == "down_proj"]
+    adapter = peft.IA3Config(target_modules=list(counted.scaled), feedforward_modules=inputs, task_type="CAUSAL_LM")
+    adapted = peft.get_peft_model(transformers.Qwen2ForCausalLM(config), adapter)
+    trained = sum(parameter.numel() for parameter in adapted.parameters() if parameter.requires_grad)
+    assert trainable_params(shape, counted, METHODS["sft"]) == trained == 2 * (2 * 32 + 96 * bool(inputs))
+
+
+def test_ia3_names_its_modules_and_is_never_taken_unasked(tmp_path: Path) -> None:
+    done = good(tmp_path, with_key(BASES["lora-single"], "train.adaptation", "ia3"))
+    text = texts(done)["train.py"]
+    assert 'target_modules=["k_proj", "v_proj", "down_proj"],' in text and 'feedforward_modules=["down_proj"]' in text
+    assert "learning_rate=0.008," in text and "merge_adapter.py" in texts(done) and "lora" not in text
+    assert done.plan and done.plan.stages[0].layout.adaptation == "ia3"
+    asked = [with_key(BASES["lora-single"], "goal.priority", kind) for kind in ("memory", "speed", "quality")]
+    plans = [good(tmp_path, recipe).plan for recipe in asked]
+    assert not [plan for plan in plans if plan and plan.stages[0].layout.adaptation == "ia3"]

@@ -127,7 +127,7 @@ def test_a_fact_says_what_it_leads_to(run, out):
         (["out/nothing.py:1"], "`nothing.py` is not a file that recipec built"),
         (["out/evaluate.py:1"], "`evaluate.py` is no longer there"),
         (["out", "learning_rte"], "did you mean `learning_rate`"),
-        (["out", "ppo"], "`recipec explain NOT-001`"),
+        (["out", "rlaif"], "`recipec explain NOT-001`"),
     ],
 )
 def test_what_is_not_there(run, out, arguments, says):

@@ -77,7 +77,8 @@ def cells() -> Iterator[Cell]:
 
     Layers are recomputed, as in most runs of real size: these are so small that they would keep all.
     """
-    whole, adapter = (next(row for row in ADAPTATIONS.values() if row.trains_all is all) for all in (True, False))
+    usual = [row for row in ADAPTATIONS.values() if row.unasked]
+    whole, adapter = (next(row for row in usual if row.trains_all is all) for all in (True, False))
     single = next(row for row in STRATEGIES.values() if row.one_rank)
     for kind, adaptation in product(MODELS, (whole, adapter)):
         recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, single)
@@ -97,7 +98,7 @@ def cells() -> Iterator[Cell]:
 def data_files() -> dict[str, str]:
     """Format -> the first file of the data folder that holds such rows."""
     found = {}
-    for path in sorted(DATA.iterdir()):
+    for path in sorted(path for path in DATA.iterdir() if path.is_file()):
         rows = read_rows([path], 10)
         found.setdefault(recognise(tuple(rows), None, {}, ["here"] * len(rows)).format, path.name)
     return found

@@ -22,12 +22,24 @@ STARTED_ANEW = "cpu-demo"
 # stages on different numbers of ranks and of nodes, variants of LoRA; a student that gets nearer to its teacher; packed
 # examples; layers without attention.
 CASES = dict.fromkeys(
-    ("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora", "dpo", "orpo", "cpo", "simpo", "distill", "grpo"),
+    (
+        *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
+        *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
+    ),
     "learn",
 ) | dict.fromkeys(
     ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
 )
-CASES |= {"pissa": "learn", "dora": "learn", "qdora": "run", "lora-plus": "run", "rslora": "run"}
+CASES |= {
+    "pissa": "learn",
+    "dora": "learn",
+    "qdora": "run",
+    "lora-plus": "run",
+    "rslora": "run",
+    "ia3": "learn",
+    "warm": "learn",
+}
+CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
 
 pytestmark = pytest.mark.executes
 

@@ -25,6 +25,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "kto": [("kto", "lora", "none", "single", "none")],
     "mixture": [("sft", "lora", "none", "single", "none")],
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],
+    "ppo": [("ppo", "lora", "none", "single", "none")],
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "fsdp", "none")],
     "simpo": [("simpo", "full", "none", "fsdp", "none")],

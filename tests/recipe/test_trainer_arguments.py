@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from transformers import TrainingArguments
 
 from recipec.axes import METHODS
+from recipec.backends.methods import BACKENDS
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.recipe.trainer_arguments import arguments_of
 from recipec.recipe.validate import keys_of
 from recipes import BASE, codes, load
 
 EXAMPLES = Path(__file__).parents[2] / "generated-examples"
+BROUGHT = {
+    row.config: row for row in METHODS.values() if BACKENDS[row.name].trainer and BACKENDS[row.name].trainer.config
+}
 CONFIGS = sorted({row.config for row in METHODS.values()})
 
 
@@ -47,11 +52,22 @@ def test_a_name_that_no_trainer_takes_is_refused(tmp_path: Path, name: str) -> N
     assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0206"]
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config not in BROUGHT])
 def test_the_names_are_those_of_the_installed_trainers(config: str) -> None:
     module = importlib.import_module(next(row.module for row in METHODS.values() if row.config == config))
     fields = dataclasses.fields(getattr(module, config))
     assert arguments_of(config) == {field.name for field in fields if field.init}
+
+
+@pytest.mark.parametrize("config", BROUGHT)
+def test_a_configuration_of_the_bundle_has_the_names_that_are_known(config: str) -> None:
+    tree = ast.parse(
+        (EXAMPLES / BROUGHT[config].name / f"{BACKENDS[BROUGHT[config].name].trainer.module}.py").read_text()
+    )
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == config]
+    fields = {node.target.id for node in found.body if isinstance(node, ast.AnnAssign)}
+    known = arguments_of(config)
+    assert known - {field.name for field in dataclasses.fields(TrainingArguments)} <= fields <= known
 
 
 def test_what_is_refused_is_an_argument() -> None:

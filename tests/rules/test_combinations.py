@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, STRATEGIES
+from recipec.axes.loops import LOOPS
 from recipec.rules.combination import PLAIN, Combination
 from recipec.rules.combinations import COMBINATIONS, known_bad
 
@@ -128,7 +129,39 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"offload": "none"}, {"variant": "rslora"}],
     ),
     "BAD-066": ({"variant": "dora", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"variant": "rslora"}]),
-    "BAD-067": ({"variant": "dora", "strategy": "fsdp"}, [{"strategy": "zero3"}, {"variant": "rslora"}]),
+    "BAD-067": (
+        {"variant": "dora", "strategy": "fsdp", "precision": "bf16"},
+        [{"strategy": "zero3"}, {"variant": "rslora"}, {"precision": "fp32"}],
+    ),
+    "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
+    "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-070": (
+        {"method": "ppo", "strategy": "zero2"},
+        [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],
+    ),
+    "BAD-071": ({"method": "ppo", "precision": "fp16", "gpu_bf16": False}, [{"precision": "bf16"}, {"method": "grpo"}]),
+    "BAD-072": ({"method": "ppo", "lora_dropout": 0.1}, [{"lora_dropout": 0.0}, {"method": "sft"}]),
+    "BAD-073": ({"method": "ppo", "moe": True}, [{"moe": False}, {"method": "grpo"}]),
+}
+
+
+CASES |= {
+    "BAD-090": ({"loop": "accelerate", "method": "dpo"}, [{"loop": "trainer"}, {"method": "pretrain"}]),
+    "BAD-091": (
+        {"loop": "torch", "strategy": "ddp"},
+        [{"loop": "accelerate"}, {"strategy": "single"}, {"loop": "trainer"}],
+    ),
+    "BAD-092": ({"loop": "torch", "adaptation": "qlora"}, [{"adaptation": "lora"}, {"loop": "trainer"}]),
+    "BAD-093": ({"loop": "torch", "optimizer": "lion"}, [{"optimizer": "sgd"}, {"loop": "trainer"}]),
+    "BAD-094": (
+        {"loop": "torch", "packing": True},
+        [{"packing": False}, {"method": "continue-pretrain"}, {"loop": "trainer"}],
+    ),
+    "BAD-095": ({"loop": "torch", "moe": True}, [{"moe": False}, {"loop": "trainer"}]),
+    "BAD-096": ({"loop": "torch", "variant": "pissa"}, [{"variant": "dora"}, {"loop": "trainer"}]),
+    "BAD-097": ({"loop": "torch", "recompute_every": 2}, [{"recompute_every": 1}, {"loop": "trainer"}]),
+    "BAD-098": ({"loop": "torch", "compile": True, "attention": "eager"}, [{"compile": False}, {"loop": "trainer"}]),
+    "BAD-099": ({"loop": "torch", "continues": True}, [{"continues": False}, {"loop": "trainer"}]),
     "BAD-100": ({"hybrid": True, "packing": True}, [{"packing": False}, {"hybrid": False}, {"method": "pretrain"}]),
     "BAD-101": ({"hybrid": True, "variant": "dora"}, [{"variant": "rslora"}, {"hybrid": False}]),
     "BAD-102": ({**FULL_FSDP, "hybrid": True, "context": 2}, [{"context": 1}, {"hybrid": False}]),
@@ -138,7 +171,13 @@ CASES = {  # id: (what is bad, changes that each mend it)
 }
 
 
-ROWS = {"method": METHODS, "strategy": STRATEGIES, "adaptation": dict(ADAPTATIONS), "variant": LORA_VARIANTS}
+ROWS = {
+    "method": METHODS,
+    "strategy": STRATEGIES,
+    "adaptation": dict(ADAPTATIONS),
+    "variant": LORA_VARIANTS,
+    "loop": LOOPS,
+}
 ROWS["adaptation"]["full on 4 bits"] = replace(ADAPTATIONS["full"], base="nf4")  # no row is this, and none may be
 
 

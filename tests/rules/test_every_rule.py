@@ -111,6 +111,7 @@ PREFIXES = (
     "EVAL",
     "CKPT",
     "LOAD",
+    "LOOP",
     "TRACK",
     "DPO",
     "MODEL",
@@ -194,7 +195,8 @@ def test_every_parameter_of_every_rule_is_in_the_vocabulary():
 
 
 def test_a_decision_is_decided_by_one_rule():
-    decided = [rule.decides for rule in RULES.values()]
+    own = {own.id for method in METHODS.values() for own in method.own}  # methods share names; one of them runs
+    decided = [rule.decides for rule in RULES.values() if rule.id not in own]
     assert len(decided) == len(set(decided))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from recipec.axes import LORA_VARIANTS
 from recipec.rules import (
+    adaptation,
     batch,
     checkpoints,
     data,
@@ -123,6 +124,18 @@ def test_a_variant_of_lora_has_its_own_rate_alpha_and_dropout():
     assert lora.lora_alpha("sft", 16, "rslora").accepts == (4, 32)
     dropped = [lora.lora_dropout("sft", 5_000, (), name).value for name in LORA_VARIANTS]
     assert dropped == [0.05, 0.05, 0, 0, 0.05]
+
+
+def test_ia3_takes_40_times_the_rate_of_lora():
+    for stage in ("sft", "dpo", "continue-pretrain"):
+        of_lora, of_ia3 = (optimizer.learning_rate(stage, name, 5_000, SEVEN) for name in ("lora", "ia3"))
+        assert of_ia3.value == pytest.approx(40 * of_lora.value)
+        assert of_ia3.accepts == pytest.approx(tuple(40 * bound for bound in of_lora.accepts))
+    assert optimizer.learning_rate("sft", "ia3", 5_000, SEVEN).value == pytest.approx(8e-3)
+
+
+def test_ia3_scales_what_it_can_reach():
+    assert [adaptation.scaled_modules(moe).value for moe in (False, True)] == ["keys-values-mlp", "keys-values"]
 
 
 def test_adapters_on_experts_have_no_dropout():

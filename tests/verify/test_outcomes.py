@@ -192,10 +192,10 @@ def test_a_model_that_scores_has_no_samples() -> None:
 
 
 def test_learning_is_a_loss_that_halves() -> None:
-    assert loss_halves(LOG) == []
-    assert loss_halves([{"loss": 6.0}, {"loss": 3.1}])
-    assert loss_halves([{"loss": 6.0}])
-    assert loss_halves([{"loss": 6.0}, {"loss": math.nan}])
+    assert loss_halves(LOG, 0.5) == [] and loss_halves([{"loss": 6.0}, {"loss": 3.1}], 0.8) == []
+    assert loss_halves([{"loss": 6.0}, {"loss": 3.1}], 0.5)
+    assert loss_halves([{"loss": 6.0}], 0.5)
+    assert loss_halves([{"loss": 6.0}, {"loss": math.nan}], 0.5)
 
 
 # check, what one metric must do between the first log and the last, and whether that proves something
@@ -219,9 +219,9 @@ PROVEN = [
 @pytest.mark.parametrize(("check", "metric", "first", "last", "fine"), PROVEN)
 def test_a_metric_proves_what_it_should(check: str, metric: str, first: float, last: float, fine: bool) -> None:
     proof = PROOFS[check]
-    assert (proof.problems([{metric: first}, {metric: last}]) == []) is fine
-    assert proof.problems([{metric: first}]), "one log shows no change"
-    assert proof.problems([]), "a metric that was never logged proves nothing"
+    assert (proof.found([{metric: first}, {metric: last}], 0.5) == []) is fine
+    assert proof.found([{metric: first}], 0.5), "one log shows no change"
+    assert proof.found([], 0.5), "a metric that was never logged proves nothing"
 
 
 @pytest.mark.parametrize(("chosen", "rejected", "fine"), [(0.4, -0.3, True), (-0.1, -0.3, True), (0.2, 0.3, False)])

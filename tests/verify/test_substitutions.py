@@ -52,6 +52,7 @@ CASES = {
     "a single GPU": (situation("sft-lora"), SFT_LORA),
     "a tiny model of one's own": (situation("sft-lora", model=AS_IT_IS), SFT_LORA - {"model", "disk"}),
     "adapters": (situation("sft-lora", shape=SMALL), SFT_LORA | {"adapters"}),
+    "an adapter that is there": (situation("warm"), SFT_LORA | {"first adapter"}),
     "fewer processes": (situation("full-ddp", 2), SFT_LORA | {"world size"}),
     "all processes": (situation("full-ddp", 4), SFT_LORA),
     "sharding": (situation("fsdp", 8), SFT_LORA | {"sharding"}),

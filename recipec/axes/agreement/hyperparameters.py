@@ -49,7 +49,7 @@ def _of_table(row: str, method: Method, table: str) -> Iterator[str]:
     if table == "global_batch" and method.random_weights:
         return  # counted in tokens: rules/pretraining.py
     named = [row for row in (ADAPTATIONS.get(name) for name in method.adaptations) if row]
-    asked = [row.name for row in named if row.table or not of_adapters]
+    asked = dict.fromkeys(row.tables for row in named if row.table or not of_adapters)
     for adaptation, size in product(asked, SIZES):
         if not any(default.holds(adaptation, size, LARGEST) for default in defaults):
             yield f"{row}: {table} has no value for adaptation `{adaptation}` with {size} rows"

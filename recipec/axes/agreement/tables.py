@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, REFERENCES, Adaptation
+from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, MATRICES, REFERENCES, TRAINED, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
 from recipec.axes.kinds import KINDS, Kind
@@ -41,6 +41,10 @@ def of_adaptation(adaptation: Adaptation) -> Iterator[str]:
     """The contradictions of one adaptation."""
     row = f"adaptation `{adaptation.name}`"
     yield from unknown(row, "base", [adaptation.base], BASES, "the bases")
+    yield from unknown(row, "trains", [adaptation.trains], TRAINED, "what can be trained")
+    yield from unknown(row, "tables", [adaptation.tables], ADAPTATIONS, "the adaptations")
+    if (adaptation.rate != 1) != bool(adaptation.rate_because):
+        yield f"{row}: its rate is {adaptation.rate:g} x another's, and rate_because is `{adaptation.rate_because}`"
     yield from unknown(row, "reference", [adaptation.reference], REFERENCES, "what can serve as reference")
     yield from unknown(row, "above", [adaptation.above] * bool(adaptation.above), ADAPTATIONS, "the adaptations")
     asked = adaptation.family, adaptation.base
@@ -65,10 +69,12 @@ def _of_whole(row: str, adaptation: Adaptation) -> Iterator[str]:
 
 
 def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
-    """An adapter is of a class of a package, and the rules decide what the keys of its table say."""
-    for field in ("config", "table", "packages"):
+    """An adapter is of a class of a package, and the rules decide what the keys of its table say, where it has one."""
+    for field in ("config", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
+    if bool(adaptation.table) != (adaptation.trains == MATRICES):
+        yield f"{row} trains {adaptation.trains}, and its table is `{adaptation.table}`: matrices alone have one"
     if not adaptation.merges:
         yield f"{row} trains an adapter, and merges is False: no bundle says what becomes of one that stays one"
 

@@ -7,11 +7,12 @@ from recipec.axes.methods.dpo import DPO
 from recipec.axes.methods.grpo import GRPO
 from recipec.axes.methods.kto import KTO
 from recipec.axes.methods.orpo import ORPO
+from recipec.axes.methods.ppo import PPO
 from recipec.axes.methods.pretrain import PRETRAIN
 from recipec.axes.methods.reward import REWARD
 from recipec.axes.methods.sft import SFT
 from recipec.axes.methods.simpo import SIMPO
 
 METHODS = {
-    row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, REWARD, DISTILL)
+    row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, PPO, REWARD, DISTILL)
 }

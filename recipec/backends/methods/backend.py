@@ -36,6 +36,7 @@ class OwnTrainer(Struct, frozen=True, kw_only=True):
     template: str
     names: Callable[[StageJob], Mapping[str, Any]]  # what the template reads
     name: str  # of the class
+    config: str = ""  # its configuration class, where the file has that, too; "": the row's, of the row's library
 
 
 class MethodBackend(Struct, frozen=True, kw_only=True):

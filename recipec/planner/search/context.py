@@ -10,11 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import targeted
+from recipec.axes.adaptations import MATRICES, SCALES, WEIGHTS, targeted
+from recipec.axes.loops import LOOPS
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.sizes import trainable_params
-from recipec.estimate.workload import Workload, lora_shape
+from recipec.estimate.workload import Workload, adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
@@ -80,8 +81,10 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     _data(ledger)
     _learning(ledger)
     _raise_batch(ledger, context.least_batch)
-    if not ADAPTATIONS[adaptation].trains_all:
+    if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
+    if ADAPTATIONS[adaptation].trains == SCALES:
+        ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).generates:
@@ -117,7 +120,7 @@ def _adaptation(ledger: Ledger, row: Adaptation, because: str) -> None:
             )
         )
     ledger.decide(adaptations.double_quantization, given["quantization"])
-    if not row.trains_all:
+    if row.trains == MATRICES:
         ledger.decide(lora.lora_variant)
 
 
@@ -133,6 +136,8 @@ def _numerics(ledger: Ledger) -> None:
     ledger.decide(precisions.precision, given["gpu_bf16"], given["gpu_is_cpu"])
     ledger.decide(kernels.attention, given["has_sdpa"])
     ledger.decide(kernels.compile_model)
+    if "train.loop" in ledger.wishes:
+        ledger.decide(kernels.training_loop)
     ledger.decide(optimizer.optimizer, given["adaptation"], given["priority"], given["gpu_is_cpu"])
     ledger.decide(
         memory.checkpointing_default,
@@ -234,13 +239,19 @@ def _experts(targets: Decision, architecture: Architecture) -> Decision:
     return Decision("lora_experts", found, because, inputs=(targets.id, "moe"), origin="planner")
 
 
+_SHAPED_BY = {
+    WEIGHTS: ("params", "adaptation", "stage"),
+    MATRICES: ("params", "stage", "lora_rank", "lora_targets", "lora_variant"),
+    SCALES: ("params", "adaptation", "stage", "ia3_scales"),
+}
+
+
 def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    shape = None if ADAPTATIONS[value["adaptation"]].trains_all else lora_shape(architecture, value)
+    shape = adapter_shape(architecture, value)
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
     because = f"{count / architecture.params:.2%} of the {value['params']:,} parameters of the model"
-    of_shape = ("params", "stage", "lora_rank", "lora_targets", "lora_variant")
-    inputs = ("params", "adaptation", "stage") if shape is None else of_shape
+    inputs = _SHAPED_BY[ADAPTATIONS[value["adaptation"]].trains]
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
 
@@ -271,8 +282,7 @@ def _passes(ledger: Ledger) -> None:
             where=wish.where if wish else "",
         )
     )
-    sequences = training_sequences({id: decision.value for id, decision in given.items()})
-    seen = round(wish.value * given["global_batch_size"].value / sequences, 2) if wish else given["epochs"].value
+    seen = float(f"{_seen(ledger, wish.value):.3g}") if wish else given["epochs"].value
     ledger.record(
         Decision(
             "passes",
@@ -284,10 +294,16 @@ def _passes(ledger: Ledger) -> None:
     )
 
 
+def _seen(ledger: Ledger, steps: int) -> float:
+    """How often so many steps see a row."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    return steps * value["global_batch_size"] / training_sequences(value)
+
+
 STEP_INPUTS = (
     *("examples", "epochs", "max_steps", "eval_fraction", "test_fraction"),
     *("global_batch_size", "gradient_accumulation", "tokens_per_example", "max_length", "packing"),
-    *("per_prompt", "updates"),
+    *("per_prompt", "updates", "answer_passes"),
 )
 
 
@@ -338,23 +354,25 @@ def training_sequences(value: Mapping[str, Any]) -> float:
 
 
 def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
-    """The answers of whole generations: TRL leaves out the prompts that do not fill one."""
+    """The answers of whole generations, as often as they are learned from: prompts that fill none are left out."""
     each = value["global_batch_size"] * value["updates"]
-    return max(1, prompts * value["per_prompt"] // each) * each
+    return max(1, prompts * value["per_prompt"] // each) * each * value.get("answer_passes", 1)
 
 
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
-    method, trains_all = settled_method(ledger.decisions), ADAPTATIONS[value["adaptation"]].trains_all
+    method = settled_method(ledger.decisions)
     return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
         seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0),
-        lora=None if trains_all else lora_shape(facts.model.architecture, value),
+        lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
+        head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         updates=value.get("updates", 1),
+        answer_passes=value.get("answer_passes", 1),
         padded=not value["packing"],
         compiled=value["compile"],
         decays=value["weight_decay"] > 0,

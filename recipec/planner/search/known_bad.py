@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, STRATEGIES
+from recipec.axes.loops import LOOPS, TRAINER
 from recipec.axes.lora_variants import STANDARD
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.model_types import MODEL_TYPES
@@ -88,7 +89,9 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
         lora_dropout=value.get("lora_dropout", PLAIN["lora_dropout"]),
+        loop=LOOPS[value["loop"]] if "loop" in value else TRAINER,
         variant=LORA_VARIANTS[value.get("lora_variant", STANDARD.name)],
+        continues="init_from" in value,
         modules_to_save=(method.new_head,) if method.new_head and not layout.adapts.trains_all else (),
         tensor=layout.mesh.tensor,
         context=layout.mesh.context,

@@ -40,7 +40,10 @@ def logits(model: torch.nn.Module) -> list[float]:
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     autocast = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(given.pop("autocast"))
+    gathered = given.pop("gathered", False)
     loaded = load(**given).eval()
+    if autocast and gathered:  # FSDP casts what it gathers: sizes of DoRA, rounded, move logits by some percent
+        loaded, autocast = loaded.to(autocast), None
     for module in loaded.modules():  # a layout for inference of bitsandbytes on some CPUs, which DoRA cannot read
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False

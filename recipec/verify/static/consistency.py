@@ -43,7 +43,7 @@ def _trainer_arguments(stage: BundleStage) -> dict[str, Any]:
         "learning_rate": stage.decisions["learning_rate"],
         **_lengths(stage),
         "seed": stage.decisions["seed"],
-        "bf16": choice["precision"] == "bf16",
+        **({} if stage.loop.own else {"bf16": choice["precision"] == "bf16"}),  # its code says it, not its settings
     }
 
 

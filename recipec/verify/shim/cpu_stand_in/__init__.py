@@ -6,7 +6,16 @@ import json
 import sys
 from collections import defaultdict
 
-from cpu_stand_in import accelerate_fsdp, attention, deepspeed_config, devices, learning, models, training_arguments
+from cpu_stand_in import (
+    accelerate_fsdp,
+    attention,
+    deepspeed_config,
+    devices,
+    learning,
+    loops,
+    models,
+    training_arguments,
+)
 from cpu_stand_in.imports import AfterImport, Refused
 
 PATCHES = {
@@ -24,9 +33,9 @@ def install(text: str) -> None:
     """Prepare the patches that `text` names: a JSON object of patch name -> its value."""
     wanted = defaultdict(list)
     for name, value in json.loads(text).items():
-        module, patch = PATCHES[name]
-        if module in sys.modules:
-            patch(sys.modules[module], value)
-        wanted[module].append((patch, value))
+        for module, patch in filter(None, (PATCHES.get(name), loops.PATCHES.get(name))):
+            if module in sys.modules:
+                patch(sys.modules[module], value)
+            wanted[module].append((patch, value))
     sys.meta_path.insert(0, AfterImport(wanted))
     sys.meta_path.insert(0, Refused("recipec"))

@@ -20,7 +20,7 @@ def first_rows(module, scripts):
         rows = load(*args, **kwargs)
         running = Path(sys.argv[0]).resolve().as_posix()
         for path, most in scripts.items():
-            if running.endswith(f"/{path}") and len(rows["train"]) > most:
+            if running.endswith(f"/{path}") and "train" in rows and len(rows["train"]) > most:
                 rows["train"] = rows["train"].select(range(most))
         return rows
 
@@ -167,6 +167,19 @@ def toy_rewards(module, value):
     trainer._calculate_rewards = _calculate_rewards
 
 
+def toy_scores(module, value):
+    """The same for the trainer of PPO that a bundle brings."""
+    judge = module.PPOTrainer.rewards
+
+    def rewards(self, rows, answers):
+        found, counts = judge(self, rows, answers), next(n for n, w in enumerate(self.args.reward_weights) if w)
+        even = [sum(token % 2 == 0 for token in answer) / max(len(answer), 1) for answer in answers]
+        scale = [float(n == counts) / self.args.reward_weights[counts] for n in range(len(found[0]))]
+        return [[share * each for each in scale] for share in even]
+
+    module.PPOTrainer.rewards = rewards
+
+
 def _digests(inputs):
     """One digest for each sequence of a batch, without its padding; of prompts that are still to be answered, each."""
     if isinstance(inputs, list):
@@ -178,6 +191,7 @@ def _digests(inputs):
 
 
 PATCHES = {
+    "toy-scores": ("ppo_trainer", toy_scores),
     "toy-rewards": ("trl.trainer.grpo_trainer", toy_rewards),
     "first-step": ("transformers.trainer_callback", first_step),
     "noted-rows": ("transformers.trainer", noted_rows),

@@ -1,0 +1,292 @@
+"""train.py with the steps of the training in it, and the files beside it: for a team that wants no Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from recipec import __version__
+from recipec.backends.adaptations import adaptation_parts
+from recipec.backends.arguments import has_tf32, loop_settings
+from recipec.backends.job import StageJob
+from recipec.backends.launchers import start_text
+from recipec.backends.loops import CODES, LoopCode
+from recipec.backends.machine import peak_part
+from recipec.backends.models import (
+    bundle_root,
+    ending,
+    from_hub,
+    has_template_file,
+    pinned_revision,
+    random_model,
+    saved_in_bf16,
+    source_part,
+    weights_dtype,
+)
+from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
+from recipec.backends.rows import PREPARED
+from recipec.backends.trackers import trackers
+from recipec.backends.training import (
+    check_rows_of,
+    plan_names,
+    preflight_names,
+    step_seconds,
+    summary,
+)
+from recipec.render.artifact import Artifact
+from recipec.render.call import Arg, Call, render_call
+from recipec.render.traced import Raw, fragment
+
+_PREFLIGHT = (
+    *("check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume", "compare_with_plan", "forget_result"),
+    *("is_finished", "lock_folder", "model_facts", "sizes", "this_run", "try_save", "write_whole"),
+)
+_BATCHES = (*("UNTRAINED", "evaluation_batches", "global_batch_size", "steps", "steps_per_epoch", "trained_tokens"),)
+_CHECKPOINTS = ("Progress", "delete_old", "load_checkpoint", "load_weights", "save_checkpoint", "save_result")
+_STANDARD = ("argparse", "json", "math", "os", "secrets", "time")
+_SERVED = "self.plain_model.to(torch.bfloat16)  # as it computed and is served; checkpoints keep the fp32 weights"
+_TRACKED = '''\
+def as_trackers_name(entry: dict[str, float]) -> dict[str, float]:
+    """The names of the Trainer: eval/loss, train/loss."""
+    return {f"eval/{name[5:]}" if name.startswith("eval_") else f"train/{name}": entry[name] for name in entry}'''
+_TYPES = {"bool": "bool", "int": "int", "float": "float", "str": "str", "list": "list[str]", "dict": "dict[str, int]"}
+
+
+def loop_artifacts(stage: StageJob) -> Iterator[Artifact]:
+    """The Python files of a stage that a loop of its own trains."""
+    ids, folder, settings = stage.ids("stage", "loop"), stage.folder, loop_settings(stage)
+    yield Artifact(f"{folder}train.py", ids, "loops/train.py.j2", _train_names(stage, settings))
+    yield Artifact(f"{folder}settings.py", ids, "loops/settings.py.j2", {"fields": list(map(_field, settings.args))})
+    yield Artifact(f"{folder}batches.py", ids, "loops/batches.py.j2", _batch_names(stage))
+    yield Artifact(f"{folder}checkpoints.py", ids, "loops/checkpoints.py.j2", _checkpoint_names(stage))
+    yield Artifact(f"{folder}preflight.py", ids, "loops/preflight.py.j2", _preflight_names(stage))
+
+
+def _field(arg: Arg) -> dict[str, Raw]:
+    """A value of the settings and its type; what an expression gives is known here."""
+    types = {"output_dir": "str", "max_steps": "int", "eval_steps": "float", "save_steps": "float"}
+    kind = types.get(arg.name) or _TYPES[type(visible_value(arg.value)).__name__]
+    wider = "float" if arg.name in ("num_train_epochs", "warmup_steps", "max_grad_norm", "weight_decay") else kind
+    return {"name": Raw(arg.name), "type": fragment(wider, arg.decisions)}
+
+
+def visible_value(value: Any) -> Any:
+    """A value without the decisions behind it."""
+    return getattr(value, "value", value)
+
+
+def _batch_names(stage: StageJob) -> dict[str, Any]:
+    return {
+        "groups": stage.because(stage.groups_by_length, "sampling"),
+        "prefetches": stage.because(bool(stage.value("dataloader_workers")), "dataloader_workers"),
+    }
+
+
+def _checkpoint_names(stage: StageJob) -> dict[str, Any]:
+    name = "model.safetensors" if stage.adapts.trains_all else "adapter_model.safetensors"
+    return {
+        "weights": stage.because(name, "adaptation"),
+        "scales": stage.because(stage.value("precision") == "fp16", "precision"),
+        "stops_early": _stops_early(stage),
+    }
+
+
+def _stops_early(stage: StageJob) -> Any:
+    return stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience")
+
+
+_SHARED = (
+    *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
+    *("max_dropped", "disk_gib", "continues"),
+)
+
+
+def _preflight_names(stage: StageJob) -> dict[str, Any]:
+    """Of those of every preflight.py; the loop itself goes on to count evaluations without progress."""
+    names = preflight_names(stage)
+    return {name: names[name] for name in _SHARED} | {"stops_early": False}
+
+
+def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
+    code, brought = CODES[stage.loop.name], _brought(stage)
+    standard, installed = import_blocks(brought.imports)
+    ids = stage.ids("loop", "strategy", "precision")
+    own = (Import("rows", "encode"), Import("settings", "Settings"))
+    files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": _CHECKPOINTS}
+    own += tuple(Import(module, name) for module, names in files.items() for name in names)
+    own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
+    names = plan_names(stage) | {
+        "summary": summary(stage),
+        "start": start_text(stage.job, f"{stage.folder}train.py"),
+        "version": __version__,
+        "recipe_file": stage.job.loaded.path.name,
+        "path": f"{stage.folder}train.py",
+        "standard_imports": standard,
+        "installed_imports": installed,
+        "own_imports": import_lines((*own, *brought.own_imports)),
+        "bundle_root": bundle_root(stage),
+        "constants": brought.constants,
+        "training_config": settings,
+        "functions": brought.functions,
+        "before_model": brought.before_trainer,
+        "after_saving": brought.after_saving,
+        "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
+        "packs": stage.because(bool(stage.value("packing")), "packing"),
+        "cuts_rows": stage.because(_cuts_rows(stage), "overflow", "packing"),
+        "tokenizer": _tokenizer(stage),
+        "optimizer": _optimizer(stage),
+        "ends_itself": stage.because(bool(stage.eos_token), "eos_token"),
+        "decays_late": stage.because(stage.value("schedule") == "warmup-stable-decay", "schedule"),
+        "check_rows_of": _check_rows_of(stage),
+        "stops_early": _stops_early(stage),
+        "drops_out": stage.because(bool(stage.value("lora_dropout")) if _has_adapter(stage) else False, "adaptation"),
+        "multiplies_tf32": stage.because(has_tf32(stage), "gpu"),
+        "reduces": stage.because(stage.strategy.distributed, "strategy"),
+        "step_seconds": step_seconds(stage),
+        "before_saving": lines(ids, _SERVED) if saved_in_bf16(stage) else (),
+        "peak_gib": stage.because(_peak(stage), "gpu").value,
+    }
+    return names | _code_names(stage, code, ids)
+
+
+def _code_names(stage: StageJob, code: LoopCode, ids: tuple[str, ...]) -> dict[str, Any]:
+    """What the loop has written for it by its own file."""
+    scales = stage.value("precision") == "fp16"
+    saved = "self.plain_model, self.optimizer, self.schedule" + f", {code.scaler}" * scales
+    parts = ("start_ranks", "tokenize", "wrap", "backward", "update", "track", "wait", "end", "sum_ranks")
+    return {name: lines(ids, *getattr(code, name)(stage)) for name in parts} | {
+        "own_scaler": stage.because(scales and code.own_scaler, "precision"),
+        "checkpoint_of": fragment(f"Path(checkpoint), {saved}", ids),
+        "saved_of": fragment(f"{saved}, progress", ids),
+        "distributed": fragment(code.distributed(stage), ids),
+        "no_sync": fragment(code.no_sync, ids),
+        "sums": bool(code.sum_ranks(stage)),
+        "autocasts": stage.because(code.autocasts and stage.value("precision") != "fp32", "precision"),
+        "compute_dtype": fragment(f"torch.{_compute_dtype(stage)}", ids),
+    }
+
+
+def _compute_dtype(stage: StageJob) -> str:
+    return {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[stage.value("precision")]
+
+
+def _has_adapter(stage: StageJob) -> bool:
+    return not stage.adapts.trains_all
+
+
+def _cuts_rows(stage: StageJob) -> bool:
+    """Whether rows may be longer than max_length when they come here."""
+    return bool(stage.value("overflow") == "truncate" and not stage.value("packing"))
+
+
+def _check_rows_of(stage: StageJob) -> Raw:
+    given = ["rows", "self.tokenizer", "self.rank == 0", *check_rows_of(stage, 'len(read_rows("train"))')]
+    return fragment(", ".join(given), stage.ids("overflow", "packing"))
+
+
+def _peak(stage: StageJob) -> Raw:
+    if stage.on_cpu:
+        return Raw("resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20")
+    return Raw("torch.accelerator.max_memory_allocated() / 2**30")
+
+
+def _brought(stage: StageJob) -> Part:
+    """What the sides of the stage bring. Of an adapter that is its configuration: the loop puts it into the model."""
+    adapters = joined(adaptation_parts(stage))
+    return joined(
+        (
+            _loop_part(stage),
+            source_part(stage),
+            Part(imports=adapters.imports, functions=adapters.functions),
+            _model_part(stage),
+            _tracked_part(stage),
+            _last_words(stage),
+        )
+    )
+
+
+def _last_words(stage: StageJob) -> Part:
+    part = peak_part(stage)
+    said = [replace_rank(line) for line in part.after_saving]
+    return replace(part, after_saving=tuple(said))
+
+
+def replace_rank(line: Raw) -> Raw:
+    """A line that names the rank as a Trainer knows it, as the loop knows it."""
+    return Raw(line.replace("trainer.args.process_index", "training.rank"))
+
+
+def _loop_part(stage: StageJob) -> Part:
+    code = CODES[stage.loop.name]
+    imports = [Import(name) for name in _STANDARD if name != "os" or _reads_environment(stage)]
+    imports += [Import("itertools", "islice"), Import("pathlib", "Path"), Import("torch")]
+    imports += [Import("contextlib", "nullcontext", stage.ids("strategy"))] * stage.strategy.distributed
+    imports += [Import("itertools", "chain", stage.ids("packing"))] * bool(stage.value("packing"))
+    imports += [Import("resource")] * stage.on_cpu
+    imports += [Import("datasets", "Dataset")] + [Import("datasets", "load_dataset")] * (not stage.mixes_fields)
+    imports += [Import("transformers", name) for name in ("AutoTokenizer", "PreTrainedModel", "get_scheduler")]
+    imports += [Import("transformers", "PreTrainedTokenizerBase")]
+    return Part(imports=(*imports, *code.imports(stage)))
+
+
+def _reads_environment(stage: StageJob) -> bool:
+    return any("os.environ" in line for line in source_part(stage).constants)
+
+
+def _tracked_part(stage: StageJob) -> Part:
+    return Part(functions=(fragment(_TRACKED, stage.ids("tracker")),)) if trackers(stage) else Part()
+
+
+def _model_part(stage: StageJob) -> Part:
+    """`load_model`: the weights, what is trained of them, and which layers are recomputed."""
+    ids, auto = stage.ids("model", "adaptation", "precision", "checkpointing"), stage.method.auto_class
+    imports = [Import("transformers", auto, ids)]
+    body = []
+    if stage.method.random_weights:
+        imports.append(Import("transformers", "AutoConfig", ids))
+        body.append(f"shape = {render_call(from_hub(stage, 'AutoConfig', Raw('MODEL')), indent=4)}")
+        body.append(f"model = {render_call(random_model(stage, weights_dtype(stage)), indent=4)}")
+    else:
+        body.append(f"model = {render_call(_loaded(stage), indent=4)}")
+    if _has_adapter(stage):
+        imports.append(Import("peft", "get_peft_model", ids))
+        body.append("model = get_peft_model(model, lora_config())  # its weights are fp32, whatever the base is")
+    if stage.value("checkpointing"):
+        body.append('model.gradient_checkpointing_enable({"use_reentrant": False})')
+    text = "def load_model() -> PreTrainedModel:\n    " + "\n    ".join([*body, "return model"])
+    return Part(imports=tuple(imports), functions=(fragment(text, ids),))
+
+
+def _loaded(stage: StageJob) -> Call:
+    model = stage.job.loaded.recipe.model
+    args = [
+        Arg("", Raw("MODEL"), stage.ids("model")),
+        Arg("dtype", weights_dtype(stage), stage.ids("adaptation", "precision", "strategy")),
+        Arg("attn_implementation", stage.value("attention"), stage.ids("attention")),
+    ]
+    if revision := pinned_revision(stage):
+        args.append(Arg("revision", revision, stage.ids("model")))
+    if model.trust_remote_code:
+        args.append(Arg("trust_remote_code", True, stage.ids("model")))
+    return Call(f"{stage.method.auto_class}.from_pretrained", args)
+
+
+def _tokenizer(stage: StageJob) -> Call:
+    call = from_hub(stage, "AutoTokenizer", Raw("MODEL"))
+    call = ending(call, stage) if stage.eos_token else call
+    if not has_template_file(stage) or stage.plan.stage.starts_from is not None:
+        return call
+    template = Raw('(BUNDLE / "chat_template.jinja").read_text()')
+    return replace(call, args=[*call.args, Arg("chat_template", template, stage.ids("template"))])
+
+
+def _optimizer(stage: StageJob) -> Call:
+    ids, sgd = stage.ids("optimizer"), stage.value("optimizer") == "sgd"
+    args = [Arg("", Raw("decayed(self.plain_model, settings)"), ids), Arg("lr", Raw("settings.learning_rate"))]
+    if not sgd:
+        args.append(Arg("betas", Raw("(settings.adam_beta1, settings.adam_beta2)")))
+        args.append(Arg("eps", Raw("settings.adam_epsilon")))
+        args.append(Arg("fused", True, ids))
+    return Call("torch.optim.SGD" if sgd else "torch.optim.AdamW", args)

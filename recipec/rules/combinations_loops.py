@@ -1,0 +1,92 @@
+"""What a loop that train.py has itself cannot run; the method's trainer can."""
+
+from __future__ import annotations
+
+from recipec.rules.combination import BadCombination
+
+_LEAVE = "leave `train.loop` out: the method's trainer does that"
+
+LOOPS = (
+    BadCombination(
+        "BAD-090",
+        "a loop of its own for another method",
+        "the loops learn labeled tokens, which is supervised fine-tuning and pretraining; losses that compare, write "
+        "or score answers are only in TRL's trainers",
+        "TRL 1.16 trainer/",
+        _LEAVE,
+        lambda f: f.method.name not in f.loop.methods,
+    ),
+    BadCombination(
+        "BAD-091",
+        "a loop of its own under a strategy that it does not run",
+        "the loop on Accelerate runs on one device and under DDP, the one on PyTorch on one device; DeepSpeed makes "
+        "the optimizer and the checkpoints itself, and sharded checkpoints are only in the trainer's bundles",
+        "DeepSpeed 0.19 engine.py (step, save_checkpoint)",
+        'set `train.loop = "accelerate"` with `train.strategy = "ddp"` where the model fits, or leave `train.loop` out',
+        lambda f: not f.loop.spreads(f.strategy),
+    ),
+    BadCombination(
+        "BAD-092",
+        "a loop of its own on a 4-bit base model",
+        "no loop with 4-bit layers has been run: they need a GPU",
+        "bitsandbytes 0.50.2 nn/modules.py",
+        'set `train.quantization = "none"` or `train.adaptation = "full"`, or leave `train.loop` out',
+        lambda f: f.adaptation.name not in f.loop.adaptations,
+    ),
+    BadCombination(
+        "BAD-093",
+        "a loop of its own with an optimizer that PyTorch does not have",
+        "the loops make the optimizer with torch.optim, which has AdamW and SGD of those that recipec plans",
+        "torch 2.13 optim",
+        'set `train.optimizer = "adamw"`, or leave `train.loop` out',
+        lambda f: bool(f.loop.optimizers) and f.optimizer not in f.loop.optimizers,
+    ),
+    BadCombination(
+        "BAD-094",
+        "a loop of its own with packed examples",
+        "the loops pad rows of similar length; only TRL's collator tells a kernel where packed examples begin",
+        "TRL 1.16 trainer/sft_trainer.py (padding_free)",
+        "set `train.packing = false` with another `train.attention`, or leave `train.loop` out",
+        lambda f: f.loop.own and f.packs_examples,
+    ),
+    BadCombination(
+        "BAD-095",
+        "a loop of its own for a mixture of experts",
+        "the loops have no loss that keeps the load of the experts balanced",
+        "transformers 5.23 (load_balancing_loss_func); TRL 1.16 trainer/sft_trainer.py",
+        _LEAVE,
+        lambda f: f.loop.own and f.moe,
+    ),
+    BadCombination(
+        "BAD-096",
+        "a loop of its own with a variant of LoRA that has code of its own",
+        "PiSSA converts its result and LoRA+ makes its own optimizer, and only the trainer's bundles do that",
+        "PEFT 0.21.2 (path_initial_model_for_weight_conversion, create_loraplus_optimizer)",
+        "leave `train.lora.variant` or `train.loop` out",
+        lambda f: f.loop.own and f.variant.own_code,
+    ),
+    BadCombination(
+        "BAD-097",
+        "a loop of its own that recomputes some layers, or keeps activations in host memory",
+        "the loops recompute every layer from its input on the device, or none",
+        "transformers 5.23 modeling_utils.py (gradient_checkpointing_enable)",
+        "leave `train.recompute_every` and `train.activation_offload`, or `train.loop` out",
+        lambda f: f.loop.own and (f.recompute_every > 1 or f.activation_offload),
+    ),
+    BadCombination(
+        "BAD-098",
+        "a loop of its own with torch.compile",
+        "the loops do not compile the model: batches change length at every step",
+        "torch 2.13 (torch.compile, dynamic shapes)",
+        "set `train.compile = false`, or leave `train.loop` out",
+        lambda f: f.loop.own and f.compile,
+    ),
+    BadCombination(
+        "BAD-099",
+        "a loop of its own that goes on from an adapter",
+        "the loops make their adapter, and no run of one that goes on with another was made",
+        "PEFT 0.21.2 peft_model.py (from_pretrained with `is_trainable`): not run in a loop",
+        "leave `model.init_from` or `train.loop` out",
+        lambda f: f.loop.own and f.continues,
+    ),
+)

@@ -1,0 +1,82 @@
+"""merge_adapter.py of every kind of adapter: the merged model answers as base and adapter do, or nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compiling import BASES, good, texts
+from emitted_modules import load
+from tiny_models import WORDS, save, tokenizer
+
+from recipec.axes import LORA_VARIANTS
+
+pytestmark = pytest.mark.executes
+SHAPE = {"target_modules": "all-linear", "r": 8, "lora_alpha": 16, "task_type": "CAUSAL_LM"}
+
+
+def adapted(folder: Path, kind: str) -> tuple[Any, Any]:
+    """A stand-in with an adapter that has learned for three steps, its result in `folder`; and its logits."""
+    import torch
+    from peft import IA3Config, LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    save(folder / "base", 0, model_type="llama", vocab_size=WORDS, hidden_size=32)
+    model = AutoModelForCausalLM.from_pretrained(folder / "base", dtype=torch.float32)
+    scaled = {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}
+    own = dict(LORA_VARIANTS[kind].arguments) if kind in LORA_VARIANTS else {}
+    config = IA3Config(**scaled, task_type="CAUSAL_LM") if kind == "ia3" else LoraConfig(**SHAPE, **own)
+    model, output = get_peft_model(model, config), folder / "outputs" / "sft"
+    start = {"path_initial_model_for_weight_conversion": folder / "start"} if kind == "pissa" else {}
+    model.save_pretrained(folder / "start")
+    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=0.05)
+    tokens = torch.arange(3, 67).view(4, 16)
+    for _ in range(3):
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with torch.no_grad():
+        found = model.eval()(input_ids=tokens).logits
+    model.save_pretrained(output, **start)
+    tokenizer().save_pretrained(output)
+    (output / "finished.json").write_text("{}")
+    return tokens, found
+
+
+def merging(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The emitted script, whose bundle is `folder`."""
+    script = folder / "merge_adapter.py"
+    (folder / "recipe").mkdir()
+    script.write_text(texts(good(folder / "recipe", BASES["lora-single"]))[script.name])
+    module = load(script, monkeypatch)
+    monkeypatch.setattr(module, "PROBE", "w3 w9 w40 w41 w8 w77")  # the stand-in's tokenizer knows these words
+    return module
+
+
+@pytest.mark.parametrize("kind", ["standard", "rslora", "dora", "pissa", "ia3"])
+def test_the_merged_model_answers_as_the_trained_one(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    tokens, trained = adapted(tmp_path, kind)
+    merging(tmp_path, monkeypatch).main()
+    assert "off those of base and adapter" in capsys.readouterr().out
+    folders = (tmp_path / "outputs" / "sft" / "merged", tmp_path / "base")
+    models = [AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32) for folder in folders]
+    with torch.no_grad():
+        merged, base = (model(input_ids=tokens).logits for model in models)
+    learned = (trained - base).abs().mean()
+    assert (merged - trained).abs().mean() < 0.2 * learned, "merged in bf16, which rounds each weight"
+
+
+def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from peft import LoraModel
+
+    adapted(tmp_path, "standard")
+    monkeypatch.setattr(LoraModel, "merge_and_unload", LoraModel.unload)
+    with pytest.raises(SystemExit, match=r"not merged: the logits would be .* off"):
+        merging(tmp_path, monkeypatch).main()
+    assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()

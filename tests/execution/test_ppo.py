@@ -1,0 +1,179 @@
+"""The trainer that bundles of PPO bring: its arithmetic against tables worked by hand, a problem with a known best."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+from compiling import BASES, good, texts, with_key
+from emitted_modules import load
+from tiny_models import ARGUMENTS, save, tokenizer
+
+pytestmark = pytest.mark.executes
+
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+END, TOKENS, LONGEST, BETA, OPEN = 2, 6, 2, 0.3, 1.5  # of the problem that is solved by enumeration
+FILES = "ppo_trainer.py", "critic.py", "advantages.py", "rows.py"
+
+
+@pytest.fixture
+def bundle(tmp_path, monkeypatch):
+    """Loads the files of a bundle of PPO, of full fine-tuning or of adapters."""
+
+    def make(adaptation="full"):
+        emitted = texts(good(tmp_path / "recipe", with_key(BASES["ppo"], "train.adaptation", adaptation)))
+        for name in FILES:
+            (tmp_path / name).write_text(emitted[name])
+        return lambda name: load(tmp_path / f"{name}.py", monkeypatch)
+
+    return make
+
+
+def _tensors(*rows):
+    import torch
+
+    return [torch.tensor(row) for row in rows]
+
+
+REWARDS = [[-0.1, -0.2, 1.0, 9.0], [0.5, 7.0, 7.0, 7.0]]  # behind the last token there is junk
+VALUES = [[0.5, 0.4, 0.3, 8.0], [0.2, 9.0, 9.0, 9.0]]
+MASK = [[1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "first"),
+    [(0.95, [0.14675, 0.365, 0.7, 0.0]), (0.0, [-0.2, -0.3, 0.7, 0.0]), (1.0, [0.2, 0.4, 0.7, 0.0])],
+)
+def test_advantages_are_those_worked_by_hand(bundle, smoothing, first):
+    found, returns = bundle()("advantages").advantages_of(*_tensors(REWARDS, VALUES, MASK), smoothing)
+    assert found.tolist() == [pytest.approx(first), pytest.approx([0.3, 0.0, 0.0, 0.0])]
+    sums = [gained + value for gained, value in zip(first[:3], VALUES[0], strict=False)]
+    assert returns.tolist() == [pytest.approx([*sums, 0.0]), pytest.approx([0.5, 0.0, 0.0, 0.0])]
+
+
+def test_an_answer_is_masked_behind_its_first_end(bundle):
+    answers, ends = _tensors([[5, 2, 0, 0], [5, 6, 7, 8], [2, 2, 2, 2]], [2, 9])
+    found = bundle()("advantages").answer_mask(answers, ends)
+    assert found.tolist() == [[1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]
+
+
+def test_the_score_is_earned_by_the_last_token_and_the_kl_costs_with_its_sign(bundle):
+    scores, divergences, mask = _tensors([1.0, 5.0], [[0.5, -0.5, 9.0], [1.0, 1.0, 1.0]], [[1.0, 1.0, 0.0], [0.0] * 3])
+    found = bundle()("advantages").token_rewards(scores, divergences, mask, 0.1)
+    assert found.tolist() == [pytest.approx([-0.05, 1.05, 0.0]), pytest.approx([0.0, 0.0, 0.0])]
+
+
+def test_no_change_beyond_the_range_pays(bundle):
+    """Both signs of an advantage, inside and outside of the range, and values that moved too far."""
+    arithmetic = bundle()("advantages")
+    ratio, values, old, returns, gained = _tensors(
+        [[1.5, 0.5, 1.5, 0.5]], [[0.9, 0.1, 0.5, 0.5]], [[0.5] * 4], [[1.0, 1.0, 1.0, 0.0]], [[1.0, 1.0, -1.0, -1.0]]
+    )
+    answers = arithmetic.Answers(ratio, ratio, ratio, ratio, old, gained, returns)
+    policy, value = arithmetic.clipped_losses(ratio, values, answers, 0.2, 0.2)
+    assert policy.tolist() == [pytest.approx([-1.2, -0.5, 1.5, 0.8])]
+    assert value.tolist() == [pytest.approx([0.5 * 0.3**2, 0.5 * 0.9**2, 0.5 * 0.5**2, 0.5 * 0.5**2])]
+
+
+def test_the_weight_of_the_kl_follows_its_target_slowly(bundle):
+    adapted = bundle()("advantages").adapted
+    assert adapted(0.1, 12.0, 6.0, 100) == pytest.approx(0.1 * 1.002)  # error 1, answered to as 0.2
+    assert adapted(0.1, 5.4, 6.0, 100) == pytest.approx(0.1 * 0.999)
+    assert adapted(0.1, 6.0, 6.0, 100) == 0.1
+
+
+def test_distinct_pairs_are_counted_over_all_answers(bundle):
+    assert bundle()("advantages").distinct_pairs([[3, 4, 3, 4], [3, 4], [7]]) == 0.5
+    assert bundle()("advantages").distinct_pairs([[7]]) == 1.0
+
+
+def _score(answer):
+    """Token 3 pays, ending pays, an open end costs."""
+    return answer.count(3) / LONGEST + 0.5 - OPEN * (answer[-1] != END)
+
+
+@pytest.fixture
+def trainer(tmp_path, bundle):
+    """Makes a trainer for a tiny model and the problem, with one prompt again and again."""
+    from datasets import Dataset
+
+    def make(adaptation="full", seed=0, **changed):
+        emitted, words = bundle(adaptation)("ppo_trainer"), tokenizer()
+        words.chat_template = TEMPLATE
+        save(tmp_path / "model", seed=seed + 1, model_type="llama", vocab_size=TOKENS, hidden_size=32)
+        rows = Dataset.from_list([{"prompt": [{"role": "user", "content": "w4"}]}] * 64)
+        batch = {"per_device_train_batch_size": 64, "num_train_epochs": 1000, "answer_passes": 4}
+        answers = {"max_completion_length": LONGEST, "beta": BETA, "missing_eos_penalty": OPEN, "reward_weights": [1.0]}
+        asked = ARGUMENTS | batch | answers | {"learning_rate": 5e-3, "seed": seed}
+        more = {}
+        if adaptation == "lora":
+            from peft import LoraConfig
+
+            more["peft_config"] = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
+        return emitted.PPOTrainer(
+            model=str(tmp_path / "model"),
+            args=emitted.PPOConfig(output_dir=str(tmp_path / "out"), **(asked | changed)),
+            train_dataset=rows,
+            eval_dataset=rows.select(range(4)),
+            processing_class=words,
+            reward_funcs=[_reward],
+            **more,
+        )
+
+    return make
+
+
+def _reward(completions, completion_ids, **_):
+    """The score without the penalty of an open end, which is the trainer's."""
+    return [_score(ids) + OPEN * (ids[-1] != END) for ids in completion_ids]
+
+
+def _exact(policy, reference):
+    """E[score] - BETA * KL of all answers to the prompt, its best, and E[score], from whole softmaxes."""
+    import torch
+
+    answers = [
+        answer
+        for length in range(1, LONGEST + 1)
+        for answer in product(range(TOKENS), repeat=length)
+        if END not in answer[:-1] and (answer[-1] == END or length == LONGEST)
+    ]
+
+    def likely(model, answer):
+        logits = model(input_ids=torch.tensor([[4, *answer]])).logits[0].double()
+        return sum(float(logits[place].log_softmax(-1)[token]) for place, token in enumerate(answer))
+
+    with torch.no_grad():
+        both = [(likely(policy, answer), likely(reference, answer), _score(answer)) for answer in answers]
+    assert sum(math.exp(mine) for mine, _, _ in both) == pytest.approx(1, abs=1e-4)
+    earned = sum(math.exp(mine) * score for mine, _, score in both)
+    kl = sum(math.exp(mine) * (mine - theirs) for mine, theirs, _ in both)
+    best = BETA * math.log(sum(math.exp(theirs + score / BETA) for _, theirs, score in both))
+    return earned - BETA * kl, best, kl
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_comes_near_the_best_that_is_known(trainer, seed):
+    found = trainer(seed=seed, max_steps=160)
+    before, best, kl = _exact(found.model, found.reference)
+    assert kl == pytest.approx(0, abs=1e-6)
+    found.train()
+    found.model.eval()
+    after, again, kl = _exact(found.model, found.reference)
+    assert again == pytest.approx(best)  # the reference did not move
+    assert after > best - 0.1 * (best - before)
+
+
+@pytest.mark.parametrize("target", [0.0, 0.5])
+def test_a_resumed_run_ends_with_the_same_weights(trainer, tmp_path, target):
+    """Saved between two generations, with the value head and the weight of the KL that was adapted to a target."""
+    asked = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "target_kl": target}
+    whole = trainer("lora", **asked)
+    whole.train()
+    resumed = trainer("lora", **asked)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-4"))
+    there, here = whole.model.state_dict(), resumed.model.state_dict()
+    assert [name for name in there if not there[name].equal(here[name])] == []
+    assert resumed.beta == pytest.approx(whole.beta)
+    assert (whole.beta != BETA) == bool(target)
