@@ -59,6 +59,14 @@ EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
 MEASURED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
 # IA3: outputs and inputs kept before they are scaled; keys and values alone in the mixture of experts.
 SCALED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "microsoft/Phi-3-mini-4k-instruct", "Qwen/Qwen3-30B-A3B")
+# Layers without attention: model, way, whether layers are recomputed. Short rows, since their rule runs chunk by chunk.
+HYBRIDS = (
+    *(("Qwen/Qwen3.5-0.8B", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("Qwen/Qwen3.5-0.8B", "full", ("single", 1), False),
+    ("Qwen/Qwen3.5-9B", "lora", ("ddp", 8), False),
+    *(("Qwen/Qwen3.5-9B", way, ("fsdp", 8), True) for way in ("lora", "full")),
+)
+HYBRID_TOKENS = 512
 
 
 class Case(Struct, frozen=True):
@@ -165,6 +173,7 @@ def cases() -> list[Case]:
         for name, *choice in product(SCALED_MODELS, RANKS[:3], TRAINERS)
     ]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
+    rows += [_hybrid(*kind) for kind in HYBRIDS]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -201,6 +210,11 @@ def _measured(name: str, way: tuple[str, tuple[str, int]], trainer: str, checkpo
     """Without dropout, which DoRA does not take; short rows, where the weights count, and long ones."""
     case = _case(name, *way, trainer)
     return replace(case, dropout=False, magnitudes=True, checkpointing=checkpointing)
+
+
+def _hybrid(name: str, method: str, ranks: tuple[str, int], checkpointing: bool) -> Case:
+    case = _case(name, method, ranks, "sft")
+    return replace(case, length=HYBRID_TOKENS, packed=False, checkpointing=checkpointing)
 
 
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:

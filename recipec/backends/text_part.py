@@ -17,10 +17,12 @@ def text_part_artifacts(job: Job) -> list[Artifact]:
     if stored is None:
         return []
     ids = first.ids("model")
+    prefix = stored.prefix.replace(".", "[.]")
+    renamed = [Arg("key_mapping", {f"^{prefix}": ""}, ids)] if prefix else []
     load = from_hub(first, "AutoModelForCausalLM", Raw("MODEL"), whole=True)
     options = [
         Arg("config", Raw("shape"), ids),
-        Arg("key_mapping", {f"^{stored.prefix.replace('.', '[.]')}": ""}, ids),
+        *renamed,
         Arg("dtype", "auto", ids),
         Arg("output_loading_info", True, ids),
     ]

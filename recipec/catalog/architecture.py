@@ -6,6 +6,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from recipec.catalog.mixers import Mixer
+
 LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
 ExpertShape = tuple[str, int, int, int]  # parameter path in its block, experts, input features, output features
 
@@ -48,13 +50,15 @@ class Architecture(Struct, frozen=True):
     max_position: int
     decoder_layer: str
     sliding_window: int | None = None  # tokens; None where it is off
-    full_attention_every: int = 0  # with a window: every n-th layer has none; 0: all layers have it
+    full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
+    mixer: Mixer | None = None  # of the layers without attention; None where all have attention
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
     mlp_bias: bool = False
     norm_bias: bool = False  # LayerNorm instead of RMSNorm
     qk_norm: str | None = None  # "head": one weight per head dimension; "full": one per query or key feature
     attention_sinks: bool = False  # one learned logit per head
+    attention_gate: bool = False  # the query projection also gives a gate for attention's output
     gated_mlp: bool = True
     norms_per_layer: int = 2  # over the hidden size, without qk_norm
     moe: Experts | None = None
@@ -72,32 +76,58 @@ class Architecture(Struct, frozen=True):
 
     def windowed(self, layer: int) -> bool:
         """Whether a layer, counted from 0, attends within the window alone."""
-        every = self.full_attention_every
-        return self.sliding_window is not None and not (every and (layer + 1) % every == 0)
+        return self.sliding_window is not None and not self._whole(layer)
+
+    def mixed(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, has the mixer in place of attention."""
+        return self.mixer is not None and not self._whole(layer)
+
+    def _whole(self, layer: int) -> bool:
+        """Whether a layer of a model whose layers differ attends to the whole sequence."""
+        return self.full_attention_every > 0 and (layer + 1) % self.full_attention_every == 0
 
     @property
-    def layer_types(self) -> list[str]:
-        """What transformers calls them."""
-        layers = range(self.num_layers)
-        return [f"{'sliding' if self.windowed(layer) else 'full'}_attention" for layer in layers]
+    def mixed_layers(self) -> int:
+        """How many layers have the mixer."""
+        return sum(map(self.mixed, range(self.num_layers))) if self.mixer else 0
+
+    @property
+    def attention_layers(self) -> int:
+        """How many layers have attention."""
+        return self.num_layers - self.mixed_layers
 
     @property
     def layers_by_window(self) -> dict[int | None, int]:
-        """Window, None for the whole sequence -> how many layers have it; the narrow one first."""
+        """Window, None for the whole sequence -> how many layers attend so; the narrow one first."""
+        if self.mixer:
+            return {None: self.attention_layers}
         whole = self.num_layers // self.full_attention_every if self.full_attention_every else 0
         layers = {self.sliding_window: self.num_layers - whole}
         return layers | {None: whole} if whole else layers
 
-    def linear_shapes(self, dense: bool = False) -> tuple[LinearShape, ...]:
+    def linear_shapes(self, dense: bool = False, mixed: bool = False) -> tuple[LinearShape, ...]:
         """The linear modules of one decoder layer as (name, in, out) without experts and router.
 
-        A mixture-of-experts model answers for a layer with experts unless `dense` asks for one of its plain layers.
+        A mixture-of-experts model answers for a layer with experts unless `dense` asks for one of its plain layers; a
+        hybrid for a layer with attention unless `mixed` asks for one with the mixer.
         """
+        mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer and mixed else self._attention_shapes()
         if self.moe is None or dense:
-            return self._attention_shapes() + self._mlp_shapes(self.intermediate_size)
+            return mixing + self._mlp_shapes(self.intermediate_size)
         shared = self.moe.shared_intermediate_size
         gate = (("shared_expert_gate", self.hidden_size, 1),)
-        return self._attention_shapes() + (self._mlp_shapes(shared) + gate if shared else ())
+        return mixing + (self._mlp_shapes(shared) + gate if shared else ())
+
+    @property
+    def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
+        """How many layers have which linear modules: with attention and experts, plain ones, and with the mixer."""
+        dense = self.num_layers - self.sparse_layers
+        groups = (
+            (self.sparse_layers - self.mixed_layers, self.linear_shapes()),
+            (dense, self.linear_shapes(dense=True)),
+            (self.mixed_layers, self.linear_shapes(mixed=True)),
+        )
+        return tuple(group for group in groups if group[0])
 
     def expert_shapes(self) -> tuple[ExpertShape, ...]:
         """The fused expert parameters of one layer as (name, experts, in, out); empty for a dense model."""
@@ -108,8 +138,9 @@ class Architecture(Struct, frozen=True):
 
     @property
     def attention_modules(self) -> tuple[str, ...]:
-        """The linear modules of attention."""
-        return (*self.modules.qkv, self.modules.output)
+        """The linear modules of attention, and of what stands in its place."""
+        mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer else ()
+        return (*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))
 
     @property
     def expert_parameters(self) -> tuple[str, ...]:
@@ -123,8 +154,13 @@ class Architecture(Struct, frozen=True):
 
     @property
     def layer_params(self) -> int:
-        """Parameters of one decoder layer; of a layer with experts for a mixture-of-experts model."""
+        """Parameters of one decoder layer; of a mixture-of-experts model with experts, of a hybrid with attention."""
         return self._common_params + self._experts_params(self.moe.count if self.moe else 0)
+
+    @property
+    def mixed_layer_params(self) -> int:
+        """Parameters of a layer with the mixer; of one with attention where there is none."""
+        return self.layer_params + self._mixer_difference
 
     @property
     def embedding_params(self) -> int:
@@ -151,10 +187,16 @@ class Architecture(Struct, frozen=True):
 
     @property
     def _attention_params(self) -> int:
-        qkv = self.query_size + 2 * self.kv_size
-        biases = qkv * self.attention_bias + self.hidden_size * self.output_bias
+        biases = sum(self._qkv_widths) * self.attention_bias + self.hidden_size * self.output_bias
         norms = {None: 0, "head": 2 * self.head_dim, "full": self.query_size + self.kv_size}[self.qk_norm]
         return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
+
+    @property
+    def _mixer_difference(self) -> int:
+        """What a layer has more with the mixer than with attention."""
+        if self.mixer is None:
+            return 0
+        return _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params - self._attention_params
 
     def _mlp_params(self, dense: bool) -> int:
         shapes = self.linear_shapes(dense)[len(self._attention_shapes()) :]
@@ -171,11 +213,14 @@ class Architecture(Struct, frozen=True):
     def _total(self, layer_params: int) -> int:
         dense = self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=True)
         layers = self.sparse_layers * layer_params + (self.num_layers - self.sparse_layers) * dense
-        return self.embedding_params + layers + self._norm_params
+        return self.embedding_params + layers + self.mixed_layers * self._mixer_difference + self._norm_params
+
+    @property
+    def _qkv_widths(self) -> tuple[int, int, int]:
+        return self.query_size * (2 if self.attention_gate else 1), self.kv_size, self.kv_size
 
     def _attention_shapes(self) -> tuple[LinearShape, ...]:
-        widths = (self.query_size, self.kv_size, self.kv_size)
-        inputs = _merge(self.modules.qkv, self.hidden_size, widths)
+        inputs = _merge(self.modules.qkv, self.hidden_size, self._qkv_widths)
         return (*inputs, (self.modules.output, self.query_size, self.hidden_size))
 
     def _mlp_shapes(self, inner: int) -> tuple[LinearShape, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
+from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType
 from recipec.catalog.refused import why_no_type
 
 _SIZES = {
@@ -17,6 +17,7 @@ _SIZES = {
     "vocab_size": "vocab_size",
     "max_position": "max_position_embeddings",
 }
+_WINDOWED, _WHOLE = "sliding_attention", "full_attention"  # of layer_types
 
 
 class UnsupportedConfig(Exception):
@@ -98,13 +99,14 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
     return {
         "tie_embeddings": _flag(config, Key("tie_word_embeddings", row.ties)),
         "decoder_layer": row.decoder_layer,
-        **_windows(config, row),
+        **(_mixers(config, row.mixer) if row.mixer else _windows(config, row)),
         "attention_bias": _flag(config, row.qkv_bias),
         "output_bias": _flag(config, row.output_bias),
         "mlp_bias": _flag(config, row.mlp_bias),
         "norm_bias": row.norm_bias,
         "qk_norm": row.qk_norm,
         "attention_sinks": row.sinks,
+        "attention_gate": row.output_gate,
         "gated_mlp": row.gated,
         "norms_per_layer": row.norms,
         "moe": _experts(config, row),
@@ -122,16 +124,35 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
     return {} if every == 1 else {"sliding_window": window, "full_attention_every": every}
 
 
-def window_keys(architecture: Architecture) -> dict[str, Any]:
-    """The keys of a config.json that give these layers and windows; the way back of `architecture_from_config`."""
+def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
+    """The mixer of a hybrid, and which layers have attention instead."""
+    every = _integer({row.every.name: row.every.default, **config}, row.every.name)
+    if config.get("layer_types") is not None:
+        every = _listed(config["layer_types"], _integer(config, "num_hidden_layers"), row.layer_type)
+    fields = {field: _integer({key.name: key.default, **config}, key.name) for field, key in row.fields.items()}
+    return {"mixer": row.shape(**fields), "full_attention_every": every}
+
+
+def layer_keys(architecture: Architecture) -> dict[str, Any]:
+    """The keys of a config.json that tell these layers apart, with their windows or mixers; the way back of
+    `architecture_from_config`."""
     row = MODEL_TYPES[architecture.model_type]
     if row.attention_alone:
-        return {"layer_types": architecture.layer_types, "num_local_experts": 0}
+        return {"layer_types": _layer_types(architecture), "num_local_experts": 0}
+    if row.mixer:
+        shape = {key.name: getattr(architecture.mixer, field) for field, key in row.mixer.fields.items()}
+        return {"layer_types": _layer_types(architecture, row.mixer.layer_type), **shape}
     if not row.windowed:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
-    types = {"layer_types": architecture.layer_types} if row.layers_differ else {}
+    types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
     return {"sliding_window": architecture.sliding_window, **switch, **types}
+
+
+def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
+    """What transformers calls the layers."""
+    layers = range(architecture.num_layers)
+    return [other if architecture.windowed(n) or architecture.mixed(n) else _WHOLE for n in layers]
 
 
 def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
@@ -147,11 +168,11 @@ def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
     return row.full_attention_every
 
 
-def _listed(kinds: Any, layers: int) -> int:
-    known = ("sliding_attention", "full_attention")
+def _listed(kinds: Any, layers: int, other: str = _WINDOWED) -> int:
+    known = (other, _WHOLE)
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
         raise UnsupportedConfig(f"layer_types is not a list of {layers} times {' or '.join(known)}")
-    full = [layer for layer, kind in enumerate(kinds) if kind == "full_attention"]
+    full = [layer for layer, kind in enumerate(kinds) if kind == _WHOLE]
     every = full[0] + 1 if full else 0
     if full != (list(range(every - 1, layers, every)) if every else []):
         raise UnsupportedConfig("layer_types is not one full_attention in every so many layers")

@@ -5,11 +5,13 @@ Checked 2026-11-20 against the modelling and configuration sources of transforme
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 
 from recipec.catalog.architecture import Modules
+from recipec.catalog.mixers import GatedDeltaNet, Mixer
 
 _SPLIT = Modules()
 
@@ -35,6 +37,22 @@ class MoeType(Struct, frozen=True):
     down: str = "experts.down_proj"
 
 
+class Number(NamedTuple):
+    """A number that config.json states, and the class default for when it does not."""
+
+    name: str
+    default: int
+
+
+class MixerType(Struct, frozen=True):
+    """How the config of a hybrid names its layers without attention, and the shape of what they have instead."""
+
+    shape: type[Mixer]
+    layer_type: str  # what layer_types calls these layers
+    fields: Mapping[str, Number]  # field of the shape -> its key
+    every: Number  # key of the n of which every n-th layer has attention, where layer_types does not say
+
+
 class ModelType(Struct, frozen=True):
     """One row: class names, module names, and the defaults that transformers fills in."""
 
@@ -48,6 +66,8 @@ class ModelType(Struct, frozen=True):
     norm_bias: bool = False
     qk_norm: str | None = None
     sinks: bool = False
+    output_gate: bool = False  # the query projection also gives a gate for attention's output
+    norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
     softcap: bool = False  # attention scores are soft-capped
     leaks: bool = False  # its mask is built without position ids: examples that share a row attend to each other
     gated: bool = True
@@ -60,6 +80,7 @@ class ModelType(Struct, frozen=True):
     attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
     modules: Modules = _SPLIT
+    mixer: MixerType | None = None
     moe: MoeType | None = None
     scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
@@ -74,6 +95,18 @@ _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
+_DELTA_NET = MixerType(
+    GatedDeltaNet,
+    layer_type="linear_attention",
+    fields={
+        "key_heads": Number("linear_num_key_heads", 16),
+        "value_heads": Number("linear_num_value_heads", 32),
+        "key_dim": Number("linear_key_head_dim", 128),
+        "value_dim": Number("linear_value_head_dim", 128),
+        "kernel": Number("linear_conv_kernel_dim", 4),
+    },
+    every=Number("full_attention_interval", 4),
+)
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
 _QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
@@ -117,11 +150,29 @@ MODEL_TYPES: dict[str, ModelType] = {
         moe=_QWEN3_MOE,
         renamed_on_save=True,
     ),
+    "qwen3_5_text": ModelType(
+        "Qwen3_5DecoderLayer",
+        kv_heads_optional=False,
+        head_dim=256,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        qk_norm="head",
+        output_gate=True,
+        norms_in_fp32=True,
+        mixer=_DELTA_NET,
+    ),
     "gemma": ModelType(
-        "GemmaDecoderLayer", ties=True, kv_heads_optional=False, head_dim=256, qkv_bias=_BIAS, output_bias=_BIAS
+        "GemmaDecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        head_dim=256,
+        qkv_bias=_BIAS,
+        output_bias=_BIAS,
+        norms_in_fp32=True,
     ),
     "gemma2": ModelType(
         "Gemma2DecoderLayer",
+        norms_in_fp32=True,
         softcap=True,
         ties=True,
         kv_heads_optional=False,
@@ -136,6 +187,7 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "gemma3_text": ModelType(
         "Gemma3DecoderLayer",
+        norms_in_fp32=True,
         ties=True,
         kv_heads_optional=False,
         head_dim=256,

@@ -12,6 +12,7 @@ from msgspec import Struct
 TEXT_PARTS = {  # model_type of the checkpoint -> what its language model's parameters are called before their own names
     "gemma3": "language_model.",
     "mistral3": "language_model.",
+    "qwen3_5": "",  # transformers renames them itself
 }
 
 

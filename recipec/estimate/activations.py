@@ -11,9 +11,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.experts import adapted_experts
 from recipec.estimate.magnitudes import added_outputs, kept_outputs
+from recipec.estimate.mixers import mixing
+from recipec.estimate.modules import adapted_modules, dropped, keeps_output, kept_inputs, ranks_kept
 from recipec.estimate.scales import inputs_scaled, kept_outputs_scaled
 from recipec.estimate.workload import LoraShape
 
@@ -28,16 +31,18 @@ class Activations(Struct, frozen=True):
     backward: int  # transient of the layer's backward, on top of `saved`
     product: int  # the part of it that is live while a dequantised weight is multiplied
     forward: int  # transient of a forward that saves nothing (evaluation, reference): of its feed-forward block
-    attention: int  # the same, of its attention
+    attention: int  # the same, of its attention or mixer
+    mixing: int  # transient of a mixer's backward, when what the feed-forward block saved is freed; 0 for attention
     outputs: int  # in a forward, while a module scales and adds its outputs by their magnitudes (DoRA); else 0
     tail: int  # final norm
     earlier: int  # inputs of its 4-bit products that the last micro step's graph still holds
 
 
-def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Activations:
-    """Saved and transient bytes per token of one layer of `architecture` under a code path."""
-    norms = _norms(architecture, lora, path)
-    attention = _attention(architecture, lora, path)
+def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath, mixed: bool = False) -> Activations:
+    """Saved and transient bytes per token of one layer under a code path: with attention, or `mixed`."""
+    norms = _norms(architecture, lora, path, mixed)
+    mixer = mixing(architecture, lora, path) if mixed else None
+    attention = mixer.saved if mixer else _attention(architecture, lora, path)
     mlp_saved, mlp_transient, mlp_forward = _mlp(architecture, lora, path)
     hidden = architecture.hidden_size
     backward = path.residual * hidden * (3 if path.reentrant else 1) + mlp_transient
@@ -51,7 +56,8 @@ def activations(architecture: Architecture, lora: LoraShape | None, path: CodePa
         experts_input=_routed_inner(architecture, lora, path),
         backward=backward,
         product=backward - path.compute * architecture.intermediate_size,
-        attention=3 * path.residual * hidden + path.compute * (3 * architecture.query_size + 2 * architecture.kv_size),
+        attention=3 * path.residual * hidden + (mixer.forward if mixer else _attention_forward(architecture, path)),
+        mixing=mixer.backward if mixer else 0,
         forward=(3 * path.residual + path.compute + copy) * hidden + mlp_forward,
         outputs=added_outputs(architecture, [name for name, _, _ in architecture.linear_shapes()], lora, path),
         tail=final_norm(architecture, lora is None, path),
@@ -69,7 +75,7 @@ def _product_inputs(architecture: Architecture, path: CodePath) -> int:
     return path.compute * (2 * architecture.hidden_size + architecture.query_size + architecture.intermediate_size)
 
 
-def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
+def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, mixed: bool) -> int:
     """Each norm keeps its fp32 input and its scale; a trained weight also needs the normalised input."""
     normalised = _normalised(architecture, path)
     per_feature = 4 + (normalised if lora is None else 0)
@@ -77,13 +83,22 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath) -
     heads = architecture.num_heads + architecture.num_kv_heads
     qk_features = architecture.query_size + architecture.kv_size
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
-    qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    qk = (
+        qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads
+        if architecture.qk_norm and not mixed
+        else 0
+    )
     return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk
 
 
 def _normalised(architecture: Architecture, path: CodePath) -> int:
-    """Bytes of the normalised input that a trained norm keeps: Gemma multiplies it with the weight in fp32."""
-    return 4 if architecture.model_type.startswith("gemma") else path.residual
+    """Bytes of the normalised input that a trained norm keeps: some multiply it with the weight in fp32."""
+    return 4 if MODEL_TYPES[architecture.model_type].norms_in_fp32 else path.residual
+
+
+def _attention_forward(architecture: Architecture, path: CodePath) -> int:
+    """Queries, keys and values before and behind their rotation."""
+    return path.compute * (3 * architecture.query_size + 2 * architecture.kv_size)
 
 
 def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> int:
@@ -96,13 +111,15 @@ def _attention(architecture: Architecture, lora: LoraShape | None, path: CodePat
         len(modules.qkv) == 1 and not expanded and path.outputs == path.compute
     ):  # values are a view: the projection stays beside rotated queries, keys
         kept += path.compute * (q + architecture.kv_size)
-    inputs = _inputs(architecture.hidden_size, modules.qkv, lora, path)
+    if architecture.attention_gate:  # the sigmoid, and the product, which is what the output projection takes
+        kept += path.compute * q * (2 if keeps_output(architecture, lora, path) else 1)
+    inputs = kept_inputs(architecture.hidden_size, modules.qkv, lora, path)
     kept += kept_outputs_scaled(architecture, modules.qkv, lora, path)
     kept += kept_outputs(architecture, modules.qkv, lora, path, path.outputs)
     kept += kept_outputs(architecture, (modules.output,), lora, path, path.compute)  # attention gives the compute type
     if adapted_modules((modules.output,), lora):
         shared = path.outputs > path.compute  # attention gives the compute type, as the adapter takes it then
-        kept += path.adapter_copy * q * (not shared) + _dropout(q, 1, lora, path) + _rank(1, lora, path)
+        kept += path.adapter_copy * q * (not shared) + dropped(q, 1, lora, path) + ranks_kept(1, lora, path)
     return kept + inputs
 
 
@@ -124,12 +141,12 @@ def _dense_mlp(architecture: Architecture, inner: int, lora: LoraShape | None, p
     drops = lora is not None and lora.dropout  # the adapter then keeps a dropped copy, in fp32 for its own type
     product = lora is None or path.saves_frozen_inputs or (adapted and not path.adapter_copy and not drops)
     saved = (3 if architecture.gated_mlp else 1) * path.outputs * inner + (width if product else 0)
-    saved += _inputs(hidden, modules.mlp_in, lora, path)
+    saved += kept_inputs(hidden, modules.mlp_in, lora, path)
     saved += kept_outputs(architecture, (*modules.mlp_in, modules.mlp_out), lora, path, path.outputs)
     saved += inputs_scaled(architecture, inner, lora, path).kept
     transient = 3 * width - (width if product else 0)
     if adapted:
-        saved += path.adapter_copy * inner + _dropout(inner, 1, lora, path) + _rank(1, lora, path)
+        saved += path.adapter_copy * inner + dropped(inner, 1, lora, path) + ranks_kept(1, lora, path)
         if path.adapter_copy:  # the cast back to fp32 in the down projection's backward
             transient = 3 * width + 4 * path.compute * hidden + 4 * inner * drops
         elif drops:
@@ -172,34 +189,3 @@ def _routed_inner(architecture: Architecture, lora: LoraShape | None, path: Code
     experts = architecture.moe
     held = path.residual if lora is None else path.compute
     return held * experts.per_token * experts.intermediate_size if experts else 0
-
-
-def _inputs(features: int, modules: tuple[str, ...], lora: LoraShape | None, path: CodePath) -> int:
-    """What a group of linear modules keeps of its common input."""
-    if lora is None:
-        return features * path.compute * (len(modules) if path.residual > path.compute else 1)
-    adapted = adapted_modules(modules, lora)
-    frozen = path.compute * features if path.saves_frozen_inputs else 0
-    if not adapted:
-        return frozen
-    shared = frozen if lora.dropout else path.compute * features
-    kept = path.adapter_copy * features * adapted if path.adapter_copy else shared
-    return kept + _dropout(features, adapted, lora, path) + _rank(adapted, lora, path)
-
-
-def adapted_modules(modules: tuple[str, ...], lora: LoraShape | None) -> int:
-    """How many of `modules` carry an adapter."""
-    if lora is None:
-        return 0
-    return sum(map(lora.adapts, modules))
-
-
-def _dropout(features: int, adapted: int, lora: LoraShape | None, path: CodePath) -> int:
-    """A mask per adapted input; where the input was shared, also a dropped copy of it."""
-    if lora is None or not lora.dropout:
-        return 0
-    return adapted * features * (path.dropout_mask + (0 if path.adapter_copy else path.compute))
-
-
-def _rank(adapted: int, lora: LoraShape | None, path: CodePath) -> int:
-    return adapted * (lora.rank if lora else 0) * (path.adapter_copy or path.compute)

@@ -35,6 +35,7 @@ class CodePath(Struct, frozen=True):
     weight_shards: int
     gradient_shards: int
     state_shards: int
+    autocast: bool  # casts the operands of matrix products to the compute type
     autocast_copies: bool  # autocast keeps a compute-type copy of each fp32 weight until the forward ends
     outputs: int  # what linear modules give: 4 where DoRA on a quantized base leaves them in fp32
     adapter_copy: int  # bytes of the adapter's own copy of its input, 0 where it shares the input
@@ -72,6 +73,7 @@ def code_path(layout: Layout, work: Workload) -> CodePath:
         weight_shards=shard if spreads.shards_weights else 1,
         gradient_shards=shard if spreads.shards_gradients else 1,
         state_shards=shard if spreads.shards_states else 1,
+        autocast=autocast,
         autocast_copies=autocast and trained == 4,
         outputs=4 if widened else low,
         adapter_copy=adapter_copy,

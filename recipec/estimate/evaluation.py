@@ -8,6 +8,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import allocatable_bytes
 from recipec.estimate.head import loss_code
+from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.sizes import sizes
 from recipec.estimate.workload import Workload
@@ -99,9 +100,10 @@ def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload,
 
 
 def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
-    """Keys and values of a question as long as the longest row."""
-    each = 2 * architecture.kv_size * code_path(layout, work).compute
-    return work.seq_len_tokens * architecture.num_layers * each
+    """Keys and values of a question as long as the longest row, and what its mixers remember."""
+    path = code_path(layout, work)
+    each = 2 * architecture.kv_size * path.compute
+    return work.seq_len_tokens * architecture.attention_layers * each + state_bytes(architecture, path)
 
 
 def _inner(architecture: Architecture) -> int:

@@ -35,10 +35,10 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
     """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's."""
     answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
     prompt = work.seq_len_tokens - work.written_tokens
-    token = 2 * path.compute * architecture.kv_size * architecture.num_layers
-    layer = token / architecture.num_layers
+    layer = 2 * path.compute * architecture.kv_size
+    token = layer * architecture.attention_layers
     repeated = architecture.num_heads / architecture.num_kv_heads if architecture.num_kv_heads > 1 else 0
-    first = answers * prompt * (token + max(step.fixed.layers.forward, step.fixed.layers.attention))
+    first = answers * prompt * (token + max(max(each.forward, each.attention) for each in step.fixed.kinds))
     sampled = SAMPLING_COPIES * 4 * architecture.vocab_size * answers
     last = answers * work.seq_len_tokens * (token + layer * (0.5 + repeated)) + sampled
     gathered = path.compute * sizes.params if path.weight_shards > 1 and layout.spreads.engine == DEEPSPEED else 0
@@ -82,7 +82,7 @@ def _weight_bytes(step: Step) -> float:
 
 
 def _cache_bytes(architecture: Architecture, step: Step, answers: int, tokens: float) -> float:
-    return 2 * step.fixed.path.compute * architecture.kv_size * architecture.num_layers * answers * tokens
+    return 2 * step.fixed.path.compute * architecture.kv_size * architecture.attention_layers * answers * tokens
 
 
 def _gathering(layout: Layout, step: Step, link: Link) -> float:

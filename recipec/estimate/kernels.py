@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from recipec.axes.method import POLICY
-from recipec.catalog.architecture import Architecture
+from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.catalog.measured import Measured, rate_at
 from recipec.estimate.flops import StepFlops
 from recipec.estimate.magnitudes import LAUNCHES, UNIT_TRAFFIC, WEIGHT_TRAFFIC, measured_modules
+from recipec.estimate.recurrence import launched_backward, launched_forward, moved_backward, recurrent_flops
 from recipec.estimate.step import Step
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -116,10 +117,18 @@ def kernel_seconds(
     # The weights are read by every pass: forward, backward, recomputation, and those without a gradient.
     passes = _weight_passes(architecture, layout, step)
     weights = (passes * step.fixed.sizes.params + (work.teacher.params if work.teacher else 0)) * 2 / bandwidth
+    products += _recurrence(architecture, layout, step, card)
     kernels = max(products, weights) + _elementwise(architecture, layout, work, step) / bandwidth
     if step.fixed.path.quantized:
         kernels += passes * DEQUANTIZE_BYTES * step.fixed.sizes.linear / bandwidth
     return kernels
+
+
+def _recurrence(architecture: Architecture, layout: Layout, step: Step, card: Card) -> float:
+    """Seconds of a hybrid's own products: in fp32 without autocast; backward takes twice a forward's."""
+    precision = layout.precision if step.fixed.path.autocast else "fp32"
+    passes = 3 + layout.recomputed_share(architecture.num_layers) + step.fixed.scored
+    return recurrent_flops(architecture) * passes * step.tokens / product_rate(card, precision, step.tokens)
 
 
 def _weight_passes(architecture: Architecture, layout: Layout, step: Step) -> float:
@@ -136,13 +145,13 @@ def _elementwise(architecture: Architecture, layout: Layout, work: Workload, ste
     """Bytes moved by everything but products."""
     forwards = 1 + layout.recomputed_share(architecture.num_layers)
     scored = SCORING_SHARE * step.fixed.scored
-    saved = step.fixed.layers.saved * step.tokens + step.scores.layer
     by_policy = sum(part.tokens for part in step.scorings if part.model == POLICY) / step.tokens
-    moved = saved * (TRAFFIC_FORWARD * (forwards + scored) + TRAFFIC_BACKWARD)
+    moved = step.saved_by_layers * (TRAFFIC_FORWARD * (forwards + scored) + TRAFFIC_BACKWARD)
     adapters = _adapter_traffic(architecture, work, step) * (forwards + 2 + by_policy) * step.tokens
     built = step.fixed.built.weights * (BUILT_FORWARD * (forwards + by_policy) + BUILT_BACKWARD)
-    measured = _measured_traffic(architecture, work) * (forwards + by_policy)
-    layers = (moved + adapters + measured) * architecture.num_layers + built * architecture.sparse_layers
+    measured = _measured_traffic(architecture, work) * (forwards + by_policy) * architecture.num_layers
+    chunks = moved_backward(architecture, work.seq_len_tokens) * step.tokens
+    layers = moved + adapters + measured + chunks + built * architecture.sparse_layers
     return layers + _teacher_traffic(step) + step.head.moved
 
 
@@ -151,14 +160,16 @@ def _teacher_traffic(step: Step) -> float:
     teacher = step.fixed.teacher
     if teacher is None:
         return 0.0
-    saved = teacher.layers.saved * teacher.architecture.num_layers
+    attending, *mixed = (each.saved for each in teacher.kinds)
+    shape = teacher.architecture
+    saved = shape.attention_layers * attending + shape.mixed_layers * sum(mixed)
     return SCORING_SHARE * TRAFFIC_FORWARD * saved * step.fixed.taught * step.tokens
 
 
 def _adapter_traffic(architecture: Architecture, work: Workload, step: Step) -> float:
-    """Bytes per token of one layer's adapters in a forward."""
+    """Bytes per token of all adapters on linear modules in a forward."""
     cast = ADAPTER_INPUT_BYTES + (ADAPTER_CAST_BYTES if step.fixed.path.adapter_copy else 0)
-    return sum(i * cast + o * ADAPTER_OUTPUT_BYTES for _, i, o in _adapted(architecture, work))
+    return sum(layers * (i * cast + o * ADAPTER_OUTPUT_BYTES) for layers, (_, i, o) in _adapted(architecture, work))
 
 
 def _measured_traffic(architecture: Architecture, work: Workload) -> float:
@@ -167,23 +178,24 @@ def _measured_traffic(architecture: Architecture, work: Workload) -> float:
     return sum(i * i * UNIT_TRAFFIC + i * o * WEIGHT_TRAFFIC for i, o in shapes)
 
 
-def _adapted(architecture: Architecture, work: Workload) -> list[tuple[str, int, int]]:
-    """The linear modules of a layer that carry an adapter."""
+def _adapted(architecture: Architecture, work: Workload) -> list[tuple[int, LinearShape]]:
+    """The linear modules that carry an adapter, with the number of layers that have them."""
     lora = work.lora
     if lora is None or work.fused_kernels:
         return []
-    return [shape for shape in architecture.linear_shapes() if lora.adapts(shape[0])]
+    groups = architecture.linear_groups
+    return [(layers, shape) for layers, shapes in groups for shape in shapes if lora.adapts(shape[0])]
 
 
 def launches(architecture: Architecture, layout: Layout, work: Workload, step: Step) -> float:
     """Operations that Python issues in a micro step; a backward counts like a forward."""
     passes = _weight_passes(architecture, layout, step)
     teacher = LAYER_LAUNCHES * work.teacher.num_layers if work.teacher else 0
-    return pass_launches(architecture, work) * passes + teacher
+    return pass_launches(architecture, work) * passes + teacher + launched_backward(architecture, work.seq_len_tokens)
 
 
 def pass_launches(architecture: Architecture, work: Workload) -> float:
     """Those of one pass over all layers."""
-    per_layer = LAYER_LAUNCHES + ADAPTER_LAUNCHES * len(_adapted(architecture, work))
-    per_layer += LAUNCHES * len(measured_modules(architecture, work.lora))
-    return architecture.num_layers * per_layer
+    per_layer = LAYER_LAUNCHES + LAUNCHES * len(measured_modules(architecture, work.lora))
+    adapters = ADAPTER_LAUNCHES * sum(layers for layers, _ in _adapted(architecture, work))
+    return architecture.num_layers * per_layer + adapters + launched_forward(architecture, work.seq_len_tokens)

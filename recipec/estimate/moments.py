@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recipec.estimate.activations import Activations
 from recipec.estimate.sharding import Gathered
 from recipec.estimate.step import Step, policy_layer
 
@@ -33,11 +34,7 @@ def _saved(step: Step) -> float:
     embedded = 1 if step.fixed.sizes.adapters else 0  # a leaf of the graph, which hooks on saved tensors do not move
     inputs = (embedded if depth.offloads else depth.recomputed) * step.fixed.layers.checkpoint
     mask = step.scores.masks if depth.recomputed else 0
-    return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * _kept_by_layer(step)
-
-
-def _kept_by_layer(step: Step) -> float:
-    return step.tokens * step.fixed.layers.saved + step.scores.kept + step.fixed.built.kept
+    return step.tokens * (inputs + step.fixed.layers.tail) + mask + depth.kept * step.kept
 
 
 def _resident(step: Step) -> Terms:
@@ -70,7 +67,7 @@ def _forward(step: Step) -> Terms:
     inputs = 1 if depth.offloads else max(1, depth.recomputed)
     checkpoint = step.tokens * step.fixed.layers.checkpoint
     embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
-    kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * _kept_by_layer(step)
+    kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * step.kept
     layer = {
         "activations": kept,
         "working_set": policy_layer(step.batch, step.fixed),
@@ -161,7 +158,7 @@ def _layer_backward(step: Step, saved: float) -> Terms:
     if depth.above:
         places.append(_first_backward(step, saved, recomputed=False))
     if depth.recomputed:
-        below = saved - depth.above * _kept_by_layer(step)
+        below = saved - depth.above * step.kept
         places.append(_first_backward(step, below, recomputed=True))
     return max(places, key=lambda terms: sum(terms.values()))
 
@@ -206,14 +203,21 @@ def _last_backward(step: Step) -> Terms:
 
 
 def _working_set(step: Step, recomputed: bool) -> float:
-    """One layer running backward, with what its recomputation saves."""
-    each, sizes, path = step.fixed.layers, step.fixed.sizes, step.fixed.path
-    built, saved = step.fixed.built, 0
+    """One layer running backward, with what its recomputation saves: of the kind that needs most."""
+    attending, *mixed = step.fixed.kinds
+    running = _running_backward(step, attending, step.scores.layer, step.scores.backward, recomputed)
+    others = (_running_backward(step, each, 0, each.mixing * step.tokens, recomputed) for each in mixed)
+    return max(running, *others) if mixed else running
+
+
+def _running_backward(step: Step, each: Activations, scores: float, mixing: float, recomputed: bool) -> float:
+    """A layer of one kind; `scores` are what its attention saves beside `each`, `mixing` what runs backward in it."""
+    sizes, path, built, saved = step.fixed.sizes, step.fixed.path, step.fixed.built, 0.0
     if recomputed:
-        saved = step.tokens * each.saved + step.scores.layer + built.kept
+        saved = step.tokens * each.saved + scores + built.kept
     dequantized = path.compute * sizes.largest_linear if path.quantized else 0
     freed = each.mlp * step.tokens + built.kept  # what its feed-forward block saved, when attention runs
-    attention = step.scores.backward - freed
+    attention = mixing - freed
     inner = each.experts_input * step.tokens  # its gradient comes with that of `down`; behind it, more is freed
     experts = max(built.down + inner, built.gate_up - inner)
     running = max(each.backward * step.tokens, each.product * step.tokens + dequantized, attention, experts)

@@ -8,14 +8,15 @@ from msgspec import Struct
 
 from recipec.axes.attention import BOUNDARIES
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.activations import adapted_modules
 from recipec.estimate.codepath import CodePath
-from recipec.estimate.workload import LoraShape, Workload
+from recipec.estimate.modules import keeps_output
+from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
 
 class Scores(Struct, frozen=True):
-    """Bytes per rank. Layers with a window may hold more than those that attend to the whole sequence."""
+    """Bytes per rank. Layers with a window may hold more than those that attend to the whole sequence; those with a
+    mixer hold nothing of this."""
 
     layer: int  # of the layer that holds most
     kept: float  # the mean of the layers that keep everything for the backward pass
@@ -28,15 +29,16 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
     """The bytes of a pass over `sequences`, those of a micro batch."""
     tokens = sequences * work.seq_len_tokens
     pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
+    attending = attention_share(architecture, layout.recompute_interval)
     if layout.attends.keeps_scores:
-        return _eager(architecture, path, pairs)
+        return _eager(architecture, path, pairs, attending)
     kinds = [masked(window, layout, work, sequences) for window in architecture.layers_by_window]
     saved = [
         _with_mask(architecture, path, tokens, pairs) if mask else _without_mask(architecture, work, path, tokens)
         for mask in kinds
     ]
-    kept = saved[0]
-    if len(kinds) > 1:
+    kept = attending * saved[0]
+    if len(kinds) > 1:  # of models without a mixer
         windowed = _windowed_share(architecture, layout.recompute_interval)
         kept = windowed * saved[0] + (1 - windowed) * saved[1]
     masks = pairs * sum(kinds)  # booleans
@@ -46,11 +48,23 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
 @lru_cache(maxsize=1024)
 def _windowed_share(architecture: Architecture, recompute_interval: int) -> float:
     """Of the layers that keep everything, those that attend within a window."""
-    kept = [layer for layer in range(architecture.num_layers) if not recompute_interval or layer % recompute_interval]
-    return sum(architecture.windowed(layer) for layer in kept) / max(1, len(kept))
+    kept = _kept(architecture, recompute_interval)
+    return sum(map(architecture.windowed, kept)) / max(1, len(kept))
 
 
-def _eager(architecture: Architecture, path: CodePath, pairs: int) -> Scores:
+@lru_cache(maxsize=1024)
+def attention_share(architecture: Architecture, recompute_interval: int) -> float:
+    """Of the layers that keep everything, those with attention."""
+    kept = _kept(architecture, recompute_interval)
+    return 1 - sum(map(architecture.mixed, kept)) / max(1, len(kept))
+
+
+def _kept(architecture: Architecture, recompute_interval: int) -> list[int]:
+    """The layers that are not recomputed."""
+    return [layer for layer in range(architecture.num_layers) if not recompute_interval or layer % recompute_interval]
+
+
+def _eager(architecture: Architecture, path: CodePath, pairs: int, attending: float) -> Scores:
     """Bytes per pair and head that eager attention saves, needs forward, and adds to what it saved backward.
 
     Simulated on Llama 3.2, Gemma 2 and gpt-oss, transformers 5.23: the softmax runs in fp32 and is kept with its copy
@@ -63,7 +77,7 @@ def _eager(architecture: Architecture, path: CodePath, pairs: int) -> Scores:
     if architecture.attention_sinks and path.residual == compute:
         saved, forward, backward = compute, 3 * compute, 2 * compute
     masks = compute * pairs * len(architecture.layers_by_window)
-    return Scores(saved * numbers, saved * numbers, masks, forward * numbers, backward * numbers)
+    return Scores(saved * numbers, attending * saved * numbers, masks, forward * numbers, backward * numbers)
 
 
 def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: int) -> int:
@@ -74,16 +88,8 @@ def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: i
 
 def _without_mask(architecture: Architecture, work: Workload, path: CodePath, tokens: int) -> int:
     """Behind a fused projection queries are concatenated head by head, so the flash kernel's output is copied."""
-    copied = len(architecture.modules.qkv) == 1 and _keeps_output(architecture, work.lora, path)
+    copied = len(architecture.modules.qkv) == 1 and keeps_output(architecture, work.lora, path)
     return path.compute * architecture.query_size * tokens * copied
-
-
-def _keeps_output(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> bool:
-    """Whether the output projection keeps its input as it is: an adapter may keep another copy, or there is none."""
-    if lora is None or path.saves_frozen_inputs > 0:
-        return True
-    adapted = adapted_modules((architecture.modules.output,), lora) > 0
-    return adapted and not path.adapter_copy and not lora.dropout
 
 
 def one_row(layout: Layout, work: Workload) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from recipec.axes import Method
-from recipec.catalog.architecture import Architecture
+from recipec.catalog.architecture import Architecture, LinearShape
 from recipec.estimate.experts import adapted_experts, expert_adapter_params
 from recipec.estimate.scales import scale_params
 from recipec.estimate.workload import LoraShape
@@ -22,7 +22,7 @@ class Sizes(Struct, frozen=True):
     trainable: int
     adapters: int
     linear: int  # weights that 4-bit loading quantises: the layers' linear modules, not experts, head or embedding
-    layer: int  # one decoder layer (the one with experts) with its adapters
+    layer: int  # the largest decoder layer (of those with experts) with its adapters
     layer_linear: int  # the quantisable part of it
     embedding: int  # one vocabulary matrix
     head: int  # the output matrix where it is not the embedding itself
@@ -38,12 +38,11 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
 
     `to_vocabulary`: the model ends in a matrix of the vocabulary; a scalar head of one row is not counted.
     """
-    shapes = architecture.linear_shapes()
-    on_experts, linear_adapters = expert_adapter_params(architecture, lora), _adapter_params(shapes, lora)
-    in_products = linear_adapters * architecture.num_layers + _dense_difference(architecture, lora)
-    vectors = scale_params(shapes, architecture.modules.mlp_out, lora)
+    groups, on_experts = architecture.linear_groups, expert_adapter_params(architecture, lora)
+    in_products = sum(layers * _adapter_params(shapes, lora) for layers, shapes in groups)
+    vectors = scale_params(architecture.linear_shapes(), architecture.modules.mlp_out, lora)
     adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers
-    layer_linear = sum(inputs * outputs for _, inputs, outputs in shapes)
+    layer, layer_linear = max(_layers(architecture, lora))
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
     head = 0 if tied or not to_vocabulary else embedding
@@ -54,13 +53,13 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
         params=params,
         trainable=trainable,
         adapters=adapters,
-        linear=layer_linear * architecture.num_layers + _dense_difference(architecture, None),
-        layer=architecture.layer_params + linear_adapters + on_experts + vectors,
+        linear=sum(layers * _weights(shapes) for layers, shapes in groups),
+        layer=layer + on_experts + vectors,
         layer_linear=layer_linear,
         embedding=embedding,
         head=head,
         tied=tied,
-        largest_linear=max(inputs * outputs for _, inputs, outputs in shapes),
+        largest_linear=max(_weights((shape,)) for _, shapes in groups for shape in shapes),
         cast_by_layers=_cast(architecture) if lora is None else in_products,
         largest=max((each * rows * columns for _, each, rows, columns in matrices), default=0),
         factors=trainable + sum(n * each * (rows + columns - rows * columns) for n, each, rows, columns in matrices),
@@ -74,13 +73,18 @@ def trainable_params(architecture: Architecture, lora: LoraShape | None, method:
     return count.trainable + (hidden if method.new_head else 0) + (hidden + 1 if method.has_value_head else 0)
 
 
+def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
+    """Parameters of a layer with attention and of one with a mixer, adapters included, and the quantisable part."""
+    for mixed in (False, True) if architecture.mixer else (False,):
+        shapes = architecture.linear_shapes(mixed=mixed)
+        params = architecture.mixed_layer_params if mixed else architecture.layer_params
+        yield params + _adapter_params(shapes, lora), _weights(shapes)
+
+
 def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary: int) -> Iterator[_Matrices]:
     """Trained parameters of two dimensions and more."""
-    moe, hidden = architecture.moe, architecture.hidden_size
-    sparse = architecture.sparse_layers
-    dense = architecture.num_layers - sparse
-    linear = [(sparse, *shape) for shape in architecture.linear_shapes()]
-    linear += [(dense, *shape) for shape in architecture.linear_shapes(dense=True)]
+    moe, hidden, sparse = architecture.moe, architecture.hidden_size, architecture.sparse_layers
+    linear = [(layers, *shape) for layers, shapes in architecture.linear_groups for shape in shapes]
     for layers, name, inputs, outputs in linear:
         if lora is None:
             yield layers, 1, outputs, inputs
@@ -104,20 +108,11 @@ def _cast(architecture: Architecture) -> int:
     return architecture.params - architecture.embedding_params - architecture.sparse_layers * experts
 
 
-def _adapter_params(shapes: tuple[tuple[str, int, int], ...], lora: LoraShape | None) -> int:
+def _adapter_params(shapes: tuple[LinearShape, ...], lora: LoraShape | None) -> int:
     if lora is None:
         return 0
     return sum(lora.rank * (i + o) + lora.magnitudes * o for name, i, o in shapes if lora.adapts(name))
 
 
-def _dense_difference(architecture: Architecture, lora: LoraShape | None) -> int:
-    """What the plain layers of a mixture-of-experts model add over counting every layer as one with experts.
-
-    Adapter parameters with `lora`, linear weights without.
-    """
-    if architecture.moe is None or not architecture.moe.dense_layers:
-        return 0
-    dense, sparse = architecture.linear_shapes(dense=True), architecture.linear_shapes()
-    if lora is not None:
-        return architecture.moe.dense_layers * (_adapter_params(dense, lora) - _adapter_params(sparse, lora))
-    return architecture.moe.dense_layers * (sum(i * o for _, i, o in dense) - sum(i * o for _, i, o in sparse))
+def _weights(shapes: tuple[LinearShape, ...]) -> int:
+    return sum(inputs * outputs for _, inputs, outputs in shapes)

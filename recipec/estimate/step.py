@@ -16,7 +16,7 @@ from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
-from recipec.estimate.scores import Scores, scores_of
+from recipec.estimate.scores import Scores, attention_share, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
@@ -30,7 +30,8 @@ class Fixed(Struct, frozen=True):
 
     sizes: Sizes
     path: CodePath
-    layers: Activations
+    layers: Activations  # of a layer with attention
+    mixed: Activations | None  # of a layer with a mixer in its place
     built: Built
     measuring: int  # bytes while the weights of a module are built to measure them (DoRA)
     states: States
@@ -46,11 +47,18 @@ class Fixed(Struct, frozen=True):
     taught: float  # the same of the teacher
     weight_passes: float  # over the weights of policy and reference, without recomputation
 
+    @property
+    def kinds(self) -> tuple[Activations, ...]:
+        """Of every kind of layer, that with attention first."""
+        return (self.layers, self.mixed) if self.mixed else (self.layers,)
+
 
 class Depth(Struct, frozen=True):
     """The layers of the model by what they leave for the backward pass."""
 
     layers: int
+    mixed: int  # of them have a mixer in place of attention
+    attending: float  # share of attention among those that keep everything
     recomputed: int  # leave their input
     above: int  # keep everything and run after the last recomputed one
     offloads: bool  # the inputs wait in host memory
@@ -102,13 +110,27 @@ class Step(Struct, frozen=True):
     once: tuple[Scoring, ...]  # before training, when neither gradients nor optimizer states exist
     depth: Depth
 
+    @property
+    def kept(self) -> float:
+        """Bytes that a layer keeps which keeps everything: their mean."""
+        fixed, attending = self.fixed, self.depth.attending
+        saved = attending * fixed.layers.saved + (1 - attending) * (fixed.mixed.saved if fixed.mixed else 0)
+        return self.tokens * saved + self.scores.kept + fixed.built.kept
+
+    @property
+    def saved_by_layers(self) -> float:
+        """Bytes that all layers save, kept or recomputed."""
+        fixed, mixed = self.fixed, self.depth.mixed
+        attention = self.tokens * fixed.layers.saved + self.scores.layer
+        return (self.depth.layers - mixed) * attention + (mixed * self.tokens * fixed.mixed.saved if fixed.mixed else 0)
+
 
 def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
     """Resolve everything that the moments of a step need."""
     choices = (layout.adaptation, layout.precision, layout.strategy, layout.offload)
     fixed = _fixed(architecture, work, layout.mesh, layout.optimizer, layout.precomputes, *choices)
     architecture = narrowed(architecture, layout.mesh.tensor)
-    batch = _batch(architecture, layout, work, fixed.path, fixed.layers, fixed.sequences)
+    batch = _batch(architecture, layout, work, fixed.path, fixed.kinds, fixed.sequences)
     head = _head(batch.tokens, architecture, fixed)
 
     def scoring(part: Pass, before: bool) -> Scoring:
@@ -118,7 +140,7 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
             raise ValueError(f"method {work.method.name}: what a pass of the {part.model} takes is not known")
         if part.sequences == fixed.sequences:
             return _scoring(part, before, batch, head, layout, fixed)
-        other = _batch(architecture, layout, work, fixed.path, fixed.layers, part.sequences)
+        other = _batch(architecture, layout, work, fixed.path, fixed.kinds, part.sequences)
         return _scoring(part, before, other, _head(other.tokens, architecture, fixed), layout, fixed)
 
     return Step(
@@ -130,20 +152,27 @@ def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
         accumulates=layout.accumulation > 1,
         scorings=tuple(scoring(part, before) for part, before in fixed.scorings),
         once=tuple(scoring(part, True) for part in fixed.once),
-        depth=_depth(layout, architecture.num_layers),
+        depth=_depth(layout, architecture),
     )
 
 
 def _batch(
-    architecture: Architecture, layout: Layout, work: Workload, path: CodePath, each: Activations, sequences: int
+    architecture: Architecture,
+    layout: Layout,
+    work: Workload,
+    path: CodePath,
+    kinds: tuple[Activations, ...],
+    sequences: int,
 ) -> Batch:
     """So many sequences of every example."""
     sequences, context = layout.micro_batch * sequences, layout.mesh.context
     tokens = -(-sequences * work.seq_len_tokens // context)  # a rank has one at least
     scores = scores_of(architecture, layout, work, path, sequences)
     gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
-    attention = each.attention * tokens + scores.forward + gathered
-    return Batch(tokens, scores, gathered, each.forward * tokens, attention)
+    attending, *mixed = kinds
+    attention = attending.attention * tokens + scores.forward + gathered
+    mixing = max((each.attention * tokens for each in mixed), default=0.0)
+    return Batch(tokens, scores, gathered, attending.forward * tokens, max(attention, mixing))
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
@@ -178,7 +207,7 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
     """Of its last hidden states those of the learned tokens are copied and kept."""
     teacher = fixed.teacher
     assert teacher is not None
-    batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.layers, part.sequences)
+    batch = _batch(teacher.architecture, layout, work, teacher.path, teacher.kinds, part.sequences)
     states = teacher.path.compute * teacher.architecture.hidden_size * batch.tokens
     gathered = teacher.buffers.beside(0.0 if before else fixed.buffers.held)
     return Scoring(
@@ -194,10 +223,11 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
     )
 
 
-def _depth(layout: Layout, layers: int) -> Depth:
+def _depth(layout: Layout, architecture: Architecture) -> Depth:
+    layers, attending = architecture.num_layers, attention_share(architecture, layout.recompute_interval)
     recomputed = layout.recomputed(layers)
     above = (layers - 1) % layout.recompute_every if recomputed else layers
-    return Depth(layers, recomputed, above, layout.activation_offload)
+    return Depth(layers, architecture.mixed_layers, attending, recomputed, above, layout.activation_offload)
 
 
 @lru_cache(maxsize=8192)
@@ -220,6 +250,7 @@ def _fixed(
         sizes=count,
         path=path,
         layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
+        mixed=activations(architecture, work.lora, path, mixed=True) if architecture.mixer else None,
         built=built(architecture, work.lora, path),
         measuring=measuring(architecture, work.lora, path),
         states=held,

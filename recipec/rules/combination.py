@@ -35,6 +35,8 @@ class Combination(Struct, frozen=True, kw_only=True):
     gpu_is_cpu: bool
     gpu_varlen: bool  # has the variable-length kernel of PyTorch
     leaks: bool  # the model builds its mask without the positions of packed examples
+    hybrid: bool  # some of its layers have no attention
+    lacks_kernels: bool  # these layers have kernels for this device that the pinned requirements leave out
     caps_scores: bool  # the model's attention
     has_sinks: bool  # the model's attention
     head_features: int
@@ -107,6 +109,8 @@ PLAIN: Mapping[str, Any] = {
     "gpu_is_cpu": False,
     "gpu_varlen": True,
     "leaks": False,
+    "hybrid": False,
+    "lacks_kernels": False,
     "caps_scores": False,
     "has_sinks": False,
     "head_features": 128,

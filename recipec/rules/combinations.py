@@ -5,6 +5,7 @@ from __future__ import annotations
 from recipec.axes.attention import MASK
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
@@ -280,6 +281,7 @@ COMBINATIONS = (
     *VARIANTS,
     *VALUE_HEADS,
     *LOOPS,
+    *HYBRIDS,
 )
 
 

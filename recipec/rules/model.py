@@ -85,7 +85,7 @@ def model_licenses(families: tuple[str, ...] | None, policy_licenses: tuple[str,
     "(families named exactly)",
 )
 def model_purposes(families: tuple[str, ...] | None) -> Choice:
-    """Special-purpose models, ended lines and mixtures of experts: only from families that the recipe names exactly.
+    """Special-purpose models, ended lines, mixtures of experts and hybrids: only from families that are named exactly.
 
     A reasoning model writes its thoughts before it answers and would unlearn that on rows without thoughts. A code
     model knows less of anything else. Research suites and the checkpoints between two stages of a model are not made
@@ -99,7 +99,7 @@ def model_purposes(families: tuple[str, ...] | None) -> Choice:
     """
     if families:
         return Choice("named", "special-purpose models are taken only from families that the recipe names exactly")
-    return Choice("general", "no family is named, so only general-purpose dense models are taken")
+    return Choice("general", "no family is named, so only general-purpose dense models of attention are taken")
 
 
 @rule(

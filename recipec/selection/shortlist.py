@@ -101,6 +101,8 @@ def _special(model: Model) -> str:
     """What keeps a model from being taken for anything; "" where nothing does."""
     if model.purpose == "legacy":
         return "the last of its line, of 2024 or before"
+    if model.architecture.mixer:
+        return "recurrent layers, which train without their kernels"
     return f"made for {model.purpose}" if model.purpose else "a mixture of experts" * bool(model.architecture.moe)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import window_keys
+from recipec.catalog.configs import layer_keys
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
 
 
@@ -25,7 +25,7 @@ def config_fields(architecture: Architecture) -> dict[str, Any]:
         "tie_word_embeddings": architecture.tie_embeddings,
         "pad_token_id": 0,  # some class defaults lie outside a small vocabulary
         **_biases(architecture, row),
-        **window_keys(architecture),
+        **layer_keys(architecture),
         **_experts(architecture, row),
     }
 

@@ -61,7 +61,7 @@ def _shallow(architecture: Architecture, layout: Layout) -> tuple[int, int]:
     if period == 1:
         return SHALLOW_SHARDED if layout.fsdp else SHALLOW
     ends = (architecture.num_layers - 1) % period + 1  # layers behind the last whole period
-    first = ends + period * -(-SHALLOW_SHARDED[0] // period)
+    first = ends + period * max(0, -(-(SHALLOW_SHARDED[0] - ends) // period))
     return first, first + period
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, window_keys
+from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, layer_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
 from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
@@ -240,7 +240,7 @@ def stand_in_config(
         "tie_word_embeddings": shape.tie_embeddings,
         "initializer_range": spread,
     }
-    return sizes | _flags(shape, row) | _window(shape) | _experts(shape, row) | tokens
+    return sizes | _flags(shape, row) | _layers(shape) | _experts(shape, row) | tokens
 
 
 def stand_in_shape(wanted: PlannedModel) -> Architecture:
@@ -261,9 +261,12 @@ def _flags(shape: Architecture, row: ModelType) -> dict[str, bool]:
     return {flag.name: value for flag, value in pairs if isinstance(flag, Key)}
 
 
-def _window(shape: Architecture) -> dict[str, Any]:
+def _layers(shape: Architecture) -> dict[str, Any]:
+    """A short window where there is one; of a hybrid, a layer with a small mixer and one with attention."""
+    if shape.mixer:
+        return layer_keys(replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, mixer=shape.mixer.shrunk()))
     window = None if shape.sliding_window is None else WINDOW
-    return window_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
+    return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 
 
 def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:

@@ -19,6 +19,7 @@ TINY = {
 }
 EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "moe_intermediate_size": 20}
 ATTENTION_ALONE = {"layer_types": ["attention"] * 4, "num_local_experts": 0, "mamba_n_heads": 4}
+DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
     "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
@@ -38,6 +39,8 @@ VARIANTS = {
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
+    "qwen3_5_text": DELTA_NET,
+    "qwen3_5_text with biases": {**DELTA_NET, "attention_bias": True, "full_attention_interval": 2},
 }
 
 
@@ -52,10 +55,14 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     ours, model = architecture_from_config(config_of(variant)), real_model(config_of(variant))
     layers = model.base_model.layers
     assert sum(parameter.numel() for parameter in model.parameters()) == ours.params
-    assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules)
-    assert all(linears(layer) == sorted(ours.linear_shapes(not has_experts(layer))) for layer in layers)
-    counted = next(layer for layer in layers if has_experts(layer) or not ours.moe)
-    assert sum(parameter.numel() for parameter in counted.parameters()) == ours.layer_params
+    vision = {name for name in model._no_split_modules if "Vision" in name}
+    assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules) - vision
+    shapes = [ours.linear_shapes(not has_experts(each), ours.mixed(number)) for number, each in enumerate(layers)]
+    assert [linears(layer) for layer in layers] == [sorted(shape) for shape in shapes]
+    counted = [(parameters(each), ours.mixed(n)) for n, each in enumerate(layers) if has_experts(each) or not ours.moe]
+    assert {size for size, mixed in counted if not mixed} == {ours.layer_params}
+    assert {size for size, mixed in counted if mixed} <= {ours.mixed_layer_params}
+    assert sum(mixed for _, mixed in counted) == ours.mixed_layers
     assert embeddings(model) == ours.embedding_params
 
 
@@ -103,6 +110,10 @@ def real_model(config: dict):
 
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+
+
+def parameters(layer) -> int:
+    return sum(parameter.numel() for parameter in layer.parameters())
 
 
 def linears(layer) -> list[tuple[str, int, int]]:

@@ -22,7 +22,7 @@ def test_nothing_is_both_built_and_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "missing"),
     [
-        ("Qwen/Qwen3.5-4B", "gated delta net"),
+        ("Qwen/Qwen3.5-35B-A3B", "gated delta net"),
         ("LiquidAI/LFM2-1.2B", "short convolutions"),
         ("ibm-granite/granite-4.0-h-tiny", "Mamba"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
@@ -36,4 +36,4 @@ def test_the_diagnostic_says_what_is_missing(tmp_path: Path, name: str, missing:
 
 def test_a_configuration_of_such_a_type_says_what_is_missing() -> None:
     with pytest.raises(UnsupportedConfig, match="gated delta net"):
-        architecture_from_config({"model_type": "qwen3_5"})
+        architecture_from_config({"model_type": "qwen3_5_moe_text"})

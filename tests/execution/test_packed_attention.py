@@ -43,9 +43,11 @@ TINY: dict[str, Any] = {
 }
 OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
+    "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]
+HYBRIDS = [name for name, row in MODEL_TYPES.items() if row.mixer]
 LENGTHS = (5, 17, 9, 26)
 LEAK, ROUNDING = 0.1, 1e-4  # shares of the largest logit
 
@@ -109,16 +111,23 @@ def apart(model_type: str, attention: str) -> float:
     return ((together - each).abs().max() / each.abs().max()).item()
 
 
-@pytest.mark.parametrize("model_type", MODEL_TYPES)
+@pytest.mark.parametrize("model_type", [name for name in MODEL_TYPES if name not in HYBRIDS])
 def test_the_models_that_leak_are_those_that_the_catalog_names(model_type: str) -> None:
     attention = "eager" if model_type in CAPPED else "sdpa"
     moved = apart(model_type, attention)
     assert moved > LEAK if MODEL_TYPES[model_type].leaks else moved < ROUNDING
 
 
-@pytest.mark.parametrize("model_type", [name for name in MODEL_TYPES if name not in CAPPED])
+@pytest.mark.parametrize("model_type", [name for name in MODEL_TYPES if name not in (*CAPPED, *HYBRIDS)])
 def test_the_kernel_keeps_the_examples_of_every_other_model_apart(emitted: SimpleNamespace, model_type: str) -> None:
     assert apart(model_type, "torch_varlen") < ROUNDING
+
+
+@pytest.mark.parametrize("model_type", HYBRIDS)
+@pytest.mark.parametrize("attention", ["sdpa", "torch_varlen"])
+def test_a_hybrid_does_not_run_packed_examples(emitted: SimpleNamespace, model_type: str, attention: str) -> None:
+    with pytest.raises(ValueError, match="can't keep packed sequences apart without `causal_conv1d`"):
+        apart(model_type, attention)
 
 
 @pytest.mark.parametrize("model_type", CAPPED)

@@ -13,6 +13,7 @@ from recipec.catalog.models import model
 from recipec.verify.stand_in import hub_folder, stand_in_tokenizer, write_stand_in
 
 NAMES = ("google/gemma-3-4b-it", "mistralai/Ministral-3-3B-Base-2512", "mistralai/Mistral-Small-3.1-24B-Instruct-2503")
+NAMES += ("Qwen/Qwen3.5-4B",)
 CHAT = BASES["lora-single"]
 
 

@@ -49,6 +49,8 @@ def real(model_type: str) -> Model:
     }
     if row.attention_alone:
         config |= {"layer_types": ["attention"] * layers, "num_local_experts": 0}
+    if row.mixer:
+        config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
     if row.moe:
         config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
         config |= {row.moe.shared: 1024} if row.moe.shared else {}

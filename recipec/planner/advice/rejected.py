@@ -290,7 +290,7 @@ _DECIDES = {  # recipe key -> what it decides of a combination
     "train.lora.targets": ("lora_targets",),
     "train.lora.dropout": ("lora_dropout",),
     **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class", "leaks", "caps_scores", "has_sinks"),
+    "model.name": ("has_class", "leaks", "hybrid", "lacks_kernels", "caps_scores", "has_sinks"),
     "alignment.precompute_reference": ("precomputes",),
 }
 

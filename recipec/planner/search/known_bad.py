@@ -79,6 +79,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         gpu_is_cpu=value["gpu_is_cpu"],
         gpu_varlen=value["gpu_varlen"],
         leaks=row.leaks,
+        hybrid=row.mixer is not None,
+        lacks_kernels=row.mixer is not None and not value["gpu_is_cpu"],
         caps_scores=row.softcap,
         has_sinks=row.sinks,
         head_features=shape.head_dim,

@@ -1,0 +1,56 @@
+"""What mixes tokens in the layers of a hybrid that have no attention, as shapes: one class for each kind.
+
+Checked 2026-11-24 against the modeling sources of transformers 5.23.0; a test builds every kind.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class GatedDeltaNet(Struct, frozen=True):
+    """Linear attention by the gated delta rule behind a short convolution (`Qwen3_5GatedDeltaNet`)."""
+
+    key_heads: int
+    value_heads: int
+    key_dim: int  # features of a head
+    value_dim: int
+    kernel: int  # tokens that the convolution sees
+
+    @property
+    def key_size(self) -> int:
+        """Features of all key heads together; queries have the same."""
+        return self.key_heads * self.key_dim
+
+    @property
+    def value_size(self) -> int:
+        """Features of all value heads together."""
+        return self.value_heads * self.value_dim
+
+    @property
+    def convolved(self) -> int:
+        """Channels of the convolution: queries, keys and values."""
+        return 2 * self.key_size + self.value_size
+
+    def linear_shapes(self, hidden: int) -> tuple[tuple[str, int, int], ...]:
+        """Its linear modules as (name, in, out): what it reads, the gate of its output, update, decay, and output."""
+        return (
+            ("in_proj_qkv", hidden, self.convolved),
+            ("in_proj_z", hidden, self.value_size),
+            ("in_proj_b", hidden, self.value_heads),
+            ("in_proj_a", hidden, self.value_heads),
+            ("out_proj", self.value_size, hidden),
+        )
+
+    @property
+    def other_params(self) -> int:
+        """The convolution, two numbers for the decay of each head, and the norm of a head's output."""
+        return self.convolved * self.kernel + 2 * self.value_heads + self.value_dim
+
+    def shrunk(self) -> GatedDeltaNet:
+        """A tiny one of the same kind, with as many value heads to a key head."""
+        heads = 2 * self.value_heads // self.key_heads
+        return GatedDeltaNet(2, heads, key_dim=16, value_dim=16, kernel=self.kernel)
+
+
+Mixer = GatedDeltaNet

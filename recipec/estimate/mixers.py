@@ -1,0 +1,70 @@
+"""What the layers of a hybrid without attention save and need, in bytes per token: one law for each kind of mixer.
+
+The terms follow transformers 5.23's own operations one by one, as they run where neither flash-linear-attention nor
+causal_conv1d is installed, and were counted on the real modules with hooks on what they save (2026-11-24). The kernels
+of those packages keep less; nobody measured how much for recipec, and the pinned requirements do not have them.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.mixers import GatedDeltaNet
+from recipec.estimate.codepath import CodePath
+from recipec.estimate.modules import kept_inputs
+from recipec.estimate.workload import LoraShape
+
+CHUNK = 64  # tokens that the gated delta rule solves at once (`torch_chunk_gated_delta_rule`)
+FP32_BYTES = 4
+
+
+class Mixing(Struct, frozen=True):
+    """Bytes per token of one mixer."""
+
+    saved: int
+    backward: int  # while it runs backward, on top of what the layer saved
+    forward: int  # while it runs and saves nothing
+
+
+def mixing(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> Mixing:
+    """The mixer of a hybrid's layers without attention."""
+    mixer = architecture.mixer
+    assert mixer is not None
+    *reading, (_, inner, _) = mixer.linear_shapes(architecture.hidden_size)
+    inputs = kept_inputs(architecture.hidden_size, tuple(name for name, _, _ in reading), lora, path)
+    inputs += kept_inputs(inner, ("out_proj",), lora, path)
+    return _gated_delta(mixer, inputs, lora is None, path)
+
+
+def state_bytes(architecture: Architecture, path: CodePath) -> int:
+    """What the mixers of all layers hold of a sequence while it is continued, however long it is."""
+    mixer = architecture.mixer
+    if mixer is None:
+        return 0
+    state = FP32_BYTES * mixer.value_size * mixer.key_dim + path.compute * mixer.convolved * mixer.kernel
+    return architecture.mixed_layers * state
+
+
+def pairs_of(mixer: GatedDeltaNet) -> int:
+    """Numbers per token that hold the pairs of a chunk's tokens, for every value head."""
+    return mixer.value_heads * CHUNK
+
+
+def _gated_delta(mixer: GatedDeltaNet, inputs: int, trains: bool, path: CodePath) -> Mixing:
+    """The rule in fp32: keys and queries are repeated for every value head, and pairs of a chunk's tokens are held.
+
+    Autocast casts the operands of each product anew, and keeps those copies.
+    """
+    v, k = mixer.value_size, mixer.value_heads * mixer.key_dim
+    pairs, state = pairs_of(mixer), mixer.key_dim * v // CHUNK
+    cast = path.compute if path.autocast else 0
+    rule = FP32_BYTES * (5 * v + 6 * k + 2 * pairs + state + 8 * mixer.value_heads)
+    products = cast * (2 * v + 7 * k + 3 * pairs + 2 * state) if cast else FP32_BYTES * (v + 2 * k + 3 * pairs)
+    gate = path.residual * v + (path.compute * v + FP32_BYTES * mixer.value_heads if trains else 0)
+    convolved = path.compute * (2 * mixer.convolved + mixer.value_heads)
+    return Mixing(
+        saved=inputs + rule + products + gate + convolved,
+        backward=0,
+        forward=FP32_BYTES * (4 * v + 5 * k + 3 * pairs) + path.compute * (mixer.convolved + 2 * v),
+    )

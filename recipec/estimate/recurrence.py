@@ -1,0 +1,56 @@
+"""What the recurrence of a hybrid's mixers takes of time beside its layers' saved bytes, chunk by chunk of a row.
+
+Counted with a dispatch mode on fake tensors, transformers 5.23 `torch_chunk_gated_delta_rule` at 512, 1,024 and 2,048
+tokens with autocast (2026-11-24): 380 bytes moved forward per value feature and token, which is what the saved bytes
+give; backward 750, and 82 more for each chunk, since the gradient of a chunk is written into a tensor of all chunks
+and added to those of the others.
+"""
+
+from __future__ import annotations
+
+from recipec.catalog.architecture import Architecture
+from recipec.catalog.mixers import GatedDeltaNet
+from recipec.estimate.mixers import CHUNK, FP32_BYTES, pairs_of
+
+CHUNK_LAUNCHES, CHUNK_LAUNCHES_BACKWARD = 17, 43  # operations for each chunk in a layer's forward and backward
+WHOLE_MOVES = 4  # of each tensor that chunks are read from: its gradient is written, read, added to and written
+OUTPUT_MOVES = 2  # of the outputs, which chunks are written into
+
+
+def chunks_of(seq_len_tokens: int) -> int:
+    """Chunks of a row."""
+    return -(-seq_len_tokens // CHUNK)
+
+
+def recurrent_flops(architecture: Architecture) -> float:
+    """Operations per token of all mixers' own products in a forward; 0 where every layer has attention."""
+    mixer = architecture.mixer
+    if mixer is None:
+        return 0.0
+    pairs = 2 * CHUNK * (2 * mixer.key_dim + mixer.value_dim)
+    return architecture.mixed_layers * mixer.value_heads * (pairs + 6.0 * mixer.key_dim * mixer.value_dim)
+
+
+def moved_backward(architecture: Architecture, seq_len_tokens: int) -> float:
+    """Bytes per token that all mixers' backward moves because gradients of chunks are parts of whole tensors."""
+    mixer = architecture.mixer
+    if mixer is None:
+        return 0.0
+    return architecture.mixed_layers * chunks_of(seq_len_tokens) * _by_chunk(mixer)
+
+
+def _by_chunk(mixer: GatedDeltaNet) -> float:
+    """Chunks are read from new values, old values' keys, queries, keys, and the pairs of each chunk."""
+    read = mixer.value_size + 3 * mixer.value_heads * mixer.key_dim + pairs_of(mixer)
+    return FP32_BYTES * (WHOLE_MOVES * read + OUTPUT_MOVES * mixer.value_size)
+
+
+def launched_forward(architecture: Architecture, seq_len_tokens: int) -> int:
+    """Operations that Python issues for the chunks of a row in a pass over all layers."""
+    return architecture.mixed_layers * chunks_of(seq_len_tokens) * CHUNK_LAUNCHES
+
+
+def launched_backward(architecture: Architecture, seq_len_tokens: int) -> int:
+    """Those of a backward beyond those of a forward."""
+    more = CHUNK_LAUNCHES_BACKWARD - CHUNK_LAUNCHES
+    return architecture.mixed_layers * chunks_of(seq_len_tokens) * more

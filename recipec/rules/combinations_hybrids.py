@@ -1,0 +1,63 @@
+"""What is known not to work, or was not run, with hybrids: models whose layers are not all layers of attention."""
+
+from __future__ import annotations
+
+from recipec.axes.adaptations import SCALES
+from recipec.rules.combination import BadCombination
+
+_DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
+
+HYBRIDS = (
+    BadCombination(
+        "BAD-100",
+        "packed examples in a model with recurrent layers",
+        "recurrent layers carry what they read in one example into the next one, and without `causal_conv1d` "
+        "transformers stops at the first step where it is told the boundaries",
+        f"{_DELTA_RULE} (causal_conv1d_fn; run with TRL's packed rows: ValueError)",
+        "set `train.packing = false`; batches of rows of similar length have little padding",
+        lambda f: f.hybrid and f.packs_examples,
+    ),
+    BadCombination(
+        "BAD-101",
+        "DoRA or IA3 on a model with recurrent layers",
+        "what DoRA keeps and builds in recurrent layers is not in the plan's memory, and IA3 scales nothing in them",
+        "not simulated with PEFT 0.21.2",
+        'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
+        lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains == SCALES),
+    ),
+    BadCombination(
+        "BAD-102",
+        "context parallelism of a model with recurrent layers",
+        "a rank would begin its part of a sequence with an empty state, without an error",
+        f"{_DELTA_RULE} (the state is handed on within a rank only)",
+        "lower `data.max_length`, or shard over more GPUs",
+        lambda f: f.hybrid and f.context > 1,
+    ),
+    BadCombination(
+        "BAD-103",
+        "torch.compile of a model with recurrent layers",
+        "the recurrence is a loop over the chunks of a sequence, which is unrolled and compiled again for every length",
+        f"{_DELTA_RULE} (torch_chunk_gated_delta_rule); not run",
+        "set `train.compile = false`",
+        lambda f: f.hybrid and f.compile,
+    ),
+    BadCombination(
+        "BAD-104",
+        "answers written in training by a model with recurrent layers",
+        "memory and time of its generation were not measured, and no run of it was verified",
+        "not run with TRL 1.16 trainer/grpo_trainer.py",
+        "choose a model of attention alone, or train on rows that have answers",
+        lambda f: f.hybrid and f.method.generates,
+    ),
+    BadCombination(
+        "BAD-105",
+        "recurrent layers without their kernels",
+        "the pinned requirements have no kernels for gated delta nets, so transformers runs them in PyTorch's own "
+        "operations: right, slower, and with more memory, which is what the plan counts",
+        f"{_DELTA_RULE} (use_kernel_func_from_hub_with_fallback)",
+        "to train faster, also install `flash-linear-attention` and `causal-conv1d` where you train: transformers "
+        "takes them by itself; recipec has not measured or verified that",
+        lambda f: f.lacks_kernels,
+        refused=False,
+    ),
+)

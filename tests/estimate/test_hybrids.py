@@ -1,0 +1,137 @@
+"""Layers without attention: what they save and issue on the real modules is what the formulas say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from estimate_shapes import layout
+
+from recipec.catalog.configs import architecture_from_config
+from recipec.catalog.models import model
+from recipec.estimate.codepath import code_path
+from recipec.estimate.kernels import launches
+from recipec.estimate.mixers import state_bytes
+from recipec.estimate.recurrence import CHUNK_LAUNCHES, CHUNK_LAUNCHES_BACKWARD, launched_forward
+from recipec.estimate.step import step_of
+from recipec.estimate.workload import LoraShape, Workload
+
+CONFIG = {
+    "model_type": "qwen3_5_text",
+    "hidden_size": 56,
+    "intermediate_size": 104,
+    "num_hidden_layers": 2,
+    "full_attention_interval": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 24,
+    "linear_value_head_dim": 40,
+    "vocab_size": 50,
+    "max_position_embeddings": 4096,
+    "pad_token_id": 0,
+}
+TOKENS = 2048
+LORA = LoraShape(4)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("adapted", [True, False])
+def test_a_mixer_saves_what_the_formula_says(adapted: bool) -> None:
+    shape = architecture_from_config(CONFIG)
+    work = Workload(seq_len_tokens=TOKENS, lora=LORA if adapted else None)
+    fixed = step_of(shape, layout("lora" if adapted else "full"), work).fixed
+    assert saved_by_first_layer(adapted) / TOKENS == pytest.approx(fixed.mixed.saved, rel=0.01)
+
+
+def saved_by_first_layer(adapted: bool) -> int:
+    """Bytes of storages that the layer with the mixer hands to autograd, without weights and their casts."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32)
+    if adapted:
+        network = with_adapters(network.to(torch.bfloat16))
+    saved: dict[int, Any] = {}
+    layer = next(m for m in network.modules() if type(m).__name__ == "Qwen3_5DecoderLayer")
+    running: list[bool] = []
+    layer.register_forward_pre_hook(lambda *_: running.append(True))
+    layer.register_forward_hook(lambda *_: running.clear())
+
+    def pack(tensor: Any) -> Any:
+        if running and tensor.numel() >= TOKENS:  # weights have less
+            saved[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", dtype=torch.bfloat16):
+        network(input_ids=torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False)
+    weights = {parameter.shape.numel() for parameter in network.parameters()}
+    return sum(t.untyped_storage().nbytes() for t in saved.values() if t.numel() not in weights)
+
+
+def with_adapters(network: Any) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    network.requires_grad_(False)
+    network.enable_input_require_grads()
+    return get_peft_model(network, LoraConfig(r=LORA.rank, target_modules="all-linear", task_type="CAUSAL_LM"))
+
+
+@pytest.mark.executes
+def test_a_chunk_issues_what_the_formula_says() -> None:
+    short, long = (issued(chunks * 64) for chunks in (4, 8))
+    forward, backward = ((after - before) / 4 for before, after in zip(short, long, strict=True))
+    assert (forward, backward) == (CHUNK_LAUNCHES, CHUNK_LAUNCHES_BACKWARD)
+
+
+def issued(tokens: int) -> tuple[int, int]:
+    """Operations that are no views, forward and backward."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from transformers.models.qwen3_5.modeling_qwen3_5 import torch_chunk_gated_delta_rule as rule
+
+    class Count(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.operations = 0
+
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = function(*args, **(kwargs or {}))
+            self.operations += not function.is_view and function._schema.name != "aten::_unsafe_view"
+            return result
+
+    def counted(run: Callable[[], Any]) -> tuple[int, Any]:
+        with Count() as count:
+            result = run()
+        return count.operations, result
+
+    heads = [torch.zeros(1, tokens, 2, 16, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    decay, update = (torch.zeros(1, tokens, 2, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        forward, (output, _) = counted(lambda: rule(*heads, g=decay, beta=update))
+    return forward, counted(output.sum().backward)[0]
+
+
+def test_longer_rows_issue_more_where_layers_have_a_mixer() -> None:
+    hybrid, plain = (model(name).architecture for name in ("Qwen/Qwen3.5-4B", "Qwen/Qwen3-4B"))
+    assert (launched_forward(hybrid, 640), launched_forward(plain, 640)) == (24 * 10 * CHUNK_LAUNCHES, 0)
+    more = {name: all_launches(shape, 1024) - all_launches(shape, 512) for name, shape in (("h", hybrid), ("p", plain))}
+    passes = 3 * CHUNK_LAUNCHES + (CHUNK_LAUNCHES_BACKWARD - CHUNK_LAUNCHES)  # forward, recomputed, backward
+    assert more == {"h": 24 * 8 * passes, "p": 0}
+
+
+def all_launches(shape: Any, tokens: int) -> float:
+    work = Workload(seq_len_tokens=tokens, lora=LORA)
+    return launches(shape, layout(), work, step_of(shape, layout(), work))
+
+
+def test_a_sequence_of_a_hybrid_takes_its_states_however_short_it_is() -> None:
+    """In each of 24 layers 32 heads of 128 x 128 in fp32, and 4 tokens of 8,192 channels."""
+    hybrid, plain = (model(name).architecture for name in ("Qwen/Qwen3.5-4B", "Qwen/Qwen3-4B"))
+    path = code_path(layout(), Workload(seq_len_tokens=1, lora=LORA))
+    assert state_bytes(hybrid, path) == 24 * (4 * 32 * 128 * 128 + 2 * 8192 * 4)
+    assert state_bytes(plain, path) == 0
