@@ -334,6 +334,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
+        "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].trainer is None, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }
 

@@ -34,7 +34,7 @@ OF_REWARDS = {
     "to 0, halve `train.learning_rate`, and if both stay level, double it",
     "decay_share": "learning_rate, eval_reward: the rate stays level, then falls over this share of the run, and the "
     "reward rises with it",
-    "epochs": f"eval_reward, train_eval_gap: eval_reward rises to the end; {_GAP} asks for fewer `train.epochs`",
+    "epochs": f"eval_reward, train_eval_gap: eval_reward rises to the end; {_GAP} is a reason for fewer `train.epochs`",
     "adam_beta2": "grad_norm, reward: no spikes; if there are, lower `train.learning_rate`",
     "weight_decay": f"train_eval_gap: near 0; if it widens, with {_GAP}, raise `train.weight_decay` towards 0.1",
     "global_batch_size": "reward, grad_norm: both are smooth; if they are noisy, raise `train.global_batch_size`",

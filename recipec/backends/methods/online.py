@@ -38,21 +38,18 @@ def generation_arguments(stage: StageJob) -> Iterator[Arg]:
     yield Arg("reward_weights", Raw("WEIGHTS"), stage.ids("rewards"))
 
 
+_CHECK = 'check_rewards(rows["train"], config.generation_batch_size // config.num_generations, DATA / "train.jsonl")'
+
+
 def rewards_part(stage: StageJob) -> Part:
     """The functions that judge, tried on the first rows before a model is loaded."""
     ids = stage.ids("rewards")
     names, needed = ("REWARDS", "WEIGHTS", "check_rewards"), stage.ids("global_batch_size", "per_prompt", "updates")
     return Part(
         own_imports=tuple(Import(REWARDS, name, ids) for name in names),
-        before_trainer=lines((*ids, *needed), f'check_rewards(rows["train"], {_prompts(stage)}, DATA / "train.jsonl")'),
+        before_trainer=lines((*ids, *needed), _CHECK),
         arguments=(Arg("reward_funcs", Raw("REWARDS"), ids),),
     )
-
-
-def _prompts(stage: StageJob) -> int:
-    """Prompts that a generation answers."""
-    answers = stage.plan.layout.global_batch * stage.value("updates")
-    return int(answers // stage.value("per_prompt"))
 
 
 def reward_artifacts(stage: StageJob) -> list[Artifact]:

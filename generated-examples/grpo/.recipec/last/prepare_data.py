@@ -46,7 +46,7 @@ class Stage:
 STAGES = [
     Stage(
         name="grpo",
-        format="prompts",  # 48 of 48 sampled rows have `prompt`
+        format="prompts",  # 200 of 200 sampled rows have `prompt`
         train=[{"path": "data/word_problems.jsonl"}],
         max_length=256,
         eval_fraction=0.1,

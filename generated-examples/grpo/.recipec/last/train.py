@@ -132,7 +132,7 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
-    check_rewards(rows["train"], 16, DATA / "train.jsonl")
+    check_rewards(rows["train"], config.generation_batch_size // config.num_generations, DATA / "train.jsonl")
     trainer = GRPOTrainer(
         model=MODEL,
         args=config,

@@ -42,6 +42,11 @@ class PPOConfig(TrainingArguments):
     missing_eos_penalty: float = 1.0
     reward_weights: list[float] = field(default_factory=list)
 
+    @property
+    def generation_batch_size(self) -> int:
+        """Answers that all ranks write before they learn from them."""
+        return self.train_batch_size * self.gradient_accumulation_steps * self.minibatches * self.world_size
+
 
 class AnswerOrder(Sampler[int]):
     """The prompts of a generation on all ranks, again for each micro step that learns from its answers.
@@ -51,7 +56,7 @@ class AnswerOrder(Sampler[int]):
 
     def __init__(self, trainer: "PPOTrainer") -> None:
         self.trainer, args = trainer, trainer.args
-        self.prompts = trainer.answers_at_once * args.world_size // args.num_generations
+        self.prompts = args.generation_batch_size // args.num_generations
         self.generations = len(trainer.train_dataset) // self.prompts
 
     def __len__(self) -> int:
@@ -92,7 +97,7 @@ class PPOTrainer(Trainer):
         self.reward_funcs, self.beta = reward_funcs, args.beta
         self.model_accepts_loss_kwargs = False  # the loss is a mean over the answers' tokens: see compute_loss
         self.minibatch_micro_steps = args.gradient_accumulation_steps
-        self.answers_at_once = args.per_device_train_batch_size * self.minibatch_micro_steps * args.minibatches
+        self.answers_at_once = args.generation_batch_size // args.world_size
         self.micro_steps = self.minibatch_micro_steps * args.minibatches * args.answer_passes  # of a generation
         self.micro_step, self.waiting = 0, []  # of this process; checkpoints are saved between generations alone
         self.noted: dict[str, list[torch.Tensor]] = defaultdict(list)

@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
-from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -170,14 +169,6 @@ def check_tokenizer(trainer: Trainer) -> None:
             )
 
 
-def draw_orders_again(loader: DataLoader, epochs: int) -> None:
-    """Draw the orders of the epochs that a resumed run has behind it: a checkpoint has no state of TRL's sampler."""
-    batches = loader.batch_sampler
-    sampler = getattr(batches, "batch_sampler", batches).sampler  # of several ranks each takes its share of the batches
-    for _ in range(epochs):
-        torch.randperm(sampler.num_samples, generator=sampler.generator)
-
-
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
@@ -196,8 +187,7 @@ class RunGuard(TrainerCallback):
         self.logged = 0  # step of the last log
         self.compared = 0  # the step at which the time of a step is compared with the plan
 
-    def on_train_begin(self, args, state, control, train_dataloader=None, **kwargs) -> None:
-        draw_orders_again(train_dataloader, int(state.epoch or 0))
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
         facts = run_facts(self.trainer)
         if args.should_save:
             Path(args.output_dir, "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
