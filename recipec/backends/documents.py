@@ -317,11 +317,9 @@ def _speed(stage: StageJob) -> str:
 
 
 def _time(plan: StagePlan) -> str:
-    """The whole run, and the training steps in it."""
-    return (
-        f"about {duration(plan.run_seconds)} for the whole run, {duration(plan.seconds)} of them for "
-        f"{counted(plan.steps, 'training step')}"
-    )
+    """The whole run, and the training steps in it, as `recipec plan` has them."""
+    whole, steps = duration(round(plan.run_seconds)), counted(plan.steps, "training step")
+    return f"about {whole} for the whole run, {duration(plan.steps_seconds)} of them for {steps}"
 
 
 def _cost(plan: StagePlan) -> str:

@@ -88,6 +88,7 @@ def _names(job: Job) -> dict[str, Any]:
         **_converting(stages),
         **contents(stages),
         **_selecting(stages),
+        **_losing(stages),
         **_requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
@@ -329,6 +330,17 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
         "takes_while": _overflow(
             stages, any(map(_cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
         ),
+    }
+
+
+def _losing(stages: list[StageJob]) -> dict[str, Any]:
+    """What is said where too many rows are over max_length."""
+    drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(_cuts_answers, stages))
+    truncate = ', or cut them: `overflow = "truncate"`' * all(stage.method.truncates for stage in stages)
+    return {
+        "loses_rows": drops or cuts,
+        "max_dropped": stages[0].traced("dropped_rows_limit"),
+        "ways_to_keep": f"Raise `max_length` under [data] of the recipe{truncate * drops} and build again",
     }
 
 

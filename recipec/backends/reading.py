@@ -40,6 +40,7 @@ def reading(job: Job) -> dict[str, Any]:
     return {
         "reads_hub": any(source.hub for source in sources),
         "ignored_columns": _ignored_of_hub(job),
+        "accepted": job.loaded.recipe.data.ignore or [],
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
