@@ -6,7 +6,7 @@ from recipec.axes import STRATEGIES
 from recipec.rules.core import Choice, rule
 from recipec.units import counted
 
-_PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
+_PREDICTED = "memory and time estimates of the planner"
 
 
 @rule(
