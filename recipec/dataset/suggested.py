@@ -8,21 +8,9 @@ from difflib import get_close_matches
 from itertools import permutations
 
 from recipec.axes import Role, RowFormat
-from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, TEXTS
+from recipec.axes.row_formats import FROM_VALUE, IDS, MESSAGES, SPEAK_FOR, TEXTS
 from recipec.dataset.contents import Row, turns_of
 from recipec.dataset.readings import names_of
-
-# Words in names of columns that speak for a role, beside its own names.
-_SPEAK_FOR = {
-    "prompt": ("prompt", "question", "query", "user", "human", "ask", "problem", "input", "request", "instruction"),
-    "completion": ("completion", "answer", "response", "reply", "output", "assistant", "target", "solution", "bot"),
-    "instruction": ("instruction", "task"),
-    "output": ("output", "answer", "response", "target"),
-    "chosen": ("chosen", "preferred", "accepted", "better", "winner", "good"),
-    "rejected": ("rejected", "dispreferred", "worse", "loser", "bad"),
-    "messages": ("message", "conversation", "dialog", "turn", "chat", "thread"),
-    "text": ("text", "content", "body", "document", "article", "passage"),
-}
 
 
 def suggested_columns(rows: Iterable[Row], formats: Iterable[RowFormat], renamed: Mapping[str, str]) -> Iterator[str]:
@@ -78,7 +66,7 @@ def _known(row: Row, role: Role, kept: Mapping[str, str]) -> str:
 
 
 def _may_be(row: Row, name: str, role: Role, by_name: bool) -> bool:
-    speaks = any(word in name.lower() for word in (*role.aliases, *_SPEAK_FOR.get(role.name, ())))
+    speaks = any(word in name.lower() for word in (*role.aliases, *SPEAK_FOR.get(role.name, ())))
     return _holds(row[name], role) and (speaks or not by_name)
 
 
