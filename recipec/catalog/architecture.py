@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 LinearShape = tuple[str, int, int]  # module name inside its block, input features, output features
@@ -132,7 +134,7 @@ class Architecture(Struct, frozen=True):
     @property
     def params(self) -> int:
         """All parameters."""
-        return self._total(self.layer_params)
+        return _params(self)
 
     @property
     def active_params(self) -> int:
@@ -180,6 +182,11 @@ class Architecture(Struct, frozen=True):
         widths = (inner, inner) if self.gated_mlp else (inner,)
         inputs = _merge(self.modules.mlp_in, self.hidden_size, widths)
         return (*inputs, (self.modules.mlp_out, inner, self.hidden_size))
+
+
+@lru_cache(maxsize=256)  # a plan asks for them with every candidate
+def _params(shape: Architecture) -> int:
+    return shape._total(shape.layer_params)
 
 
 def _merge(names: tuple[str, ...], inputs: int, widths: tuple[int, ...]) -> tuple[LinearShape, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +44,7 @@ class MemoryEstimate(Struct, frozen=True):
     host_bytes: int  # host memory per rank for offloaded states and activations, paged states
 
 
+@lru_cache(maxsize=4096)  # ways out of a recipe that does not fit plan the same layouts on other machines
 def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> MemoryEstimate:
     """Predict the peak of one optimizer step of `layout` on one rank, in bytes."""
     step = step_of(architecture, layout, work)

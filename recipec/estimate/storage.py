@@ -9,7 +9,7 @@ from recipec.catalog.architecture import Architecture
 from recipec.estimate.codepath import code_path
 from recipec.estimate.device import GIB
 from recipec.estimate.head import loss_code
-from recipec.estimate.memory import step_memory
+from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.sizes import sizes
 from recipec.estimate.states import optimizer_states
 from recipec.estimate.workload import Workload
@@ -86,16 +86,17 @@ def _optimizer_file(architecture: Architecture, layout: Layout, work: Workload) 
     return round(optimizer_states(layout, count, path) + count.trainable * path.master)
 
 
-def host_memory(architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int) -> HostMemory:
-    """host memory of a node: processes, the weights while they are loaded, and offloaded state.
+def host_memory(
+    architecture: Architecture, layout: Layout, work: Workload, gpus_per_node: int, step: MemoryEstimate
+) -> HostMemory:
+    """Host memory of a node: processes, the weights while they are loaded, and what `step` holds there.
 
     A teacher is read straight onto the devices, through the file cache.
     """
     ranks = min(layout.mesh.world_size, gpus_per_node)
     loaded = architecture.params * (code_path(layout, work).trained if layout.adapts.trains_all else 2)
     copies = _copies(layout, work, ranks)
-    hosted = not layout.on_device or code_path(layout, work).paged_optimizer
-    moved = step_memory(architecture, layout, work).host_bytes * ranks if hosted else 0
+    moved = step.host_bytes * ranks
     needed = ranks * PROCESS_BYTES + max(loaded * copies, moved + loaded * min(copies, 1))
     reasons = [f"{ranks} process{'es' * (ranks != 1)} x {PROCESS_BYTES / GIB:.0f} GiB"]
     reasons += [f"{copies} x {loaded / GIB:.1f} GiB of weights while they are loaded"] if copies else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recipec.axes.adaptations import FULL, LORA
 from recipec.axes.strategies import DDP, FSDP, ZERO3
+from recipec.estimate.memory import step_memory
 from recipec.estimate.storage import HostMemory, Storage, host_memory, run_storage
 from recipec.figures.figure import Ours, about, at_least, between, figure
 from recipec.figures.trainings import GB, GPUS_PER_NODE, Training, speed
@@ -101,7 +102,8 @@ def hdr100() -> Ours:
 
 
 def _host(job: Training) -> HostMemory:
-    return host_memory(job.architecture, job.layout, job.work, GPUS_PER_NODE)
+    step = step_memory(job.architecture, job.layout, job.work)
+    return host_memory(job.architecture, job.layout, job.work, GPUS_PER_NODE, step)
 
 
 @figure("FIG-123", "host memory: at least 64 GB per GPU", about(64, "GB"), book=_HOST, does=_NEEDS)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from recipec.estimate.cost import run_cost
 from recipec.estimate.device import allocatable_bytes
+from recipec.estimate.memory import step_memory
 from recipec.estimate.sizes import sizes
 from recipec.estimate.storage import PROCESS_BYTES, export_bytes, host_memory, run_storage
 from recipec.estimate.workload import LoraShape, Workload
@@ -51,9 +52,13 @@ def test_what_is_not_downloaded_takes_no_disk():
     assert (disk.hub_cache_bytes, disk.total_bytes) == (0, disk.checkpoints_bytes + disk.export_bytes + 17_400_000)
 
 
+def on_host(shape, work):
+    return host_memory(LLAMA_8B, shape, work, 8, step_memory(LLAMA_8B, shape, work))
+
+
 def test_offload_asks_for_host_memory():
     shape = layout("full", 1, 8, "zero3")
-    plain, moved = (host_memory(LLAMA_8B, replace(shape, offload=o), FULL, 8) for o in ("none", "cpu"))
+    plain, moved = (on_host(replace(shape, offload=offload), FULL) for offload in ("none", "cpu"))
     assert moved.needed_bytes > plain.needed_bytes + 100 * GIB
     assert "GiB offloaded" in moved.because
 
@@ -84,6 +89,6 @@ def test_who_reads_the_weights_into_host_memory(shape, copies):
     """Every process, but under ZeRO-3 only the first; a 4-bit base goes to the device tensor by tensor."""
     work = Workload(lora=LoraShape(16))
     ranks = shape.mesh.world_size
-    found = host_memory(LLAMA_8B, shape, work, 8)
+    found = on_host(shape, work)
     assert found.needed_bytes == ranks * PROCESS_BYTES + copies * 2 * LLAMA_8B.params
     assert (f"{copies} x " in found.because) is bool(copies)

@@ -108,7 +108,10 @@ def test_a_teacher_costs_its_forward_and_its_disk():
     assert taught.model - alone.model == pytest.approx(forward.layers + forward.head + forward.attention)
     disk = [run_storage(LLAMA_8B, shape, each, 3, 10**6).hub_cache_bytes for each in (work, Workload())]
     assert disk[0] - disk[1] == TEACHER
-    host = [host_memory(LLAMA_8B, shape, each, 8).needed_bytes for each in (work, Workload())]
+    host = [
+        host_memory(LLAMA_8B, shape, each, 8, step_memory(LLAMA_8B, shape, each)).needed_bytes
+        for each in (work, Workload())
+    ]
     assert host[0] == host[1]  # it is read straight onto the devices
 
 

@@ -99,7 +99,7 @@ def test_more_nodes_are_never_slower(tmp_path: Path, model: str) -> None:
 
 
 def test_every_mesh_uses_whole_parts_and_feeds_every_copy() -> None:
-    found = list(meshes(Machines(4, 8), 64, {}))
+    found = list(meshes(Machines(4, 8), 64, {}, shared=True))
     assert {mesh.world_size for _, mesh in found} == {32, 16, 8, 4, 2, 1}
     assert all(mesh.data_parallel <= 64 for _, mesh in found)
     assert all(mesh.tensor <= 8 and mesh.shard % mesh.expert == 0 for _, mesh in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from msgspec.structs import replace
 
@@ -17,8 +19,16 @@ PLAIN = Layout("lora", "bf16", "single", Mesh(), "none", 2, 1, True, "sdpa", Fal
 SHARDED = {"strategy": "fsdp", "mesh": Mesh(shard=8)}
 
 
+OPTIMIZERS = ("adafactor", "lion", "lion-8bit", "paged-adamw", "sgd")
+
+
 def small(name: str, layers: int = 7):
     return replace(model(name).architecture, num_layers=layers)
+
+
+def in_turn(models, names):
+    """Every name once, the models in turn; the committed grid has more of them."""
+    return list(zip(itertools.cycle(models), names, strict=False))
 
 
 RUNS = {
@@ -67,8 +77,7 @@ ON_EXPERTS = {  # layout, workload, what has adapters
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("model_name", ["Qwen/Qwen3-30B-A3B", "mistralai/Mixtral-8x7B-v0.1"])
-@pytest.mark.parametrize("name", ON_EXPERTS)
+@pytest.mark.parametrize("model_name, name", in_turn(("Qwen/Qwen3-30B-A3B", "mistralai/Mixtral-8x7B-v0.1"), ON_EXPERTS))
 def test_adapters_on_experts_take_what_the_formula_says(model_name, name):
     """The weights that PEFT builds are most of a shallow model's step."""
     from recipec.simulate.simulate import simulate
@@ -80,8 +89,7 @@ def test_adapters_on_experts_take_what_the_formula_says(model_name, name):
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("method", ["dpo", "kto"])
-@pytest.mark.parametrize("spread", [{}, SHARDED])
+@pytest.mark.parametrize("method, spread", [("dpo", SHARDED), ("kto", {})])
 def test_a_precomputed_reference_is_not_in_memory(method, spread):
     from recipec.simulate.simulate import simulate
 
@@ -93,8 +101,7 @@ def test_a_precomputed_reference_is_not_in_memory(method, spread):
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("name", ["adafactor", "lion", "lion-8bit", "paged-adamw", "sgd"])
-@pytest.mark.parametrize("model_name", ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"])
+@pytest.mark.parametrize("model_name, name", in_turn(("Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-30B-A3B"), OPTIMIZERS))
 def test_the_step_of_another_optimizer_is_what_the_formula_says(model_name, name):
     """Two layers are enough: a tied embedding and biases, and experts that are one parameter."""
     from recipec.simulate.simulate import simulate

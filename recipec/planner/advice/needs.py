@@ -30,10 +30,10 @@ def needs_of(facts: Facts, ledger: Ledger, chosen: Candidate) -> Needs:
     storage = run_storage(shape, chosen.layout, work, value["keep_checkpoints"], tokens, downloaded)
     merged = chosen.layout.adapts.merges and value["stage"] != value["stages"][-1]
     per_node = facts.machines.gpus_per_node
-    host = _on_cpu(chosen, per_node) if value["gpu_is_cpu"] else host_memory(shape, chosen.layout, work, per_node)
+    on_host = host_memory(shape, chosen.layout, work, per_node, chosen.memory)
     return Needs(
         storage=_with_merged(storage, 2 * shape.params) if merged else storage,
-        host=host,
+        host=_on_cpu(chosen, per_node) if value["gpu_is_cpu"] else on_host,
         evaluation=_evaluation(facts, chosen, work),
         loader_cores_per_gpu=value["dataloader_workers"],
         waiting_share=waiting_share(chosen),

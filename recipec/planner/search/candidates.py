@@ -200,7 +200,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
     over = memory.peak_allocated_bytes - room
     must_hold = not layout.on_device or work.method.random_weights  # these are not read from a shared file
     on_cpu = gpu.kind == "cpu"  # whose memory is the device's
-    needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node).needed_bytes
+    needed = 0 if on_cpu else host_memory(shape, layout, work, bounds.link.gpus_per_node, memory).needed_bytes
     obstacle = _host_obstacle(needed, bounds) if must_hold and not on_cpu else ""
     crowds = bounds.host_bytes is not None and needed > bounds.host_bytes
     found = Candidate(

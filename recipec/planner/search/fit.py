@@ -44,10 +44,18 @@ def fit(context: Context, loaded: LoadedRecipe) -> Fit:
     """Estimate every candidate of every acceptable adaptation, and choose; a larger batch comes before idle GPUs."""
     found = _fit(context, loaded)
     batch = _larger_batch(context, found)
-    if not batch:
+    if batch:
+        wider = _fit(replace(context, least_batch=batch), loaded)
+        found = wider if _gives_work(wider, found) else found
+    return _beside_shared(context, found, loaded)
+
+
+def _beside_shared(context: Context, found: Fit, loaded: LoadedRecipe) -> Fit:
+    """The same, with layouts that share layers between ranks tried too, which a plan names where they are faster."""
+    if found.chosen is None or found.ledger is None or _effort(found.chosen.layout) != PLAIN:
         return found
-    wider = _fit(replace(context, least_batch=batch), loaded)
-    return wider if _gives_work(wider, found) else found
+    shared = _candidates(context, found.ledger, loaded, [], shared=True)
+    return replace(found, tried=[*found.tried, *shared])
 
 
 def _larger_batch(context: Context, found: Fit) -> int:
@@ -89,7 +97,8 @@ def _fit(context: Context, loaded: LoadedRecipe) -> Fit:
                 return Fit(chosen, small[0], [*_all(found), *small[1]], refusals[0])
             beside = small[1] if small else []
             for ledger, group in found:
-                group += _candidates(context, ledger, loaded, [], on_host=True)
+                for on_host, shared in ((True, False), (False, True), (True, True)):
+                    group += _candidates(context, ledger, loaded, [], on_host, shared)
         for place, (ledger, group) in enumerate(found):
             chosen = _best_with(effort, group)
             if chosen is None:
@@ -174,11 +183,16 @@ def _adaptations(context: Context) -> list[tuple[str, str]]:
 
 
 def _candidates(
-    context: Context, ledger: Ledger, loaded: LoadedRecipe, bad: list[Refusal], on_host: bool = False
+    context: Context,
+    ledger: Ledger,
+    loaded: LoadedRecipe,
+    bad: list[Refusal],
+    on_host: bool = False,
+    shared: bool = False,
 ) -> list[Candidate]:
     """The candidates of one adaptation; those that are known to fail are left out and added to `bad`."""
     shape = context.facts.model.architecture
-    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger, on_host)]
+    judged = [(layout, refused(layout, ledger.decisions, shape)) for layout in layouts(ledger, on_host, shared)]
     bad += [refusal for _, refusal in judged if refusal is not None]
     allowed = [layout for layout, refusal in judged if refusal is None]
     facts, bounds = context.facts, bounds_of(context, ledger, loaded)

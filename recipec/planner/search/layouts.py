@@ -19,16 +19,20 @@ SOME_LAYERS = (1, 2, 4)  # every n-th layer is recomputed; at 4 a quarter of the
 _RECOMPUTATION = ("activation_checkpointing", "recompute_every", "activation_offload")
 
 
-def layouts(ledger: Ledger, on_host: bool = False) -> Iterator[Layout]:
-    """All candidates with a micro batch of one; the planner solves for the micro batch.
+def layouts(ledger: Ledger, on_host: bool = False, shared: bool = False) -> Iterator[Layout]:
+    """The candidates with a micro batch of one; the planner solves for the micro batch.
 
-    With `on_host` those whose activations wait in host memory; otherwise the recipe has to ask for them.
+    With `on_host` those whose activations wait in host memory, with `shared` those whose layers are spread over ranks;
+    otherwise the recipe has to ask for them.
     """
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     wishes = {key: wish.value for key, wish in ledger.wishes.items()}
     method = settled_method(ledger.decisions)
     sequences = value["global_batch_size"] // wishes.get("train.micro_batch_size", method.least_micro_batch)
-    found = meshes(Machines(value["nodes"], value["gpus_per_node"]), sequences, wishes)
+    machines = Machines(value["nodes"], value["gpus_per_node"])
+    found = dict.fromkeys(meshes(machines, sequences, wishes))
+    if shared:
+        found = dict.fromkeys(place for place in meshes(machines, sequences, wishes, shared) if place not in found)
     for (strategy, mesh), offload in product(found, _offloads(wishes)):
         if offload not in (ON_DEVICE, *strategy.offloads):
             continue
@@ -101,14 +105,20 @@ def _on_host(plain: Layout, value: Mapping[str, Any], wishes: Mapping[str, Any])
 MOST_CONTEXT_RANKS = 64
 
 
-def meshes(machines: Machines, sequences: int, wishes: Mapping[str, Any]) -> Iterator[tuple[Strategy, Mesh]]:
-    """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy."""
+def meshes(
+    machines: Machines, sequences: int, wishes: Mapping[str, Any], shared: bool = False
+) -> Iterator[tuple[Strategy, Mesh]]:
+    """Strategy and mesh of every arrangement in which the global batch of `sequences` has one for each copy.
+
+    With `shared`, ranks may also share layers on several nodes; otherwise only as the recipe says.
+    """
     asked = wishes.get("train.strategy")
     for world_size in _sizes(machines, sequences):
         for strategy in STRATEGIES.values():
             fits = strategy.one_rank == (world_size == 1)
             if fits and (asked == strategy.name or (asked is None and machines.nodes >= strategy.searched_from_nodes)):
-                found = _of_strategy(strategy, world_size, machines, wishes)
+                search = shared and machines.nodes > 1 and strategy.shares_layers
+                found = _of_strategy(strategy, world_size, machines, wishes, search)
                 yield from ((strategy, mesh) for mesh in found if mesh.data_parallel <= max(sequences, 1))
 
 
@@ -124,8 +134,9 @@ def _sizes(machines: Machines, sequences: int) -> list[int]:
     return sorted([*sizes, max(sequences, 1)], reverse=True)
 
 
-def _of_strategy(strategy: Strategy, world_size: int, machines: Machines, wishes: Mapping[str, Any]) -> Iterator[Mesh]:
-    search = machines.nodes > 1 and strategy.shares_layers
+def _of_strategy(
+    strategy: Strategy, world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool
+) -> Iterator[Mesh]:
     for tensor, context, expert in _inside_layers(world_size, machines, wishes, search):
         ranks = world_size // (tensor * context)
         least = max(2, machines.gpus_per_node // tensor) if machines.nodes > 1 else 2
@@ -144,7 +155,7 @@ def _shards(strategy: Strategy, ranks: int, least: int) -> list[int]:
 def _inside_layers(
     world_size: int, machines: Machines, wishes: Mapping[str, Any], search: bool
 ) -> Iterator[tuple[int, int, int]]:
-    """(tensor, context, expert) ranks; more than one where it is asked for, or in a search over several nodes.
+    """(tensor, context, expert) ranks; more than one where it is asked for, or in a search.
 
     Tensor parallelism stays in a node, whose link its all-reduces wait for; experts are not combined with the others.
     """
