@@ -16,6 +16,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     flag: str  # that is true where what is taught is wanted, and false where it is not; "" where all is
     shares_prompts: bool  # rows may have the same prompt, so that a split keeps those together
     joins: str  # the kind that they become beside rows of that kind; "" where there is none
+    ends: str  # the kind that held-out rows become beside rows of that kind, by their last answer; "" where none
     template: str  # templates/rows/NAME.py.j2: how rows become tokens
 
 
@@ -31,6 +32,7 @@ KINDS = {
             flag="",
             shares_prompts=False,
             joins="",
+            ends="",
             template="text",
         ),
         Kind(
@@ -42,6 +44,7 @@ KINDS = {
             flag="",
             shares_prompts=True,
             joins="",
+            ends="",
             template="tokens",
         ),
         Kind(
@@ -53,6 +56,7 @@ KINDS = {
             flag="",
             shares_prompts=True,
             joins="",
+            ends="completion",
             template="chat",
         ),
         Kind(
@@ -64,6 +68,7 @@ KINDS = {
             flag="",
             shares_prompts=True,
             joins="chat",
+            ends="",
             template="completion",
         ),
         Kind(
@@ -75,6 +80,7 @@ KINDS = {
             flag="",
             shares_prompts=True,
             joins="",
+            ends="",
             template="pairs",
         ),
         Kind(
@@ -86,6 +92,7 @@ KINDS = {
             flag="label",
             shares_prompts=True,
             joins="",
+            ends="",
             template="completion",
         ),
         Kind(
@@ -97,6 +104,7 @@ KINDS = {
             flag="",
             shares_prompts=True,
             joins="",
+            ends="",
             template="prompts",
         ),
     )

@@ -28,6 +28,17 @@ MEANT = {
     **dict.fromkeys(("history", "context"), "what came before the question"),
     **dict.fromkeys(MASKS, "which tokens are learned or seen"),
 }
+# Words in names of columns that speak for a role, beside its own names.
+SPEAK_FOR = {
+    "prompt": ("prompt", "question", "query", "user", "human", "ask", "problem", "input", "request", "instruction"),
+    "completion": ("completion", "answer", "response", "reply", "output", "assistant", "target", "solution", "bot"),
+    "instruction": ("instruction", "task"),
+    "output": ("output", "answer", "response", "target"),
+    "chosen": ("chosen", "preferred", "accepted", "better", "winner", "good"),
+    "rejected": ("rejected", "dispreferred", "worse", "loser", "bad"),
+    "messages": ("message", "conversation", "dialog", "turn", "chat", "thread"),
+    "text": ("text", "content", "body", "document", "article", "passage"),
+}
 FLAG_NAMES = ("label",)  # columns that say whether a row is good, where every one is true or false
 
 

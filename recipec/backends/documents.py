@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from recipec import __version__
-from recipec.axes import BASES, CARRIED, SECTIONS
+from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
@@ -21,8 +21,10 @@ from recipec.backends.trackers import trackers
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
+from recipec.dataset import DataShape
 from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
+from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
 from recipec.rules.checklist import Checked, completion
@@ -268,14 +270,20 @@ def _source(source: Any) -> str:
 
 def _held_out(stage: StageJob) -> str:
     """Which rows evaluation and test read, and what keeps them apart from those of the training."""
-    data, parts = stage.job.loaded.recipe.data, []
+    parts = []
     for part, use in PARTS_FOR:
         share = stage.value(f"{part}_fraction")
         if stage.value(f"has_{part}_file"):
-            parts.append(f"{', '.join(map(_source, getattr(data, part)))} for {use}")
+            parts.append(f"{', '.join(_held_out_source(stage, *held) for held in stage.sources(part))} for {use}")
         elif share:
             parts.append(f"{100 * share:.2g}% of the rows for {use}")
     return f"{', and '.join(parts) or 'nothing'}{_drawn(stage) if parts else ''}"
+
+
+def _held_out_source(stage: StageJob, source: DataSource, shape: DataShape) -> str:
+    """A file of held-out rows, and what is scored of conversations where single answers are learned."""
+    ends = KINDS[ROW_FORMATS[shape.format].kind].ends == stage.format.kind
+    return _source(source) + " (the last answer of each conversation)" * ends
 
 
 def _drawn(stage: StageJob) -> str:
@@ -319,11 +327,9 @@ def _speed(stage: StageJob) -> str:
 
 
 def _time(plan: StagePlan) -> str:
-    """The whole run, and the training steps in it."""
-    return (
-        f"about {duration(plan.run_seconds)} for the whole run, {duration(plan.seconds)} of them for "
-        f"{counted(plan.steps, 'training step')}"
-    )
+    """The whole run, and the training steps in it, as `recipec plan` has them."""
+    whole, steps = duration(round(plan.run_seconds)), counted(plan.steps, "training step")
+    return f"about {whole} for the whole run, {duration(plan.steps_seconds)} of them for {steps}"
 
 
 def _cost(plan: StagePlan) -> str:

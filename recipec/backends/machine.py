@@ -7,7 +7,7 @@ from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
 from recipec.render.traced import Traced
 from recipec.rules.words import evaluation
-from recipec.units import GIB
+from recipec.units import GIB, gib
 
 _PEAK_OF_PROCESS = """\
 peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -85,13 +85,11 @@ def _merging(job: Job) -> list[str]:
 
 def _disk(job: Job) -> str:
     found = [stage.plan.needs.storage for stage in job.stages]
-    model = sum(disk.hub_cache_bytes for disk in found) / GIB
-    rows = sum(disk.dataset_cache_bytes for disk in found) / GIB
-    outputs = sum(map(output_gib, job.stages))
     sizes = {
-        "models" if job.facts.others else "model": model,
-        "prepared data": rows,
-        "checkpoints and results": outputs,
+        "models" if job.facts.others else "model": sum(disk.hub_cache_bytes for disk in found),
+        "prepared data": sum(disk.dataset_cache_bytes for disk in found),
+        "checkpoints and results": sum(disk.checkpoints_bytes + disk.export_bytes for disk in found),
     }
-    parts = ", ".join(f"{name} {size:.1f}" for name, size in sizes.items() if size >= 0.05)
-    return f"Disk: {sum(sizes.values()):.1f} GiB (predicted: {parts})" if parts else "Disk: under 0.1 GiB (predicted)"
+    parts = ", ".join(f"{name} {gib(size)}" for name, size in sizes.items() if size >= 0.05 * GIB)
+    total = gib(sum(disk.total_bytes for disk in found))
+    return f"Disk: {total} (predicted: {parts})" if parts else "Disk: under 0.1 GiB (predicted)"

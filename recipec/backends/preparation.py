@@ -15,6 +15,7 @@ from recipec.backends.reading import (
     Way,
     carries,
     contents,
+    joins,
     marks_learned,
     mixes_fields,
     mixes_formats,
@@ -88,6 +89,7 @@ def _names(job: Job) -> dict[str, Any]:
         **_converting(stages),
         **contents(stages),
         **_selecting(stages),
+        **_losing(stages),
         **_requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
@@ -311,7 +313,8 @@ def _converter(way: Way) -> Raw:
         "wraps": row.wraps and shape.content == TEXTS,
         "implicit": shape.implicit_prompt,
         "either": shape.content == EITHER,
-        "joins": row.kind != way.stage.format.kind,
+        "joins": joins(way),
+        "ends": KINDS[row.kind].ends == way.stage.format.kind,
         "marks_learned": marks_learned(stages),
         "handed": bool(shape.handed),
         "learns_last": _learns_last(way.stage.job),
@@ -329,6 +332,17 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
         "takes_while": _overflow(
             stages, any(map(_cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
         ),
+    }
+
+
+def _losing(stages: list[StageJob]) -> dict[str, Any]:
+    """What is said where too many rows are over max_length."""
+    drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(_cuts_answers, stages))
+    truncate = ', or cut them: `overflow = "truncate"`' * all(stage.method.truncates for stage in stages)
+    return {
+        "loses_rows": drops or cuts,
+        "max_dropped": stages[0].traced("dropped_rows_limit"),
+        "ways_to_keep": f"Raise `max_length` under [data] of the recipe{truncate * drops} and build again",
     }
 
 

@@ -40,6 +40,7 @@ def reading(job: Job) -> dict[str, Any]:
     return {
         "reads_hub": any(source.hub for source in sources),
         "ignored_columns": _ignored_of_hub(job),
+        "accepted": job.loaded.recipe.data.ignore or [],
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
@@ -153,12 +154,12 @@ def carries(stages: Sequence[StageJob]) -> list[str]:
 def marks_learned(stages: Sequence[StageJob]) -> bool:
     """Whether messages say on the way which of them are learned."""
     ways = ways_to_write(stages)
-    return "weight" in carries(stages) or any(_joins(way) and way.shape.content != TEXTS for way in ways)
+    return "weight" in carries(stages) or any(joins(way) and way.shape.content != TEXTS for way in ways)
 
 
-def _joins(way: Way) -> bool:
+def joins(way: Way) -> bool:
     """Whether the rows become those of another kind, beside which they stand."""
-    return ROW_FORMATS[way.shape.format].kind != way.stage.format.kind
+    return KINDS[ROW_FORMATS[way.shape.format].kind].joins == way.stage.format.kind
 
 
 def mixes_fields(stages: Sequence[StageJob]) -> bool:

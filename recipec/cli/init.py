@@ -147,5 +147,5 @@ def _end(target: Path) -> int:
     recipe, out = (shlex.quote(printable(str(path))) for path in (target, target.parent / "out"))
     chosen = compilation.plan.selection if compilation.plan else None
     click.echo(f"Wrote {recipe}." + (f" Its model is {chosen.model}: {chosen.because}." if chosen else ""))
-    click.echo(f"\nNext:\n  recipec plan {recipe}\n  recipec build {recipe} -o {out}")
+    click.echo(f"\nNext:\n  recipec check {recipe}\n  recipec plan {recipe}\n  recipec build {recipe} -o {out}")
     return exit_code(compilation.diagnostics)

@@ -269,13 +269,22 @@ def _assumed(stage: Document) -> list[str]:
     lines = [_row("assumes", card)] if card and not known and "measured" not in stage else []
     if like := decisions["like"]["value"]:
         lines.append(_row("assumes", f"the shape of {like}, which the recipe names for this model"))
-    choice = stage["choice"]
-    hosted = choice["offload"] != ON_DEVICE
-    used = {"network_gbps": True, "host_memory_gib": hosted or choice["activation_offload"], "host_cores": True}
+    used = {"network_gbps": True, "host_memory_gib": _needs_host(stage, decisions), "host_cores": True}
     for id in (id for id, decides in used.items() if decides and id in decisions):
         because = decisions[id]["because"]
         lines += [_row("assumes", because.removeprefix("assumed: "))] if because.startswith("assumed: ") else []
     return lines
+
+
+MUCH_HOST_MEMORY = 0.5  # of what a node is assumed to have: from there on the plan says so; our decision
+
+
+def _needs_host(stage: Document, decisions: Document) -> bool:
+    """Whether a plan rests on the host memory of a node: it keeps data there, takes much of it, or lacks more."""
+    choice, host = stage["choice"], stage["host"]
+    has = decisions["host_memory_gib"]["value"] if "host_memory_gib" in decisions else None
+    much = has is not None and host["needed_bytes"] > MUCH_HOST_MEMORY * has * GIB
+    return choice["offload"] != ON_DEVICE or choice["activation_offload"] or much or bool(host["with_more"])
 
 
 def _basis(basis: Document | None) -> list[str]:
@@ -316,7 +325,7 @@ def _links(time: Document) -> list[str]:
 
 
 def _rejected(stage: Document, noun: str) -> list[str]:
-    rows = [("", f"per {noun}", "time", "")] + [_alternative(row) for row in stage["rejected"]]
+    rows = [("", f"allocated per {noun}", "time", "")] + [_alternative(row) for row in stage["rejected"]]
     return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
 
 
@@ -333,7 +342,7 @@ def _next(stage: Document) -> list[str]:
 
 
 def _alternative(row: Document) -> tuple[str, str, str, str]:
-    peak, seconds = row["peak_device_bytes"], row["seconds"]
+    peak, seconds = row["peak_allocated_bytes"], row["seconds"]
     memory, time = "-" if peak is None else gib(peak), "-" if seconds is None else duration(seconds)
     return row["family"], memory, time, row["reason"]
 

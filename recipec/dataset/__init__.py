@@ -15,6 +15,7 @@ from recipec.dataset.files import ENDINGS, endings_in, files_of
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import Sample, read_sample
+from recipec.dataset.suggested import misnamed, suggested_columns
 
 __all__ = [
     "ASSISTANT",
@@ -36,8 +37,10 @@ __all__ = [
     "fields_of",
     "files_of",
     "flag_columns",
+    "misnamed",
     "read_sample",
     "recognise",
+    "suggested_columns",
     "thoughts",
     "told",
     "turns_of",

@@ -12,6 +12,7 @@ from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
 from recipec.dataset.contents import BadContent, Row, content_of, is_flag
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
+from recipec.dataset.suggested import misnamed, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
 
@@ -109,7 +110,8 @@ def _common_format(
     kinds = list({format.name: format for format in found if format}.values())
     if not kinds:
         seen = f"{where[0]} has the columns {_names(rows[0])}: {_wanted(formats, renamed)}"
-        raise UnknownFormat(seen, (*_close(rows, formats, renamed),))
+        lines = [*_close(rows, formats, renamed)] or [*suggested_columns(rows, formats, renamed)]
+        raise UnknownFormat(seen, (*misnamed(rows, renamed), *lines))
     common = next((format for format in kinds if all(_is_flagged(format, other) for other in kinds)), None)
     if common is None:
         place, other = next(

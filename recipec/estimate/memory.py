@@ -21,8 +21,6 @@ from recipec.estimate.step import Step, step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 
-_RESULTS = "benchmarks/results/memory_accuracy.md"
-
 
 class ErrorBand(Struct, frozen=True):
     """Relative error of the allocated peak on published runs: measured / predicted lies in [low, high]."""
@@ -90,11 +88,9 @@ def error_band(layout: Layout, *, scored: bool = True) -> ErrorBand:
     if layout.mesh.ranks_per_layer > 1:
         return ErrorBand(0.85, 1.2, "no published run was scored; shares of the formula's terms", scored)
     if layout.fsdp:
-        return ErrorBand(
-            0.97, 1.04, f"63 published runs on FSDP1, which stand for FSDP2; none with HSDP; {_RESULTS}", scored
-        )
+        return ErrorBand(0.97, 1.04, "63 published runs on FSDP1, which stand for FSDP2; none with HSDP", scored)
     if layout.spreads.replicates:
-        return ErrorBand(0.98, 1.04, f"45 published runs on one GPU, none with DDP; {_RESULTS}", scored)
+        return ErrorBand(0.98, 1.04, "45 published runs on one GPU, none with DDP", scored)
     return ErrorBand(0.93, 1.15, "one published run with DeepSpeed; otherwise sizes from its sources", scored)
 
 

@@ -35,7 +35,7 @@ FOREACH_PASSES = 3.5  # the multi-tensor AdamW passes over memory once per opera
 ADAFACTOR_PASSES, DECAYING_SGD_PASSES = 8.0, 2.0
 # It stays where rates are measured: no run that was planned with those is recorded yet (benchmarks/probe.py).
 BAND = (0.94, 1.28)  # measured / predicted step time, p10 to p90 of 128 published runs; benchmarks/results
-_SCORED = "128 published runs, 124 of them on A100s, with which the rates were chosen; benchmarks/results"
+_SCORED = "128 published runs, 124 of them on A100s, with which the rates were chosen"
 
 
 class TimeEstimate(Struct, frozen=True):

@@ -71,6 +71,7 @@ class Rows(Struct, frozen=True):
 
 
 TOKENIZATION = "tokenization"
+STEPS = GENERATION, TRAINING = "generation", "training steps"  # what optimizer steps consist of
 ROWS_PER_PROCESS = 5_000  # of prepare_data.py: fewer are not worth another process
 
 
@@ -117,12 +118,12 @@ def generation(seconds: float, answers: int, tokens: int) -> RunPart:
     """Answers that the model writes itself, for all steps; how long they get, and how long they are judged, is open."""
     because = f"{answers:,} answers for each step, as long as they may be, {tokens:,} tokens; the time of your reward "
     because += "functions is not known and not counted"
-    return RunPart("generation", seconds, because)
+    return RunPart(GENERATION, seconds, because)
 
 
 def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
     """The optimizer steps."""
-    return RunPart("training steps", seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")
+    return RunPart(TRAINING, seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")
 
 
 def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:

@@ -72,7 +72,8 @@ def data_facts(
         return None
     sources = [replace(source, shape=_whole_shape(loaded, source, handed)) for source in found]
     shape = shape_of_all(sources)
-    facts = [*sizes(loaded, section, sources), known("data_format", shape.format, shape.evidence, origin="data")]
+    format = known("data_format", shape.format, shape.evidence, origin="data")
+    facts = [*sizes(loaded, section, sources, template), replace(format, key="data.format")]
     facts += label_facts(loaded, section, sources, report)
     facts += conversation_facts(loaded, section, sources, shape, report)
     findings = (

@@ -132,7 +132,27 @@ def _like(loaded: LoadedRecipe, source: SampledSource, facts: DataFacts, section
             return _learned_alike(facts, source, section, _read_as(loaded, source, section, shape))
         except UnknownFormat as error:
             errors.append(error)
+    if (other := _of_another_format(loaded, source, facts, section)) is not None:
+        return other
     raise next((error for error in errors if isinstance(error, BadRows)), errors[0])
+
+
+def _of_another_format(loaded: LoadedRecipe, source: SampledSource, facts: DataFacts, section: str) -> DataShape | None:
+    """The shape of rows in a format that preparation brings to what is learned; None where there is none."""
+    learned, asked = ROW_FORMATS[facts.shape.format].kind, source.given.format
+    kinds = {kind.name for kind in KINDS.values() if learned in (kind.name, kind.joins, kind.ends)}
+    formats = [name for name, row in ROW_FORMATS.items() if row.kind in kinds and asked in (None, AUTO, name)]
+    own, data = source.given.columns or {}, loaded.recipe.data
+    if not source.rows:
+        stated = asked not in (None, AUTO) and formats
+        return DataShape.described(formats[0], own, f"set in {loaded.where('data', source.part)}") if stated else None
+    try:
+        found = recognise(source.rows, formats, own or data.columns or {}, source.places, data.ignore or ())
+    except BadRows:
+        raise
+    except UnknownFormat:
+        return None
+    return _learned_alike(facts, source, section, replace(found, carries=facts.shape.carries))
 
 
 def _learned_alike(facts: DataFacts, source: SampledSource, section: str, shape: DataShape) -> DataShape:

@@ -9,7 +9,17 @@ from msgspec.structs import replace
 
 from recipec.axes import COMMON_SECTION, KINDS, ROW_FORMATS, SECTIONS, formats_of, readers
 from recipec.axes.tasks import AUTO
-from recipec.dataset import BadRows, DataShape, RowFault, TwoReadings, UnknownFormat, recognise
+from recipec.dataset import (
+    BadRows,
+    DataShape,
+    Row,
+    RowFault,
+    TwoReadings,
+    UnknownFormat,
+    misnamed,
+    recognise,
+    suggested_columns,
+)
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.conversations import WITHOUT, carried_faults, carries
 from recipec.facts.row_faults import unusable
@@ -130,7 +140,18 @@ def _recognised(expected: _Expected, sources: list[SampledSource]) -> DataShape:
     formats = (expected.asked,) if expected.asked else tuple(dict.fromkeys((*expected.taken, *others)))
     rows, ignored = tuple(rows_of(sources)), expected.loaded.recipe.data.ignore or ()
     rivals = () if expected.asked else expected.taken
-    return recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals)
+    found = recognise(rows, formats, expected.columns, places_of(sources), ignored, rivals)
+    if not expected.asked and found.format not in expected.taken:
+        _check_named(expected, rows, places_of(sources)[0])
+    return found
+
+
+def _check_named(expected: _Expected, rows: Sequence[Row], place: str) -> None:
+    """Rows of a format that no stage takes may be ones that it takes, with a column of another name (UnknownFormat)."""
+    taken = [ROW_FORMATS[name] for name in expected.taken]
+    if lines := [*misnamed(rows, expected.columns), *suggested_columns(rows, taken, expected.columns)]:
+        names = ", ".join(f"`{name}`" for name in rows[0])
+        raise UnknownFormat(f"{place} has the columns {names}, of which recipec does not know all", tuple(lines))
 
 
 def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error: UnknownFormat) -> Diagnostic:

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.axes.row_formats import IDS
+from recipec.catalog.templates import Template
 from recipec.dataset import ASSISTANT, DataShape, Row, turns_of
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
@@ -34,10 +36,19 @@ ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile 
 STATED = "the recipe states the rows, so none is measured"
 
 
-def sizes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> list[Decision]:
+class _Head(Struct, frozen=True):
+    """Tokens before the messages of a conversation: in any case, and where it has no system message."""
+
+    always: float = 0.0
+    otherwise: float = 0.0
+
+
+def sizes(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], template: Template | None
+) -> list[Decision]:
     """Return rows and tokens, stated in the recipe, else measured, else assumed; and the answers of conversations."""
-    data = loaded.recipe.data
-    mean, longest, how_long = _lengths(loaded, sources)
+    data, head = loaded.recipe.data, _head(loaded.recipe.data.system, template)
+    mean, longest, how_long = _lengths(loaded, sources, head)
     own = rounded(sum(map(_count, sources)))
     rows = rounded(sum(source.weight * _count(source) for source in sources))
     how, many = _how_many(sources)
@@ -50,7 +61,7 @@ def sizes(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) 
         known("source_rows", data.examples or own, f"before weights; {how}", "examples", origin=many),
         stated(loaded, "tokens_per_example", length, "data", "tokens_per_example", absent=how_long, origin=of_lengths),
         known("tokens_p99", longest, how_long, "tokens_per_example", origin=of_lengths),
-        *_too_long(loaded, sources),
+        *_too_long(loaded, sources, head),
         *_answers(sources, data.loss_on == LAST_ANSWER),
     ]
 
@@ -61,30 +72,29 @@ def rows_read(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> int | N
     return rounded(sum(map(_count, sources))) if seen else None
 
 
-def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Iterator[Decision]:
+def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> Iterator[Decision]:
     """The share of the sampled rows that a stated max_length is too short for."""
     most = loaded.recipe.data.max_length
     if most is None or states_rows(loaded) or not any(source.rows for source in sources):
         return
-    lengths = _sampled(loaded, sources)
+    lengths = _sampled(sources, head)
     share = sum(weight for length, weight in lengths if length > most) / sum(weight for _, weight in lengths)
     how = f"of {counted(len(lengths), 'sampled row')}, at {BYTES_PER_TOKEN:g} bytes a token"
     yield known("rows_too_long", round(share, 3), how, "max_length", origin="data")
 
 
-def _sampled(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> Weighted:
+def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
-    system = _system_tokens(loaded.recipe.data.system)
-    return [(_length(row, source.shape, system), weight) for source in sources for row, weight in _rows(source)]
+    return [(_length(row, source.shape, head), weight) for source in sources for row, weight in _rows(source)]
 
 
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
 
 
-def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[int, int | None, str]:
+def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Head) -> tuple[int, int | None, str]:
     """The mean length of the rows, the one that 99% of them do not exceed, and how they are known."""
     data = loaded.recipe.data
-    lengths = _sampled(loaded, sources)
+    lengths = _sampled(sources, head)
     if states_rows(loaded):
         return ASSUMED_TOKENS, None, STATED
     if not lengths:
@@ -93,6 +103,7 @@ def _lengths(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[in
     how = f"measured on {counted(len(lengths), 'row')} at {BYTES_PER_TOKEN:g} bytes a token"
     if any(ROW_FORMATS[source.shape.format].turns for source in sources):
         how += f", and {TOKENS_AROUND_MESSAGE} tokens of the chat template for each message"
+        how += f" and {head.always + head.otherwise:g} before the first" * bool(head.always + head.otherwise)
     mean = rounded(_mean(lengths))
     if (said := data.tokens_per_example or 0) > mean and len(lengths) < ENOUGH_ROWS:
         return (
@@ -156,7 +167,7 @@ def _quantile(values: Weighted, share: float) -> float:
     return max(values)[0]
 
 
-def _length(row: Row, shape: DataShape, system: float) -> float:
+def _length(row: Row, shape: DataShape, head: _Head) -> float:
     """The tokens of a row, with what it carries beside the columns of its format, and what a template writes.
 
     A pair counts its longer answer: the trainer pads the other one to that length.
@@ -171,7 +182,7 @@ def _length(row: Row, shape: DataShape, system: float) -> float:
     tools = any(row.get(name) for name in CARRIED["tools"].columns if name in carried)
     own = any(turn.get("role", turn.get("from")) == "system" for value in said for turn in turns_of(value))
     around = TOKENS_AROUND_MESSAGE * len(texts) + TOKENS_AROUND_TOOLS * tools
-    return tokens + around + (0 if own else system)
+    return tokens + around + head.always + (0 if own else head.otherwise)
 
 
 def _without_shorter_answer(row: Row, shape: DataShape) -> Mapping[str, str]:
@@ -190,9 +201,10 @@ def _said_columns(shape: DataShape) -> Mapping[str, str]:
     return shape.columns
 
 
-def _system_tokens(prompt: str | None) -> float:
-    """The tokens of the recipe's own system prompt, as a message."""
-    return _tokens([{"role": "system", "content": prompt}]) if prompt else 0.0
+def _head(prompt: str | None, template: Template | None) -> _Head:
+    """What the recipe's own system prompt takes as a message, or else the template's; and what that always writes."""
+    always, system = (template.head_tokens, template.system_tokens) if template else (0, 0)
+    return _Head(always, _tokens([{"role": "system", "content": prompt}]) if prompt else system)
 
 
 def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]:
@@ -219,7 +231,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
 def _ends(row: Row, shape: DataShape, last: bool) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
-        whole = _length(row, shape, 0)
+        whole = _length(row, shape, _Head())
         return [whole], whole
     (column,) = (shape.columns[role.name] for role in ROW_FORMATS[shape.format].required)
     lengths = list(_up_to_answers(row[column]))

@@ -95,14 +95,18 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
         **({"measured": to_builtins(plan.needs.basis)} if plan.needs.basis else {}),
         "cost": {"usd": None if plan.cost_usd is None else round(plan.cost_usd, 2), "because": plan.cost_because},
         "storage": to_builtins(plan.needs.storage),
-        "host": {**to_builtins(plan.needs.host), "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu},
+        "host": {
+            **to_builtins(plan.needs.host),
+            "loader_cores_per_gpu": plan.needs.loader_cores_per_gpu,
+            "with_more": plan.more_host_memory,
+        },
         "evaluation": to_builtins(plan.needs.evaluation),
         "decisions": [to_builtins(decision) for decision in plan.decisions.values()],
         "rejected": [
             {
                 "family": rejected.family,
                 "reason": rejected.reason,
-                "peak_device_bytes": rejected.peak_device_bytes,
+                "peak_allocated_bytes": rejected.peak_allocated_bytes,
                 "seconds": None if rejected.seconds is None else round(rejected.seconds),
             }
             for rejected in plan.rejected

@@ -190,7 +190,7 @@ def record_prediction(
     ]
     for id, value, because in rows:
         watch = "peak_memory_gib, tokens_per_second: near the plan"
-        source = "memory and time estimates of the planner; their accuracy: benchmarks/results"
+        source = "memory and time estimates of the planner"
         ledger.record(Decision(id, value, because, inputs=inputs, origin="planner", watch=watch, source=source))
 
 

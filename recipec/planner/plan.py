@@ -11,7 +11,7 @@ from recipec.estimate.evaluation import Evaluation
 from recipec.estimate.memory import MemoryEstimate
 from recipec.estimate.storage import HostMemory, Storage
 from recipec.estimate.throughput import TimeEstimate
-from recipec.estimate.whole_run import TOKENIZATION, RunPart
+from recipec.estimate.whole_run import STEPS, TOKENIZATION, RunPart
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
 from recipec.rules.core import Decision
@@ -30,7 +30,7 @@ class Rejected(Struct, frozen=True):
     family: str  # "full fine-tuning, fsdp"
     layout: Layout
     reason: str
-    peak_device_bytes: int | None  # None where a rule left it out before it was estimated
+    peak_allocated_bytes: int | None  # None where a rule left it out before it was estimated
     seconds: float | None = None  # predicted duration of the stage; None when it does not fit
     lacks_host_bytes: int = 0  # host memory of a node that it needs, where that is more than there is
 
@@ -76,6 +76,9 @@ class StagePlan(Struct, frozen=True):
     cost_because: str
     needs: Needs
     crowds_host: bool  # it may need more host memory than a node has, or than is assumed to be usable
+    work_for_idle: tuple[str, ...]  # where GPUs are idle: "set `train.global_batch_size = 64`: …", each one planned
+    roomier: tuple[str, ...]  # where it crowds the host: what to leave to recipec, planned
+    more_host_memory: str  # what would be chosen with more, where it is assumed and decides; else empty
     other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides
     shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
@@ -91,6 +94,11 @@ class StagePlan(Struct, frozen=True):
     def tokenizing_seconds(self) -> float:
         """Of the trainer's own pass over the rows, before its first step."""
         return next(part.seconds for part in self.parts if part.name == TOKENIZATION)
+
+    @property
+    def steps_seconds(self) -> float:
+        """Of the optimizer steps, with the answers that the model writes in them."""
+        return sum(part.seconds for part in self.parts if part.name in STEPS)
 
     def value(self, id: str) -> object:
         return self.decisions[id].value

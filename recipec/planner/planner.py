@@ -13,9 +13,10 @@ from recipec.estimate.storage import checkpoint_bytes
 from recipec.estimate.whole_run import rates_of, written_seconds
 from recipec.facts import Facts
 from recipec.facts.data import marks_answers, preference_format, read_by, train_format
-from recipec.planner.advice.assumed import other_networks
+from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import compared
+from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
@@ -166,6 +167,9 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         cost_because=cost.because,
         needs=needs,
         crowds_host=chosen.crowds_host,
+        work_for_idle=work_for_idle(context, found, loaded),
+        roomier=roomier(context, found, loaded),
+        more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),
         shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
         verbatim={} if verbatim is None else verbatim.value,

@@ -23,6 +23,7 @@ class Choice(Struct, frozen=True):
     accepts: tuple[float, float] | None = None  # inclusive; outside it a value set in the recipe is warned about
     below: str = ""  # what a recipe gains and loses with a value under the range
     source: str = ""  # of this very value; empty where the rule's sources are
+    above: str = ""  # why there is nothing over the range
 
 
 class Decision(Struct, frozen=True):
@@ -146,4 +147,5 @@ def _dissent(choice: Choice, wished: Any) -> str:
         return ""
     low, high = map(value_text, choice.accepts)
     said = f"recipec accepts {low} to {high} and would choose {value_text(choice.value)}: {choice.because}"
-    return f"{said}; {choice.below}" if choice.below and wished < choice.accepts[0] else said
+    beyond = choice.below if wished < choice.accepts[0] else choice.above
+    return f"{said}; {beyond}" if beyond else said

@@ -36,9 +36,12 @@ def max_length(stage: str, tokens_per_example: int | None, tokens_p99: int | Non
     attend.
     """
     wanted, why = _wanted_length(stage, tokens_per_example, tokens_p99)
-    if max_position and wanted > max_position:
-        wanted, why = max_position, f"{why}; the model's context ends at {max_position:,}"
-    return Choice(wanted, why, accepts=(16, max_position) if max_position else None)
+    if not max_position:
+        return Choice(wanted, why)
+    limit = f"the model's context ends at {max_position:,} tokens"
+    if wanted > max_position:
+        wanted, why = max_position, f"{why}; {limit}"
+    return Choice(wanted, why, accepts=(16, max_position), above=limit)
 
 
 def _wanted_length(stage: str, tokens_per_example: int | None, tokens_p99: int | None) -> tuple[int, str]:

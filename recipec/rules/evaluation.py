@@ -229,7 +229,7 @@ def early_stopping_patience(stage: str, passes: float, eval_every: float) -> Cho
     "EVAL-007",
     decides="eval_batch_size",
     watch="eval_loss: the same with every size of the batch",
-    source="memory and time estimates of the planner (benchmarks/results); transformers 5.23 trainer.py",
+    source="memory and time estimates of the planner; transformers 5.23 trainer.py",
 )
 def eval_batch_size(rows: int, micro_batch: int) -> Choice:
     """Rows that a GPU evaluates at once during training: the micro batch, or more where it is small.

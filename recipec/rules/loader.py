@@ -9,6 +9,8 @@ from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import method_of
 from recipec.units import counted
 
+FEWEST_WORKERS = 4  # docs/rule-books/001.md, Step 4: 4 to 8 for each GPU
+
 
 @rule(
     "LOAD-001",
@@ -17,15 +19,24 @@ from recipec.units import counted
     source="docs/rule-books/001.md, Step 4; Data pipeline architecture; Anti-pattern 4; CPU/RAM guidelines; "
     "docs/rule-books/004.md, Implementation checklist",
 )
-def dataloader_workers(cores_per_gpu: int | None) -> Choice:
+def dataloader_workers(cores_per_gpu: int | None, host_cores: int | None, gpus_per_node: int) -> Choice:
     """Data loader workers per GPU: one per CPU core, at most 8.
 
     Rule book 001 uses 4 to 8 workers, as many as the CPU cores of a GPU, and recommends 8 to 16 cores. Rule book 004
     wants more than 0. With fewer than 4 cores per GPU the cores decide, because more workers than cores take turns.
-    With an unknown number of cores recipec takes 4; state `hardware.cpu_cores`.
+    Where the recipe does not state the cores, recipec takes 4, or as many as a usual machine with such GPUs has for
+    each of them where these are fewer; state `hardware.cpu_cores`.
     """
     if cores_per_gpu is None:
-        return Choice(4, "the number of CPU cores is not stated, so the low end of 4 to 8 is taken", accepts=(1, 16))
+        usual = FEWEST_WORKERS if host_cores is None else max(1, host_cores // gpus_per_node)
+        if usual < FEWEST_WORKERS:
+            cores = counted(usual, "core")
+            return Choice(usual, f"CPU cores are not stated, and {cores} for each GPU are usual", accepts=(1, 16))
+        return Choice(
+            FEWEST_WORKERS,
+            "the number of CPU cores is not stated, so the low end of 4 to 8 is taken",
+            accepts=(1, 16),
+        )
     workers = max(1, min(cores_per_gpu, 8))
     cores = counted(cores_per_gpu, "CPU core")
     return Choice(workers, f"each GPU has {cores}, and more than 8 workers gain nothing", accepts=(1, 16))

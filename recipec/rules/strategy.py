@@ -6,7 +6,7 @@ from recipec.axes import STRATEGIES
 from recipec.rules.core import Choice, rule
 from recipec.units import counted
 
-_PREDICTED = "memory and time estimates of the planner (benchmarks/results)"
+_PREDICTED = "memory and time estimates of the planner"
 
 
 @rule(
@@ -25,7 +25,8 @@ def strategy(fastest: str, peak: str, compared: str) -> Choice:
 
     The planner lays out every strategy that the GPUs allow, predicts its memory, and times what fits. Predicted times
     that differ by less than 25% count as equal, because the estimates are not more accurate. Among equal layouts the
-    simplest wins, in this order: one device, DDP, FSDP2, HSDP, ZeRO-1, ZeRO-2, ZeRO-3.
+    simplest wins, in this order: one device, DDP, FSDP2, HSDP, ZeRO-1, ZeRO-2, ZeRO-3. It may leave GPUs of a node idle
+    only where those would save less than 5%: they are paid for either way.
 
     | rule book | what it says |
     |---|---|

@@ -189,7 +189,7 @@ def test_what_the_readme_watches_is_measured_by_the_bundle(tmp_path: Path, name:
 @pytest.mark.parametrize(("overflow", "lost"), [("split", False), ("drop", True), ("truncate", False)])
 def test_only_rows_that_are_dropped_can_be_too_many(tmp_path: Path, overflow: str, lost: bool) -> None:
     bundle = texts(good(tmp_path, with_key(BASES["text"], "data.overflow", overflow)))
-    assert ("MAX_DROPPED" in bundle["preflight.py"]) is lost
+    assert ("MAX_DROPPED" in bundle["prepare_data.py"]) is lost
     assert ("report.json" in bundle["train.py"]) is lost
     assert ('["dropped_rows"] = 0.0' in bundle["prepare_data.py"]) is not lost
 

@@ -58,7 +58,7 @@ def test_the_data_propose_the_task_and_the_recipe_compiles(run, folder, task):
     assert result.exit_code == 0, result.output
     recipe = read(folder / "My Bot" / "recipe.toml")
     assert (recipe["goal"]["task"], recipe["recipe"]["name"]) == (task, "my-bot")
-    assert "Next:\n  recipec plan 'My Bot/recipe.toml'\n" in result.stdout
+    assert "Next:\n  recipec check 'My Bot/recipe.toml'\n  recipec plan 'My Bot/recipe.toml'\n" in result.stdout
     assert run("check", "My Bot/recipe.toml").exit_code == 0
     text = (folder / "My Bot" / "recipe.toml").read_text()
     assert text.startswith("#:schema recipe.schema.json\n")

@@ -29,7 +29,7 @@ def test_human_plan_is_made_from_the_document_alone(run):
     stage = document["stages"][0]
     stage["memory"]["terms"]["weights"] = 7 * 2**30
     stage["cost"] = {"usd": 12.5, "because": "made up"}
-    rejected = {"family": "LoRA, ddp", "reason": "1.3x slower", "peak_device_bytes": 3 * 2**30, "seconds": 7200}
+    rejected = {"family": "LoRA, ddp", "reason": "1.3x slower", "peak_allocated_bytes": 3 * 2**30, "seconds": 7200}
     stage["rejected"] = [rejected, rejected | {"family": "LoRA, zero3", "seconds": None}]
 
     text = plan_text(document)

@@ -252,3 +252,22 @@ def test_the_whole_text_beside_a_question_and_its_answer_is_no_second_reading() 
     """tatsu-lab/alpaca has it: the template of Alpaca around instruction, input and output."""
     row = {"instruction": "Add 2 and 2.", "input": "", "output": "4", "text": "### Instruction: Add 2 and 2. 4"}
     assert recognise((row,), None, {}, ["f:1"], rivals=ROW_FORMATS).format == "instruction"
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "told"),
+    [
+        (
+            {"user_question": "Q", "bot_reply": "A", "lang": "en"},
+            {},
+            'prompt = "user_question", completion = "bot_reply"',
+        ),
+        ({"dialogue": [{"role": "user", "content": "Q"}]}, {}, 'messages = "dialogue"'),
+        ({"frage": "Q", "antwort": "A"}, {}, 'instruction = "frage", output = "antwort"'),
+        ({"ask": "Q", "reply": "A"}, {"completion": "rply"}, "did you mean `reply`?"),
+    ],
+)
+def test_columns_of_other_names_are_told_with_the_line_that_names_them(row, columns, told) -> None:
+    with pytest.raises(UnknownFormat) as error:
+        recognise((row,), ("chat", "instruction", "prompt-completion"), columns, ["a.jsonl:1"])
+    assert told in " ".join(error.value.help)

@@ -168,8 +168,11 @@ TRAINED = {
         ("texts", [{"question": row["prompt"], "answer": row["completion"]} for row in STRINGS]),
         ("conversations", IN_PARTS),
         ("conversations", FROM_VALUE),
+        ("conversations", STRINGS),
+        ("texts", FROM_VALUE),
+        ("lists", [{"instruction": row["prompt"], "output": row["completion"]} for row in STRINGS]),
     ],
-    ids=["lists", "texts", "other names", "texts in parts", "ShareGPT"],
+    ids=["lists", "texts", "other names", "texts in parts", "ShareGPT", "answers", "conversations", "instructions"],
 )
 def test_a_held_out_file_is_read_as_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: str, held: list[dict[str, Any]], part: str

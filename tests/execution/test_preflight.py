@@ -408,14 +408,6 @@ def test_rows_that_the_trainer_left_out_are_counted(tmp_path: Path, monkeypatch:
         assert f"dropped_rows: {lost}" in capsys.readouterr().out
 
 
-def test_too_many_lost_rows_are_refused(preflight: ModuleType, tmp_path: Path, capsys) -> None:
-    rows = trainer([[-100, 7, 0]])
-    preflight.check_rows(rows, report(tmp_path, preflight.MAX_DROPPED))
-    assert f"dropped_rows: {preflight.MAX_DROPPED:.2%}" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"6\.0% of the rows are longer than max_length"):
-        preflight.check_rows(rows, report(tmp_path, preflight.MAX_DROPPED + 0.01))
-
-
 @pytest.mark.parametrize(("labels", "why"), [([-100, -100], "no trained token"), ([-100, 7, 8], "never learn to stop")])
 def test_rows_that_teach_nothing_or_never_stop_are_refused(
     preflight: ModuleType, tmp_path: Path, labels: list[int], why: str

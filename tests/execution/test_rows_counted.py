@@ -86,13 +86,30 @@ def test_a_question_that_fills_max_length_teaches_nothing(
     write(tmp_path / "own.jsonl", rows)
     made = with_key(with_key(BASES[base], f"data.{section}", "own.jsonl"), "data.overflow", "truncate")
     made = with_key(with_key(made, "data.max_length", 64), "data.tokens_per_example", 32)
-    emitted(tmp_path, made, monkeypatch).main()
+    script = emitted(tmp_path, made, monkeypatch)
+    with pytest.raises(SystemExit, match="of the rows have no answer within 64 tokens, more than 5%"):
+        script.main()
+    monkeypatch.setattr(script, "MAX_DROPPED", 0.3)
+    script.main()
     reports = json.loads((tmp_path / "data" / stage / "report.json").read_text())
     parts = [reports[part] for part in ("train", "eval", "test")]
     assert sum(part["unanswered"] for part in parts) == 7
     assert sum(part["rows"] for part in parts) == 33
     train = reports["train"]
     assert train["dropped_rows"] == train["unanswered"] / train["counted"]
+
+
+def test_too_many_rows_over_max_length_are_refused_in_preparation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a baseline is measured; with the keys of the recipe that keep them."""
+    write(tmp_path / "own.jsonl", [long_asked("lora-single", n, 70 if n < 7 else 3) for n in range(40)])
+    made = with_key(with_key(BASES["lora-single"], "data.train", "own.jsonl"), "data.max_length", 64)
+    script = emitted(tmp_path, with_key(made, "data.tokens_per_example", 32), monkeypatch)
+    keys = r"Raise `max_length` under \[data\] of the recipe, or cut them: `overflow = \"truncate\"`"
+    with pytest.raises(SystemExit, match=rf"sft: 1.\..% of the rows are longer than 64 tokens, more than 5%. {keys}"):
+        script.main()
+    assert not (tmp_path / "data" / "prepared.json").exists()
 
 
 def test_a_question_that_leaves_room_for_a_part_of_the_answer_stays(

@@ -32,7 +32,17 @@ def test_a_field_behind_the_sample_is_refused_with_its_row(
 def test_a_column_behind_the_sample_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = emitted(tmp_path, BASES["cpu"], monkeypatch)
     write(tmp_path / "chat.jsonl", [*chats(30), chats(31)[-1] | {"tools": ["add"]}])
-    with pytest.raises(SystemExit, match=r"chat\.jsonl, line 31: nothing reads tools, which data\.ignore can name"):
+    with pytest.raises(SystemExit, match=r"line 31: nothing reads tools of this row; .*`ignore = \[\"tools\"\]` under"):
+        script.main()
+
+
+def test_the_whole_line_that_passes_over_columns_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data set of the hub is not read when a recipe is compiled: its columns are met here."""
+    recipe = with_key(with_key(BASES["cpu"], "data.train", [{"hub": "org/rows"}]), "data.format", "chat")
+    script = emitted(tmp_path, with_key(recipe, "data.ignore", ["id"]), monkeypatch)
+    rows = [row | {"id": 7, "source": "web", "score": 0.5} for row in chats(30)]
+    monkeypatch.setattr(script, "load_dataset", lambda *_, **__: script.Dataset.from_list(rows))
+    with pytest.raises(SystemExit, match=r"`ignore = \[\"id\", \"source\", \"score\"\]` under \[data\]"):
         script.main()
 
 

@@ -153,3 +153,13 @@ def test_a_pair_is_as_long_as_the_longer_of_its_answers(tmp_path: Path) -> None:
     recipe: Tables = {**BASES["dpo-full"], "data": {"preferences": "longer.jsonl"}}
     value = {id: made.value for id, made in good(tmp_path, recipe).plan.stages[0].decisions.items()}
     assert 370 <= value["tokens_per_example"] <= 400 and value["max_length"] == 512
+
+
+def test_what_a_template_writes_first_is_counted(tmp_path: Path) -> None:
+    """Llama 3.2's writes dates before every conversation, Qwen 2.5's a system prompt where a row has none."""
+    files = {"a.jsonl": [chat(1, 20)] * 200}
+    plain, llama, qwen = (
+        decided(tmp_path, files, ["a.jsonl"], model__name=name)["tokens_per_example"]
+        for name in ("Qwen/Qwen3-0.6B", "meta-llama/Llama-3.2-1B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct")
+    )
+    assert abs(llama - plain - 25) <= 5 and abs(qwen - plain - 21) <= 5, "sizes are rounded to two digits"

@@ -266,7 +266,7 @@ def test_what_a_pin_rules_out_is_told(tmp_path: Path) -> None:
     plan = stage_of(tmp_path, recipe)
     assert plan.layout.adaptation == "full"
     (lora,) = [other for other in plan.rejected if other.family == "LoRA"]
-    assert "not supported" in lora.reason and "BAD-021" in lora.reason and lora.peak_device_bytes is None
+    assert "not supported" in lora.reason and "BAD-021" in lora.reason and lora.peak_allocated_bytes is None
     text = plan_text(json.loads(compiled(tmp_path, recipe, only_plan=True).plan_json))
     assert "cannot write shared layers yet (E0410)" in text
     assert re.search(r"LoRA +- +- +not supported", text)

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiling import compiled, with_key
+from compiling import BASES, compiled, with_key
 
+from recipec.cli.plan import plan_text
+from recipec.planner.document import plan_document
 from recipec.planner.plan import StagePlan
 
 Tables = dict
+
+TWO_NODES: Tables = {
+    "recipe": {"name": "two-nodes"},
+    "goal": {"task": "instruct"},
+    "model": {"name": "meta-llama/Llama-3.3-70B-Instruct"},
+    "data": {"train": "chat.jsonl", "examples": 2_000, "tokens_per_example": 200, "max_length": 512},
+    "hardware": {"gpu": "a100-80gb", "gpus_per_node": 8, "nodes": 2},
+    "train": {"adaptation": "lora"},
+}
 
 LORA: Tables = {
     "recipe": {"name": "idle"},
@@ -46,3 +57,59 @@ def test_the_obstacle_is_a_row(tmp_path: Path) -> None:
     slow = with_key(with_key(LORA, "hardware.network_gbps", 1), "train.adaptation", "full")
     (row,) = (row for row in planned(tmp_path, slow).rejected if row.family.endswith("on 64 GPUs"))
     assert "x the time" in row.reason
+
+
+def advised(folder: Path, tables: Tables, code: str) -> tuple[str, ...]:
+    return next((found.help for found in compiled(folder, tables).diagnostics if found.code == code), ())
+
+
+def test_what_is_advised_for_idle_nodes_uses_them(tmp_path: Path) -> None:
+    """A 70B model on two nodes: more of the host memory that is assumed is what a faster layout lacks."""
+    (memory, fewer) = advised(tmp_path, TWO_NODES, "W0503")
+    assert memory == "set `hardware.host_memory_gib = 1132` if a node has it: hsdp on 16 GPUs then takes 0.5x the time"
+    assert fewer.startswith("set `hardware.nodes = 1`: as the recipe is")
+    assert not advised(tmp_path, with_key(TWO_NODES, "hardware.host_memory_gib", 1132), "W0503")
+    assert not advised(tmp_path, with_key(TWO_NODES, "hardware.nodes", 1), "W0503")
+
+
+def test_a_batch_is_advised_only_where_it_gives_gpus_work(tmp_path: Path) -> None:
+    small = with_key(with_key(LORA, "hardware.nodes", 2), "train.global_batch_size", 8)
+    advice = [line for line in advised(tmp_path, small, "W0503") if "global_batch_size" in line]
+    size = int(advice[0].split("`")[1].rpartition(" = ")[2])
+    assert planned(tmp_path, with_key(small, "train.global_batch_size", size)).layout.mesh.world_size == 16
+    few = with_key(small, "data.examples", 200)
+    assert not [line for line in advised(tmp_path, few, "W0503") if "global_batch_size" in line], "too few steps"
+
+
+def test_what_is_advised_for_crowded_host_memory_is_enough(tmp_path: Path) -> None:
+    crowded = with_key(TWO_NODES, "train.strategy", "hsdp")
+    (advice,) = advised(tmp_path, crowded, "W0505")
+    assert advice == "remove `train.strategy`: zero3 on 8 GPUs then takes 2.0x the time, and its host memory is enough"
+    assert not advised(tmp_path, TWO_NODES, "W0505")
+
+
+def test_host_memory_that_decides_is_told(tmp_path: Path) -> None:
+    (warning,) = (
+        found
+        for found in compiled(tmp_path, TWO_NODES).diagnostics
+        if found.code == "W0523" and "host memory" in found.title
+    )
+    assert warning.notes == ("with 1,132 GiB of host memory in a node: hsdp on 16 GPUs",)
+    text = plan_text(plan_document(compiled(tmp_path, TWO_NODES, only_plan=True).plan))
+    assert "assumes  1,024 GiB of host memory in a node" in text
+
+
+def test_a_gpu_that_is_paid_for_does_not_idle(tmp_path: Path) -> None:
+    """Within a node little is enough: what idles is paid for, and the simpler layout only saves lines."""
+    tables = with_key(BASES["grpo"], "hardware.gpus_per_node", 2)
+    stage = planned(tmp_path, with_key(tables, "model.name", "Qwen/Qwen2.5-1.5B-Instruct"))
+    alone = next(row for row in stage.rejected if row.family.endswith("single"))
+    assert stage.layout.mesh.world_size == 2 and alone.seconds is not None
+    assert 1.05 < alone.seconds / stage.seconds < 1.25
+
+
+def test_a_faster_adaptation_says_why_it_is_not_taken(tmp_path: Path) -> None:
+    stage = planned(tmp_path, with_key(BASES["grpo"], "model.name", "Qwen/Qwen2.5-1.5B-Instruct"))
+    (full,) = (row for row in stage.rejected if row.family.startswith("full"))
+    said = 'ADPT-001 puts LoRA first for what is learned, not for speed: set `train.adaptation = "full"`'
+    assert full.reason.endswith(f"x the time per example; {said}")

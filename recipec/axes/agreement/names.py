@@ -15,7 +15,7 @@ MAY_BE_EMPTY: dict[str, tuple[str, ...]] = {
     "Adaptation": ("config", "table", "above", "rate_because"),
     "Base": ("not_on_cpu",),
     "LoraVariant": ("rate_because",),
-    "Kind": ("scored", "flag", "joins"),
+    "Kind": ("scored", "flag", "joins", "ends"),
     "RowFormat": ("unrolled", "implicit"),
     "Attention": ("package",),
 }

@@ -119,6 +119,7 @@ def of_kind(kind: Kind) -> Iterator[str]:
     for field, named in (("taught", kind.taught), ("scored", (kind.scored,)), ("flag", (kind.flag,))):
         yield from unknown(row, field, [name for name in named if name], kind.columns, "its columns")
     yield from unknown(row, "joins", [kind.joins] * bool(kind.joins), KINDS, "the kinds of rows")
+    yield from unknown(row, "ends", [kind.ends] * bool(kind.ends), KINDS, "the kinds of rows")
     if kind.joins in KINDS and not KINDS[kind.joins].masked:
         yield f"{row}: it joins `{kind.joins}`, whose rows do not say which part of them is learned"
     for made in (made for made in ROW_FORMATS.values() if made.kind == kind.name):

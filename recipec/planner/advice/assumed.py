@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from msgspec.structs import replace
 
@@ -10,7 +11,7 @@ from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts import Facts
 from recipec.planner.plan import StagePlan
-from recipec.planner.search.candidates import Bounds, Candidate, best, retimed
+from recipec.planner.search.candidates import TIE, Bounds, Candidate, best, host_gib, retimed, seconds_per_sequence
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB, counted
 
@@ -57,17 +58,29 @@ def _network(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     yield Diagnostic("W0523", title, (label,), help, stage.other_networks)
 
 
+def more_host_memory(facts: Facts, chosen: Candidate, tried: Sequence[Candidate]) -> str:
+    """What would be chosen, and be clearly faster, if a node had more host memory than is assumed; else ""."""
+    memory = facts.decisions.get("host_memory_gib")
+    if memory is None or memory.origin != "default" or chosen.crowds_host:
+        return ""
+    alike = [other for other in tried if other.layout.adapts is chosen.layout.adapts and other.layout.can_be_built]
+    other = best([replace(each, crowds_host=False) for each in alike])
+    if other is None or seconds_per_sequence(other) * (1 + TIE) >= seconds_per_sequence(chosen):
+        return ""
+    return f"with {ceil(host_gib(other.host_bytes)):,} GiB of host memory in a node: {_how(other)}"
+
+
 def _host(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Diagnostic]:
     memory, needed = stage.decisions.get("host_memory_gib"), stage.needs.host.needed_bytes / GIB
     if memory is None or memory.origin != "default":
         return
     crowded = METHODS[stage.stage.name].random_weights and needed > CROWDED * memory.value
-    if stage.layout.on_device and not crowded:
+    if stage.layout.on_device and not crowded and not stage.more_host_memory:
         return
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
     label = Label(loaded.place("hardware", key), f"{memory.value:,g} GiB are assumed, and {needed:,.0f} GiB are needed")
     cores = stage.layout.offloads and stage.decisions["host_cores"].origin == "default"  # they run the optimizer
     keys = "`hardware.host_memory_gib`" + " and `hardware.cpu_cores`" * cores
     help = (f"set {keys} to what a node has",)
-    title = f"stage {stage.stage.name} keeps data in host memory that the recipe does not state"
-    yield Diagnostic("W0523", title, (label,), help)
+    title = f"stage {stage.stage.name} depends on host memory that the recipe does not state"
+    yield Diagnostic("W0523", title, (label,), help, (stage.more_host_memory,) if stage.more_host_memory else ())

@@ -33,6 +33,7 @@ from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
+from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger
 from recipec.units import counted, times
 
@@ -92,7 +93,7 @@ def _reason(candidate: Candidate, chosen: Candidate, seconds: float, before: Seq
     reason = next(said(pair) for applies, said in _REASONS if applies(pair))
     time = seconds * pair.ratio if candidate.fits else None
     lacks = candidate.host_bytes * candidate.crowds_host
-    return Rejected(title, candidate.layout, reason, candidate.memory.peak_device_bytes, time, lacks)
+    return Rejected(title, candidate.layout, reason, candidate.memory.peak_allocated_bytes, time, lacks)
 
 
 class _Pair(Struct, frozen=True):
@@ -108,14 +109,23 @@ class _Pair(Struct, frozen=True):
         return seconds_per_sequence(self.other) / seconds_per_sequence(self.chosen)
 
     @property
+    def fits(self) -> str:
+        """That it fits, and how, where that is not as the chosen one does."""
+        return f"fits{_otherwise(self.other.layout, self.chosen.layout)}"
+
+    @property
     def time(self) -> str:
-        return f"fits, {times(self.ratio)}"
+        return f"{self.fits}, {times(self.ratio)}"
 
 
 _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (  # the first that applies is said
-    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other)),
+    (lambda it: it.other.over_bytes > 0, lambda it: _over(it.other, it.chosen.layout)),
     (lambda it: bool(it.other.obstacle), lambda it: it.other.obstacle),
     (lambda it: it.other.adaptation in it.before, lambda it: f"{it.time} per example; {_measures(it.other)}"),
+    (
+        lambda it: it.other.adaptation != it.chosen.adaptation and it.ratio < 1 / (1 + TIE),
+        lambda it: f"{it.time} per example; {_asked(it)}",
+    ),
     (
         lambda it: it.other.adaptation != it.chosen.adaptation,
         lambda it: f"{it.time} per example; recipec prefers {it.chosen.adaptation}",
@@ -125,17 +135,32 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
         lambda it: f"{it.time}, but needs {_crowding(it.other)}",
     ),
     (lambda it: it.ratio > 1.05, lambda it: it.time),
-    (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"fits, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
+    (lambda it: it.ratio < 1 / (1 + TIE), lambda it: f"{it.fits}, {1 / it.ratio:.1f}x faster, {_price(it.other)}"),
     (
         lambda it: True,
-        lambda it: f"fits; times within {TIE:.0%} count as equal, and {_simpler(it.other.layout, it.chosen.layout)}",
+        lambda it: f"{it.fits}; times within {TIE:.0%} count as equal, and {_simpler(it)}",
     ),
 )
 
 
-def _over(candidate: Candidate) -> str:
+def _asked(pair: _Pair) -> str:
+    """Why a faster adaptation is not taken, and how it is."""
+    first = f"{adaptation_preferences.id} puts {pair.chosen.adaptation} first for what is learned, not for speed"
+    return f"{first}: set `{pair.other.layout.adapts.asked_by}`"
+
+
+def _otherwise(other: Layout, chosen: Layout) -> str:
+    """What its figures are for, where that differs from the chosen one: the micro batch and what is recomputed."""
+    parts = [f"micro batch {other.micro_batch}"] * (other.micro_batch != chosen.micro_batch)
+    if other.recompute_interval != chosen.recompute_interval:
+        some = f" in one of {other.recompute_interval} layers" * (other.recompute_interval > 1)
+        parts.append(f"gradient checkpointing{some}" if other.checkpointing else "no gradient checkpointing")
+    return f" with {' and '.join(parts)}" if parts else ""
+
+
+def _over(candidate: Candidate, chosen: Layout) -> str:
     allocated, missing = candidate.memory.peak_allocated_bytes / GIB, candidate.over_bytes / GIB
-    return f"needs {allocated:,.1f} GiB allocated, {missing:,.1f} GiB too much"
+    return f"needs {allocated:,.1f} GiB allocated{_otherwise(candidate.layout, chosen)}, {missing:,.1f} GiB too much"
 
 
 def _crowding(candidate: Candidate) -> str:
@@ -148,8 +173,9 @@ def _price(candidate: Candidate) -> str:
     return "with more data in host memory" if candidate.layout.can_be_built else "and cannot be built yet"
 
 
-def _simpler(other: Layout, chosen: Layout) -> str:
+def _simpler(pair: _Pair) -> str:
     """What the chosen one of two that are equally fast has for it."""
+    other, chosen = pair.other.layout, pair.chosen.layout
     if other.strategy != chosen.strategy:
         return f"{chosen.strategy} is simpler"
     if other.hosts_weights and not chosen.hosts_weights:
@@ -199,7 +225,7 @@ def activations_kept(
         return []
     faster = f"fits, {times(ratio)}, but the recipe puts memory first ({default.rule})"
     reason = f"{faster}; set `train.activation_checkpointing = false` to do without"
-    peak = found.memory.peak_device_bytes
+    peak = found.memory.peak_allocated_bytes
     return [Rejected(f"{found.title} without gradient checkpointing", found.layout, reason, peak, seconds * ratio)]
 
 

@@ -13,14 +13,14 @@ from recipec.planner.advice.limits import learns_nothing, section_of
 from recipec.planner.advice.rejected import culprits
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
-from recipec.planner.search.candidates import host_gib, usable_host_bytes
+from recipec.planner.search.candidates import usable_host_bytes
 from recipec.planner.search.context import settled_method, training_sequences
 from recipec.planner.search.known_bad import advised_against
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.evaluation import training_rows
 from recipec.rules.words import device
-from recipec.units import GIB, counted, duration
+from recipec.units import GIB, counted
 
 FEW_STEPS = 20  # recipec's choice: a warmup of 3% to 10% of fewer steps is one step or two
 WAITS_LITTLE = 0.05  # recipec's choice: adapters hardly need a network
@@ -95,13 +95,13 @@ def _assumed_sizes(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
     labels = [label for stage in plan.stages for label in _assumed_in(loaded, stage)]
     if not assumed:
         return
-    help = (f"set {' and '.join(f'`data.{id}`' for id in assumed)}",)
-    notes = ["steps, schedule, time and cost depend on these numbers"]
+    help = [f"set {' and '.join(f'`data.{id}`' for id in assumed)}"]
     sections = dict.fromkeys(section_of(loaded, stage) for stage in plan.stages)
     hubs = any(source.hub for section in sections for source in getattr(loaded.recipe.data, section))
     if hubs and loaded.recipe.data.ignore is None:
-        notes.append("prepare_data.py refuses columns that nothing reads: `data.ignore` can name those of the data set")
-    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), help, tuple(notes)))
+        help.append("name the columns that training is to leave out in `data.ignore`: prepare_data.py refuses others")
+    notes = ("steps, schedule, time and cost depend on these numbers",)
+    report.add(Diagnostic("W0509", "the size of the data is assumed", tuple(labels), tuple(help), notes))
 
 
 def _assumed_in(loaded: LoadedRecipe, stage: StagePlan) -> Iterator[Label]:
@@ -175,12 +175,14 @@ def _idle(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         fixed = decisions["micro_batch_size"].origin == "recipe"
         least = layout.micro_batch if fixed else settled_method(decisions).least_micro_batch
         starved = decisions["global_batch_size"].value // least < gpus
-        lower = ", lower `train.micro_batch_size`" * (fixed and least > 1)
-        raised = f"raise `train.global_batch_size`{lower}, or {_fewer(used, per_node, nodes)}"
-        fewer = f"{_fewer(used, per_node, nodes)}: no layout that fits on more {noun}s is clearly faster"
+        fewer = _fewer(used, per_node, nodes)
+        if starved and fixed and least > 1:
+            fewer = f"lower `train.micro_batch_size`, or {fewer}"
+        elif not starved:
+            fewer = f"{fewer}: as the recipe is, no layout that fits on more {noun}s is clearly faster"
         title = f"{idle} of {gpus} {noun}s {'is' if idle == 1 else 'are'} idle"
-        help = [_for_stage(raised, stage)] if starved else [fewer, *_using_more(stage, noun)]
-        report.add(Diagnostic("W0503", title, (label,), tuple(help)))
+        ways = (*stage.work_for_idle, fewer)
+        report.add(Diagnostic("W0503", title, (label,), tuple(_for_stage(way, stage) for way in ways)))
 
 
 def _fewer(used: int, per_node: int, nodes: int) -> str:
@@ -189,25 +191,6 @@ def _fewer(used: int, per_node: int, nodes: int) -> str:
     lines = [f"`hardware.nodes = {fewest}`"] * (fewest < nodes)
     lines += [f"`hardware.gpus_per_node = {used // fewest}`"] * (used // fewest < per_node)
     return f"set {' and '.join(lines)}"
-
-
-def _using_more(stage: StagePlan, noun: str) -> Iterator[str]:
-    """What trains on more of them all the same: a larger batch, or a layout that fits and is not clearly faster."""
-    batch, layout = stage.decisions["global_batch_size"], stage.layout
-    if batch.accepts and batch.value < batch.accepts[1]:
-        larger = f"raise `train.global_batch_size` from {batch.value:,}; recipec accepts up to {batch.accepts[1]:g}"
-        yield _for_stage(f"to give more {noun}s work in every step, {larger}", stage)
-    others = [other for other in stage.rejected if other.seconds and other.layout.can_be_built]
-    wider = [other for other in others if other.layout.mesh.world_size > layout.mesh.world_size]
-    wider = [other for other in wider if other.layout.adaptation == layout.adaptation and other.layout.on_device]
-    if wider:
-        other = min(wider, key=lambda each: (-each.layout.mesh.world_size, each.seconds or 0))
-        times = f"predicted {duration(other.seconds or 0)}, and {duration(stage.seconds)} for the plan"
-        line = _for_stage(f'`train.strategy = "{other.layout.strategy}"`', stage)
-        if other.lacks_host_bytes:
-            needed = f"`hardware.host_memory_gib` to what a node has, at least {ceil(host_gib(other.lacks_host_bytes))}"
-            line += f" and {needed}"
-        yield f"to train on {counted(other.layout.mesh.world_size, noun)} all the same, set {line}: {times}"
 
 
 def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
@@ -221,7 +204,7 @@ def _host(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
         needed += "; they are assumed: state `hardware.host_memory_gib`"
     key = "host_memory_gib" if stated else "gpu" if assumed else "measured"
     label = Label(loaded.place("hardware", key), needed)
-    help = ("use `zero3`, of which one process of a node loads the weights, no offload, or fewer GPUs",)
+    help = stage.roomier or ("take fewer GPUs of a node, or a node with more memory",)
     report.add(Diagnostic("W0505", "the node may have too little host memory", (label,), help, (host.because,)))
 
 

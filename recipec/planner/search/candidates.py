@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import inf
+from math import ceil, inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,6 +34,9 @@ HEADROOM = 0.95  # the memory law was more than 5 % too low in few published run
 # Of host memory: the system and the file cache take the rest; what is assumed may be less. Our decision.
 STATED_HOST_SHARE, ASSUMED_HOST_SHARE = 0.95, 0.9
 TIE = 0.25  # predicted times closer than this count as equal (the estimates err by more), so the simpler layout wins
+# The GPUs of a node are paid for whether they train or not: the simpler layout may leave them idle only where it is as
+# fast. More nodes stay within the other limit, because what lies between them is known less well. Our decision.
+IDLE_TIE = 0.05
 # How much faster states in host memory must be predicted than the same without: runs with them were up to 4.8 times
 # slower (Falcon-7B on 8 A100, DeepSpeed#3901), which the law for copies alone does not show.
 OFFLOAD_TIE = 1.0
@@ -127,6 +130,7 @@ class Candidate(Struct, frozen=True):
     obstacle: str = ""  # why it cannot run although the device memory would do
     crowds_host: bool = False  # it may need more host memory than a node has
     host_assumed: bool = False  # whether that is assumed
+    nodes: int = 1  # that it runs on
 
     @property
     def fits(self) -> bool:
@@ -209,6 +213,7 @@ def _candidate(layout: Layout, shape: Architecture, work: Workload, gpu: Gpu, bo
         obstacle=obstacle,
         crowds_host=crowds,
         host_assumed=bounds.host_assumed,
+        nodes=ceil(layout.mesh.world_size / bounds.link.gpus_per_node),
     )
     found = _timed(found, shape, work, gpu, bounds) if found.fits else found
     memory = on_device(found.memory, found.layout.mesh.world_size, context_bytes(gpu))
@@ -312,10 +317,17 @@ def best(found: list[Candidate]) -> Candidate | None:
     if not feasible:
         return None
     fastest = min(seconds_per_sequence(candidate) for candidate in feasible)
-    return min(
-        (candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)),
-        key=_complexity,
-    )
+    equal = [candidate for candidate in feasible if seconds_per_sequence(candidate) <= fastest * (1 + TIE)]
+    simplest = min(equal, key=_complexity)
+    busier = [candidate for candidate in equal if _fills_node(candidate, simplest)]
+    return min(busier, key=_complexity, default=simplest)
+
+
+def _fills_node(candidate: Candidate, simplest: Candidate) -> bool:
+    """Whether it is faster with GPUs of the same nodes that would be idle, and takes no other measures."""
+    more = candidate.layout.mesh.world_size > simplest.layout.mesh.world_size and candidate.nodes == simplest.nodes
+    faster = seconds_per_sequence(candidate) * (1 + IDLE_TIE) < seconds_per_sequence(simplest)
+    return more and faster and _measures(candidate.layout) == _measures(simplest.layout)
 
 
 def _worth_offloading(found: list[Candidate]) -> list[Candidate]:
@@ -336,11 +348,14 @@ def seconds_per_sequence(candidate: Candidate) -> float:
 _RANK = {name: rank for rank, name in enumerate(STRATEGIES)}  # the table of strategies begins with the simplest
 
 
-def _complexity(candidate: Candidate) -> tuple[bool, bool, bool, bool, int, int, bool, float]:
+def _complexity(candidate: Candidate) -> tuple[bool | int | float, ...]:
     """What can be built is simpler than shared layers, which cannot; only states on the host are less simple still,
     and weights beside them.
     """
     layout = candidate.layout
-    measures = layout.offloads, layout.hosts_weights, layout.mesh.ranks_per_layer > 1, layout.activation_offload
     kinds = layout.mesh.ranks_per_layer, _RANK[layout.strategy]
-    return (*measures, *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+    return (*_measures(layout), *kinds, layout.checkpointing, seconds_per_sequence(candidate))
+
+
+def _measures(layout: Layout) -> tuple[bool, bool, bool, bool]:
+    return layout.offloads, layout.hosts_weights, layout.mesh.ranks_per_layer > 1, layout.activation_offload

@@ -1,0 +1,105 @@
+"""What would give idle GPUs work, and what would leave host memory free: each way is planned before it is proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from msgspec.structs import replace
+
+from recipec.planner.advice.changes import unpinned
+from recipec.planner.search.candidates import IDLE_TIE, Candidate, best, host_gib, seconds_per_sequence
+from recipec.planner.search.context import Context, settled_method, training_sequences
+from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
+from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Wish
+from recipec.units import counted, times
+
+_BATCHES = 4  # that are tried, each twice the one before
+
+
+def work_for_idle(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ...]:
+    """What a recipe may set so that more of its GPUs train the same, and faster; empty where none is idle."""
+    if found.chosen is None or found.chosen.layout.mesh.world_size == context.facts.machines.gpus:
+        return ()
+    return (
+        *_more_host_memory(found.chosen, found),
+        *_larger_batch(context, found, loaded),
+        *_another_strategy(context, found, loaded),
+    )
+
+
+def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
+    """Host memory of a node with which a layout on more GPUs would be chosen, where what it has is assumed."""
+    crowding = [other for other in found.tried if other.fits and other.crowds_host and other.host_assumed]
+    wider = best([other for other in crowding if _uses_more(other, chosen)])
+    if wider is None:
+        return
+    roomy = [other for other in found.tried if other.fits and other.layout.adapts is chosen.layout.adapts]
+    roomy = [replace(other, crowds_host=False) for other in roomy if other.host_bytes <= wider.host_bytes]
+    then = best(roomy)
+    if then is not None and _uses_more(then, chosen):
+        wanted = ceil(host_gib(then.host_bytes))
+        yield f"set `hardware.host_memory_gib = {wanted}` if a node has it: {_outcome(then, chosen)}"
+
+
+def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+    """The smallest accepted global batch with which more GPUs have work, and steps enough are left."""
+    assert found.chosen is not None and found.ledger is not None
+    value = {id: decision.value for id, decision in found.ledger.decisions.items()}
+    accepts = found.ledger.decisions["global_batch_size"].accepts
+    each, gpus = settled_method(found.ledger.decisions).least_micro_batch, context.facts.machines.gpus
+    first = max(2 * value["global_batch_size"], gpus * each, accepts[0] if accepts else 0)
+    most = training_sequences(value) * value["passes"] / ENOUGH_STEPS
+    for size in (round(first) * 2**power for power in range(_BATCHES)):
+        if accepts is None or size > min(accepts[1], most):
+            return
+        wishes = {**context.wishes, "train.global_batch_size": Wish(size, "a larger batch")}
+        then = fit(replace(context, wishes=wishes), loaded).chosen
+        if then is not None and _uses_more(then, found.chosen):
+            yield f"set `train.global_batch_size = {size}`: {_outcome(then, found.chosen)} for the same rows"
+            return
+
+
+def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+    """A strategy that uses more GPUs and is faster, though by so little that the simpler one was taken."""
+    assert found.chosen is not None
+    if "train.strategy" in context.wishes:
+        return
+    wider = [other for other in found.tried if other.fits and not other.crowds_host]
+    wider = [other for other in wider if _uses_more(other, found.chosen)]
+    for name in dict.fromkeys(other.layout.strategy for other in sorted(wider, key=seconds_per_sequence)):
+        wishes = {**context.wishes, "train.strategy": Wish(name, "another strategy")}
+        then = fit(replace(context, wishes=wishes), loaded).chosen
+        if then is not None and _uses_more(then, found.chosen):
+            yield f'set `train.strategy = "{name}"`: {_outcome(then, found.chosen)}, which counts as equal'
+            return
+
+
+def _uses_more(other: Candidate, chosen: Candidate) -> bool:
+    """Whether it trains the same on more GPUs, in noticeably less time, as a bundle can."""
+    layout, same = other.layout, other.layout.adapts is chosen.layout.adapts
+    more = layout.mesh.world_size > chosen.layout.mesh.world_size
+    faster = _ratio(other, chosen) * (1 + IDLE_TIE) < 1
+    return same and more and layout.on_device and layout.can_be_built and faster
+
+
+def _outcome(then: Candidate, chosen: Candidate) -> str:
+    gpus = counted(then.layout.mesh.world_size, "GPU")
+    return f"{then.layout.strategy} on {gpus} then takes {times(_ratio(then, chosen))}"
+
+
+def _ratio(one: Candidate, other: Candidate) -> float:
+    return seconds_per_sequence(one) / seconds_per_sequence(other)
+
+
+def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ...]:
+    """What a recipe may leave to recipec so that a plan fits into the host memory of a node."""
+    if found.chosen is None or not found.chosen.crowds_host:
+        return ()
+    for change, changed in unpinned(context):
+        then = fit(changed, loaded).chosen
+        if then is not None and not then.crowds_host and then.layout.can_be_built:
+            keys = change.removeprefix("without ").replace(" and ", "` and `")
+            return (f"remove `{keys}`: {_outcome(then, found.chosen)}, and its host memory is enough",)
+    return ()
