@@ -17,7 +17,7 @@ from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
 from recipec.planner import Plan, plan_recipe
-from recipec.planner.advice.limits import check_buildable, check_limits, check_templates
+from recipec.planner.advice.limits import check_buildable, check_limits, check_templates, check_terms
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
 from recipec.recipe import LoadedRecipe
@@ -61,6 +61,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     given = gather(loaded, report) if loaded else None
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
+    if facts and loaded and not plan:
+        check_terms(loaded, facts, report)
     if plan and facts and loaded:
         check_limits(loaded, facts.model.licence, plan, report)
         check_templates(loaded, plan, facts.data, report)

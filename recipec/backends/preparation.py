@@ -342,7 +342,9 @@ def _losing(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "loses_rows": drops or cuts,
         "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "ways_to_keep": f"Raise `max_length` under [data] of the recipe{truncate * drops} and build again",
+        "ways_to_keep": stages[0].job.because(
+            f"Raise `max_length` under [data] of the recipe{truncate * drops} and build again", "overflow"
+        ),
     }
 
 

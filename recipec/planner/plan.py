@@ -81,6 +81,7 @@ class StagePlan(Struct, frozen=True):
     more_host_memory: str  # what would be chosen with more, where it is assumed and decides; else empty
     other_networks: tuple[str, ...]  # what would be chosen with them, where the network is assumed and decides
     shorter_waits: tuple[str, ...]  # where most of a step waits for the network: "`hardware.nodes = 1` takes …"
+    avoiding: Mapping[str, tuple[str, ...]]  # row that advises against the plan -> changes that avoid it
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None

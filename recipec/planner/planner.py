@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from msgspec.structs import replace
@@ -17,13 +18,14 @@ from recipec.planner.advice.assumed import more_host_memory, other_networks
 from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.idle import roomier, work_for_idle
+from recipec.planner.advice.limits import check_budget, check_learning
+from recipec.planner.advice.mending import avoiding, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
     idle,
-    known_to_fail,
     preferred_but_passed_over,
     rejected,
     ruled_out,
@@ -32,20 +34,21 @@ from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
 from recipec.planner.plan import Plan, Selection, Stage, StagePlan
 from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
-from recipec.planner.search.context import Context, settle_steps, training_sequences, work_of
+from recipec.planner.search.context import Context, settle, settle_steps, training_sequences, work_of
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import refused
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
 from recipec.rules import goal
-from recipec.rules.core import Decision, Ledger
+from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.words import device
 from recipec.units import GIB
 
 
 def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: Selection | None = None) -> Plan | None:
-    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware.
+    """The plan of a recipe; None with a diagnostic when a stage cannot run on the hardware. Where a key of a stage is
+    refused and the rest can be planned, the plan is that without it: what else is wrong shows in the same run.
 
     `selection` says how the model was chosen, where the recipe does not name it.
     """
@@ -87,23 +90,58 @@ def _context(
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:
+    others = [other for other in given if other.stage is not context.stage]
     if (too_small := _too_small(context, loaded)) is not None:
         report.add(too_small)
-        return None
+        context = _without(context, _BATCHES)
     found = fit(context, loaded)
     if found.chosen is None or found.ledger is None:
-        others = [other for other in given if other is not context]
-        fails = (
-            does_not_fit(context, others, loaded, found) if found.tried else known_to_fail(loaded, context, found.bad)
-        )
-        report.add(fails)
+        _report_misfit(context, others, loaded, found, report)
         return None
     plan = stage_plan(context, found, loaded)
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
-        report.add(known_to_fail(loaded, context, [bad]))
-        return None
+        report.add(known_to_fail(loaded, context, others, [bad]))
     return plan
+
+
+_BATCHES = ("train.micro_batch_size", "train.global_batch_size")
+
+
+def _without(context: Context, keys: Sequence[str]) -> Context:
+    return replace(context, wishes={key: wish for key, wish in context.wishes.items() if key not in keys})
+
+
+def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report) -> None:
+    """Report that no layout fits (E0402) or is supported (E0405), and what else is known of the stage without one."""
+    if found.tried:
+        report.add(does_not_fit(context, others, loaded, found, lambda changed: _over(changed, loaded)))
+    else:
+        report.add(known_to_fail(loaded, context, others, found.bad))
+    layout = next((other.layout for other in (*found.tried, *found.bad)), None)
+    if layout is None:
+        return
+    decisions = settle(context, layout.adapts.name, "").decisions
+    if found.tried and (bad := refused(layout, decisions | _intervals(context), context.facts.model.architecture)):
+        report.add(known_to_fail(loaded, context, others, [bad]))
+    steps = _total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
+    check_learning(loaded, context.stage.name, steps, decisions, report)
+
+
+def _intervals(context: Context) -> dict[str, Decision]:
+    """What the recipe says of saves and evaluations, which is settled with the number of steps."""
+    wishes = {name: context.wishes.get(f"train.{name}") for name in ("eval_every", "save_every")}
+    return {name: Decision(name, wish.value, "") for name, wish in wishes.items() if all(wishes.values()) and wish}
+
+
+def _over(changed: Sequence[Context], loaded: LoadedRecipe) -> str:
+    """What a changed recipe would break of its budget; "" where it keeps to it, or has none."""
+    budget, report = loaded.recipe.budget, Report()
+    if budget.max_hours is None and budget.max_gpu_hours is None and budget.max_cost_usd is None:
+        return ""
+    fits = [(context, fit(context, loaded)) for context in changed]
+    check_budget(loaded, Plan(tuple(stage_plan(*pair, loaded) for pair in fits)), report)
+    return next((finding.title for finding in report.diagnostics), "")
 
 
 def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
@@ -111,7 +149,7 @@ def _too_small(context: Context, loaded: LoadedRecipe) -> Diagnostic | None:
     stage, wishes = context.stage.name, context.wishes
     asked = {own.name: wishes[key].value for own in METHODS[stage].own if (key := f"alignment.{own.key}") in wishes}
     row = METHODS[stage].under(asked)
-    for key in ("micro_batch_size", "global_batch_size"):
+    for key in (name.removeprefix("train.") for name in _BATCHES):
         wish = wishes.get(f"train.{key}")
         if wish is not None and wish.value < row.least_micro_batch:
             table = ("train", stage) if loaded.is_set("train", stage, key) else ("train",)
@@ -132,8 +170,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     bounds = bounds_of(context, ledger, loaded)
     against = compared(facts, ledger, chosen, found.tried, bounds)
     record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
-    sequences = training_sequences({id: decision.value for id, decision in ledger.decisions.items()})
-    steps = _total_steps(ledger, chosen, sequences)
+    steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
     assert chosen.time is not None
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
     saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
@@ -172,6 +209,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),
         shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
+        avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
@@ -207,8 +245,9 @@ def _cost(facts: Facts, chosen: Candidate, seconds: float) -> Cost:
     return run_cost(seconds, gpus, price.value, basis, noun)
 
 
-def _total_steps(ledger: Ledger, chosen: Candidate, sequences: float) -> int:
+def _total_steps(wishes: Mapping[str, Wish], decisions: Mapping[str, Decision], batch: int) -> int:
     """Optimizer steps of the stage: every pass ends with a step of what is left, as in transformers 5.23's Trainer."""
-    if "train.max_steps" in ledger.wishes:
-        return ledger.wishes["train.max_steps"].value
-    return ceil(ledger.decisions["epochs"].value * ceil(sequences / chosen.layout.global_batch))
+    if "train.max_steps" in wishes:
+        return wishes["train.max_steps"].value
+    value = {id: decision.value for id, decision in decisions.items()}
+    return ceil(value["epochs"] * ceil(training_sequences(value) / batch))

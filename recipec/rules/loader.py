@@ -19,7 +19,7 @@ FEWEST_WORKERS = 4  # docs/rule-books/001.md, Step 4: 4 to 8 for each GPU
     source="docs/rule-books/001.md, Step 4; Data pipeline architecture; Anti-pattern 4; CPU/RAM guidelines; "
     "docs/rule-books/004.md, Implementation checklist",
 )
-def dataloader_workers(cores_per_gpu: int | None, host_cores: int | None, gpus_per_node: int) -> Choice:
+def dataloader_workers(cores_per_gpu: int | None, host_cores: int | None = None, gpus_per_node: int = 1) -> Choice:
     """Data loader workers per GPU: one per CPU core, at most 8.
 
     Rule book 001 uses 4 to 8 workers, as many as the CPU cores of a GPU, and recommends 8 to 16 cores. Rule book 004

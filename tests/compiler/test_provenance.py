@@ -88,6 +88,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
 NOT_BUILT = {"train.tensor_parallel", "train.context_parallel", "train.expert_parallel"}
 OF_MIXTURES = {"train.lora.expert_rank"}  # no base is one: tests/compiler/test_every_key_counts.py
 OTHER_SCRIPT = {"train.loop"}  # another train.py altogether: tests/execution/test_own_loops.py
+OF_ROWS = {"data.format"}  # the bases' rows are of their formats: tests/dataset/test_formats.py
 OF_TRACKERS = {"track.project"}  # no base has a tracker with projects: tests/backends/test_arguments.py
 
 # Lines that no single decision is behind, and why.
@@ -122,7 +123,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_overridable_key_is_flipped(folder: Path) -> None:
     settled = [decision for name in BASES for decision in _found(_base(folder, name)).values()]
-    known = FLIPS.keys() | NOT_BUILT | OF_MIXTURES | OF_TRACKERS | OTHER_SCRIPT
+    known = FLIPS.keys() | NOT_BUILT | OF_MIXTURES | OF_ROWS | OF_TRACKERS | OTHER_SCRIPT
     assert {_general(thing.key) for thing in (*RULES.values(), *settled)} - {""} == known
 
 

@@ -108,7 +108,10 @@ def test_people_see_disk_host_and_links(tmp_path: Path, name: str, links: bool) 
     cores = 3 if name == "qlora" else 4  # no more than a usual machine with such GPUs has
     assert "\n  disk     " in plan and f"\n  host     {host:.1f} GiB of host memory per node, {cores} cores per" in plan
     assert (f"of the memory: {parts}\n" in plan) == (", " in parts)
-    assert f"- Host memory: {host:.0f} GiB on every node (predicted: {parts}); cores for the data: 4 per GPU" in readme
+    assert (
+        f"- Host memory: {host:.0f} GiB on every node (predicted: {parts}); cores for the data: {cores} per GPU"
+        in readme
+    )
     assert ("\n  links    " in plan) == ("- Links: " in readme) == links
 
 

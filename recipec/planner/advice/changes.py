@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -31,15 +31,16 @@ GPUS_OF_A_NODE = (2, 4, 8)
 NODES = (2, 3, 4, 6, 8, 12, 16, 32, 64)
 
 
-def unpinned(context: Context) -> Changes:
+def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
     """Let recipec decide one of the values that the recipe fixes, then all of them."""
-    pinned = [key for key in PINS if key in context.wishes]
-    for keys in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
-        removed = [name for key in keys for name in _says(key, context.wishes)]
+    pinned = [key for key in keys if key in context.wishes]
+    for freed in [*([key] for key in pinned), *([pinned] if len(pinned) > 1 else [])]:
+        removed = list(dict.fromkeys(name for key in freed for name in _says(key, context.wishes)))
+        also = [key for written in freed for key in _fixed_with(written, context.wishes)]
         free = {
             key: wish
             for key, wish in context.wishes.items()
-            if key not in keys and not any(_in(key, table) for table in removed)
+            if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
         yield f"without {' and '.join(removed)}", replace(context, wishes=free)
 
@@ -51,6 +52,12 @@ def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
     implied = wishes[key].implied_by.rpartition(".")[-1]
     shaped = [f"train.{name}" for name in TABLES if name == implied or any(_in(key, f"train.{name}") for key in wishes)]
     return shaped if implied else [key, *shaped]
+
+
+def _fixed_with(key: str, wishes: Mapping[str, Wish]) -> list[str]:
+    """What the same word of a recipe fixes: "qlora" names an adaptation and its base."""
+    base = "train.quantization"
+    return [base] if key == "train.adaptation" and base in wishes and wishes[base].where == wishes[key].where else []
 
 
 def _in(key: str, table: str) -> bool:

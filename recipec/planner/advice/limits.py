@@ -6,23 +6,33 @@ from collections.abc import Iterator, Mapping
 
 from recipec.axes import METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
 from recipec.units import duration
+
+Decisions = Mapping[str, Decision]
 
 OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
 
 
 def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     """Report what breaks [budget] (E0403) and [policy] (E0404), and steps that learn nothing (E0411)."""
-    _budget(loaded, plan, report)
+    check_budget(loaded, plan, report)
     _policy(loaded, licence, plan, report)
     for stage in plan.stages:
-        _learns(loaded, stage, report)
-        _answers(loaded, stage, report)
+        check_learning(loaded, stage.stage.name, stage.steps, stage.decisions, report)
+
+
+def check_terms(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
+    """Report what shows without a plan: a license that [policy] does not allow (E0404), a missing price (E0403)."""
+    _license(loaded, (("model", "name"), "its license", facts.model.licence), report)
+    if loaded.recipe.budget.max_cost_usd is not None and facts.decisions["gpu_price"].value is None:
+        _no_price(loaded, report)
 
 
 def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFacts], report: Report) -> None:
@@ -43,7 +53,8 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFac
             report.add(Diagnostic("E0401", title, (label,), help))
 
 
-def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
+    """Report what takes more than [budget] allows (E0403)."""
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
@@ -54,13 +65,17 @@ def _budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
         takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
         _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, report)
     if budget.max_cost_usd is not None and usd is None:
-        label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
-        help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
-        report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
+        _no_price(loaded, report)
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
         cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
         costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
         _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, report)
+
+
+def _no_price(loaded: LoadedRecipe, report: Report) -> None:
+    label = Label(loaded.place("budget", "max_cost_usd"), "no price to compare with")
+    help = ("set `budget.price_per_gpu_hour`, or name a table of prices in `budget.prices`",)
+    report.add(Diagnostic("E0403", "the budget cannot be checked: no price is known for this GPU", (label,), help))
 
 
 def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
@@ -91,10 +106,8 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
 
 def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
     policy = loaded.recipe.policy
-    for path, its, known in ((("model", "name"), "its license", licence), *_licenses_beside(plan)):
-        if policy.licenses is not None and (known or "").casefold() not in map(str.casefold, policy.licenses):
-            found = f"{its} is {known}" if known else f"the catalog does not know {its}"
-            _broken(loaded, path, found, "licenses", report)
+    for licensed in ((("model", "name"), "its license", licence), *_licenses_beside(plan)):
+        _license(loaded, licensed, report)
     if policy.max_usd is not None and plan.cost_usd is None:
         _broken(loaded, ("hardware",), "its cost is unknown without `budget.price_per_gpu_hour`", "max_usd", report)
     elif policy.max_usd is not None and plan.cost_usd > policy.max_usd:
@@ -102,7 +115,17 @@ def _policy(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Repor
         _broken(loaded, ("hardware",), costs, "max_usd", report)
 
 
-def _licenses_beside(plan: Plan) -> Iterator[tuple[tuple[str, str], str, str | None]]:
+Licensed = tuple[tuple[str, str], str, str | None]  # the key that names a model, "its license", and that
+
+
+def _license(loaded: LoadedRecipe, licensed: Licensed, report: Report) -> None:
+    (path, its, known), allowed = licensed, loaded.recipe.policy.licenses
+    if allowed is not None and (known or "").casefold() not in map(str.casefold, allowed):
+        found = f"{its} is {known}" if known else f"the catalog does not know {its}"
+        _broken(loaded, path, found, "licenses", report)
+
+
+def _licenses_beside(plan: Plan) -> Iterator[Licensed]:
     """Where the recipe names the models that run beside the trained one, and their licenses."""
     for stage in plan.stages:
         for role in METHODS[stage.stage.name].named_models:
@@ -117,20 +140,30 @@ def _broken(loaded: LoadedRecipe, path: tuple[str, ...], found: str, limit: str,
 
 def section_of(loaded: LoadedRecipe, stage: StagePlan) -> str:
     """The section of [data] that holds the rows of a stage."""
-    own = METHODS[stage.stage.name].section
-    return METHODS[stage.stage.name].rows_in([own] if loaded.is_set("data", own) else [])
+    return _section(loaded, stage.stage.name)
 
 
-def learns_nothing(stage: StagePlan) -> bool:
+def _section(loaded: LoadedRecipe, stage: str) -> str:
+    own = METHODS[stage].section
+    return METHODS[stage].rows_in([own] if loaded.is_set("data", own) else [])
+
+
+def learns_nothing(steps: int, decisions: Decisions) -> bool:
     """The trainer rounds the warmup up to whole steps, and the first one's rate is 0: a single step learns nothing."""
-    return stage.steps == 1 and stage.decisions["warmup"].value > 0
+    return steps == 1 and decisions["warmup"].value > 0
 
 
-def _learns(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    if not learns_nothing(stage) or _unfilled(stage):
-        return
-    name, limited = stage.stage.name, stage.decisions["max_steps"].origin == "recipe"
-    written = loaded.written_for(name, "train.max_steps") if limited else ("data", section_of(loaded, stage))
+def check_learning(loaded: LoadedRecipe, stage: str, steps: int, decisions: Decisions, report: Report) -> None:
+    """Report a stage that would learn nothing (E0411)."""
+    if _unfilled(stage, decisions):
+        _answers(loaded, stage, decisions, report)
+    elif learns_nothing(steps, decisions):
+        _one_step(loaded, stage, decisions, report)
+
+
+def _one_step(loaded: LoadedRecipe, name: str, decisions: Decisions, report: Report) -> None:
+    limited = decisions["max_steps"].origin == "recipe"
+    written = loaded.written_for(name, "train.max_steps") if limited else ("data", _section(loaded, name))
     place = loaded.place(*written)
     label = Label(place, f"stage {name} takes one step, and its learning rate is 0")
     help = ("take more steps: more rows or epochs, or a smaller batch", "or set `train.warmup = 0`")
@@ -138,22 +171,20 @@ def _learns(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 
 
-def _answers(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
+def _answers(loaded: LoadedRecipe, stage: str, decisions: Decisions, report: Report) -> None:
     """A generation that the prompts do not fill: TRL would end after 0 steps, without an error."""
-    if not _unfilled(stage):
-        return
-    value = {id: decision.value for id, decision in stage.decisions.items()}
+    value = {id: decision.value for id, decision in decisions.items()}
     prompts, needed = training_rows(value), value["global_batch_size"] * value["updates"] // value["per_prompt"]
-    label = Label(loaded.place("data", section_of(loaded, stage)), f"{prompts:,} prompts are left to train on")
+    label = Label(loaded.place("data", _section(loaded, stage)), f"{prompts:,} prompts are left to train on")
     help = (f"lower `train.global_batch_size` to {prompts * value['per_prompt']} or less, or give more prompts",)
     note = f"one generation answers {needed:,} prompts, {value['per_prompt']} times each"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 
 
-def _unfilled(stage: StagePlan) -> bool:
+def _unfilled(stage: str, decisions: Decisions) -> bool:
     """Whether the prompts are fewer than one generation answers."""
-    value = {id: decision.value for id, decision in stage.decisions.items()}
-    if not METHODS[stage.stage.name].generates:
+    value = {id: decision.value for id, decision in decisions.items()}
+    if not METHODS[stage].generates:
         return False
     return training_rows(value) * value["per_prompt"] < value["global_batch_size"] * value["updates"]
 

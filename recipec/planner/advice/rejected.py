@@ -8,9 +8,8 @@ from math import ceil
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import STRATEGIES
 from recipec.catalog.gpus import Gpu
-from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
@@ -31,8 +30,6 @@ from recipec.planner.search.context import EIGHT_BIT, Context, settled_method, w
 from recipec.planner.search.fit import Fit
 from recipec.planner.search.known_bad import Refusal
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import TABLES, either
-from recipec.recipe.schema_training import of_stage
 from recipec.rules.adaptation import adaptation_preferences
 from recipec.rules.core import Ledger
 from recipec.units import counted, times
@@ -239,7 +236,13 @@ def ruled_out(stage: str, refusal: Refusal) -> Rejected:
     )
 
 
-def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedRecipe, found: Fit) -> Diagnostic:
+def does_not_fit(
+    context: Context,
+    others: Sequence[Context],
+    loaded: LoadedRecipe,
+    found: Fit,
+    over: Callable[[Sequence[Context]], str],
+) -> Diagnostic:
     """Nothing fits: say by how much, and which changes of the recipe would fit."""
     gpu, gpus, stage = context.facts.gpu, context.facts.machines.gpus, context.stage.name
     key = "gpu" if loaded.is_set("hardware", "gpu") else "vram_gib"
@@ -250,7 +253,7 @@ def does_not_fit(context: Context, others: Sequence[Context], loaded: LoadedReci
         groups.setdefault(candidate.family, []).append(candidate)
     closest = sorted(map(_closest, groups.values()), key=lambda candidate: candidate.over_bytes)[:CLOSEST]
     notes = tuple(f"{candidate.title}: {_reason(candidate, candidate, 1).reason}" for candidate in closest)
-    help = (*_with_host_memory(found.tried), *ways_out(context, others, loaded)) or (
+    help = (*_with_host_memory(found.tried), *ways_out(context, others, loaded, over)) or (
         "no single change is enough; use a smaller model and more GPUs",
     )
     return Diagnostic("E0402", f"stage {stage} of {context.facts.model.name} does not fit", labels, help, notes)
@@ -272,68 +275,3 @@ def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:
     wish = context.wishes.get("train.adaptation")
     if wish is not None and wish.implied_by:
         yield Label(loaded.place(*wish.implied_by.split("."), part="key"), "asks for an adapter")
-
-
-def known_to_fail(loaded: LoadedRecipe, context: Context, bad: Sequence[Refusal]) -> Diagnostic:
-    """Every layout that the recipe allows is known to fail; what fails without offload is said of layouts without."""
-    label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
-    if not bad:
-        return _nothing_left(loaded, label)
-    refusals = [refusal for refusal in bad if not refusal.layout.offloads] or bad
-    rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
-    places = culprits(loaded, context.stage.name, refusals)
-    labels = tuple(Label(place, "part of the combination") for place in places) or (label,)
-    several = context.ledger().decisions["stages"].value[1:]
-    instead = [of_stage(row.instead, context.stage.name) if several else row.instead for row in rows]
-    help = tuple(f"{text} ({row.id})" for text, row in zip(instead, rows, strict=True))
-    return Diagnostic("E0405", rows[0].title, labels, help, tuple(f"{row.why} ({row.citation})" for row in rows))
-
-
-def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
-    """Where the recipe writes the keys without which something refused would pass."""
-    written = {loaded.written_for(stage, key): names for key, names in _DECIDES.items()}
-    found = [
-        path
-        for path, names in written.items()
-        if loaded.is_set(*path) and any(refusal.mended_by(*names) for refusal in refusals)
-    ]
-    inner = [path for path in found if not any(other[: len(path)] == path != other for other in found)]
-    return [loaded.place(*path) for path in inner]
-
-
-_DECIDES = {  # recipe key -> what it decides of a combination
-    **dict.fromkeys(("train.adaptation", *(f"train.{table}" for table in TABLES)), ("adaptation",)),
-    "train.quantization": ("adaptation",),
-    **{
-        f"train.{name}": (name,)
-        for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload")
-    },
-    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
-    "train.micro_batch_size": ("micro_batch",),
-    "train.tensor_parallel": ("tensor",),
-    "train.context_parallel": ("context",),
-    "train.expert_parallel": ("expert",),
-    "train.lora.targets": ("lora_targets",),
-    "train.lora.dropout": ("lora_dropout",),
-    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
-    "model.name": ("has_class", "leaks", "hybrid", "lacks_kernels", "caps_scores", "has_sinks"),
-    "alignment.precompute_reference": ("precomputes",),
-}
-
-
-def _offloading() -> str:
-    """What can hold states in host memory."""
-    return f"offload needs {either([row.name for row in STRATEGIES.values() if row.offloads], '')}"
-
-
-def _nothing_left(loaded: LoadedRecipe, label: Label) -> Diagnostic:
-    """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
-    keys = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
-    keys += ("tensor_parallel", "context_parallel", "expert_parallel")
-    fixed = [key for key in keys if loaded.is_set("train", key)]
-    labels = tuple(Label(loaded.place("train", key), "set in the recipe") for key in fixed) or (label,)
-    names = " or ".join(f"`train.{key}`" for key in fixed or ("strategy",))
-    alone = loaded.is_set("train", "offload") and (loaded.recipe.hardware.gpus_per_node or 1) == 1
-    cause = f"{_offloading()}, and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
-    help = (f"remove {names}; {cause}",)
-    return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help)

@@ -10,7 +10,7 @@ from recipec.catalog.models import Model, models
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.planner.advice.assumed import LEAST_NETWORK_GBPS, assumed_machine
 from recipec.planner.advice.limits import learns_nothing, section_of
-from recipec.planner.advice.rejected import culprits
+from recipec.planner.advice.mending import culprits
 from recipec.planner.advice.thoughts import empty_thoughts
 from recipec.planner.plan import Plan, StagePlan
 from recipec.planner.search.candidates import usable_host_bytes
@@ -50,7 +50,11 @@ def warn(loaded: LoadedRecipe, model: Model, plan: Plan, report: Report) -> None
 
 
 def _few_steps(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:
-    if stage.steps >= FEW_STEPS or stage.decisions["max_steps"].origin == "recipe" or learns_nothing(stage):
+    if (
+        stage.steps >= FEW_STEPS
+        or stage.decisions["max_steps"].origin == "recipe"
+        or learns_nothing(stage.steps, stage.decisions)
+    ):
         return
     section = section_of(loaded, stage)
     batch = stage.decisions["global_batch_size"].value
@@ -253,7 +257,8 @@ def _advice(loaded: LoadedRecipe, model: Model, stage: StagePlan, report: Report
     for found in advised_against(stage.layout, stage.decisions, model.architecture):
         row, (first, *others) = found.row, culprits(loaded, stage.stage.name, [found]) or [loaded.place("train")]
         labels = (Label(first, row.why), *(Label(place, "part of the combination") for place in others))
-        report.add(Diagnostic("W0504", row.title, labels, (_for_stage(row.instead, stage),), (row.citation,)))
+        help = stage.avoiding.get(row.id) or (_for_stage(row.instead, stage),)
+        report.add(Diagnostic("W0504", row.title, labels, help, (row.citation,)))
 
 
 def _few_tokens(loaded: LoadedRecipe, stage: StagePlan, report: Report) -> None:

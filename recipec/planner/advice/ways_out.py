@@ -24,17 +24,27 @@ from recipec.units import GIB
 SHOWN = 4
 
 
-def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) -> list[str]:
-    """The nearest change of each kind with which every stage fits and can be built, at most four, each as a line."""
+def ways_out(
+    context: Context,
+    others: Sequence[Context],
+    loaded: LoadedRecipe,
+    over: Callable[[Sequence[Context]], str] = lambda changed: "",
+) -> list[str]:
+    """The nearest change of each kind with which every stage fits and can be built, at most four, each as a line.
+
+    `over` tells what the changed stages break of the budget, which is said with the change.
+    """
     found = []
     kinds: set[Callable[[Context], Changes]] = set()
     for kind in (unpinned, smaller_states, shorter, more_gpus, larger_gpu, smaller_model, more_nodes):
         if kind is more_nodes and more_gpus in kinds:
             break  # a fuller node is the nearer change
         for change, changed in kind(context):
-            chosen = _buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
-            if chosen is not None and all(_buildable(_same(kind, change, other), loaded) for other in others):
-                found.append(f"{_fix(change, context.stage.name, loaded)}: {_summary(chosen)}")
+            chosen = buildable(changed, loaded) if within(changed, loaded.recipe.policy) else None
+            changed_others = [same(kind, change, other) for other in others]
+            if chosen is not None and all(buildable(other, loaded) for other in changed_others):
+                broken = over([changed, *changed_others])
+                found.append(line(change, context.stage.name, loaded, chosen) + f"; {broken}" * bool(broken))
                 kinds.add(kind)
                 break
         if len(found) == SHOWN:
@@ -42,12 +52,18 @@ def ways_out(context: Context, others: Sequence[Context], loaded: LoadedRecipe) 
     return found
 
 
-def _buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
+def line(change: str, stage: str, loaded: LoadedRecipe, chosen: Candidate) -> str:
+    """A change and what it gives: "set `hardware.gpus_per_node = 4`: LoRA, zero3 then fits in 16.9 GiB per GPU"."""
+    return f"{_fix(change, stage, loaded)}: {_summary(chosen)}"
+
+
+def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
+    """What would be chosen, where it can be built."""
     chosen = fit(context, loaded).chosen
     return chosen if chosen is not None and chosen.layout.can_be_built else None
 
 
-def _same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
+def same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
     """Another stage with the same change, where it is one there."""
     return next((changed for name, changed in kind(other) if name == change), other)
 

@@ -27,6 +27,7 @@ class Refusal(Struct, frozen=True):
     row: BadCombination
     combination: Combination
     layout: Layout
+    shape: Architecture
 
     def mended_by(self, *names: str) -> bool:
         """Whether the combination would pass with other values of these."""
@@ -45,13 +46,18 @@ def refused(layout: Layout, decisions: Mapping[str, Decision], shape: Architectu
     """The first reason why the layout must not be proposed, None when there is none."""
     combination = _combination(layout, decisions, shape)
     row = next((row for row in known_bad(combination) if row.refused), None)
-    return Refusal(row, combination, layout) if row else None
+    return Refusal(row, combination, layout, shape) if row else None
+
+
+def refusals_of(refusal: Refusal) -> list[Refusal]:
+    """Every reason against the same combination, so that no second one shows when the first is mended."""
+    return [replace(refusal, row=row) for row in known_bad(refusal.combination) if row.refused]
 
 
 def advised_against(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> list[Refusal]:
     """What runs, but is better done otherwise."""
     combination = _combination(layout, decisions, shape)
-    return [Refusal(row, combination, layout) for row in known_bad(combination) if not row.refused]
+    return [Refusal(row, combination, layout, shape) for row in known_bad(combination) if not row.refused]
 
 
 def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Architecture) -> Combination:

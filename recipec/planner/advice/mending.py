@@ -1,0 +1,169 @@
+"""What is known to fail, or advised against, and the changes of the recipe that mend it: each is planned first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from msgspec.structs import replace
+
+from recipec.axes import STRATEGIES
+from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.planner.advice.changes import Changes, unpinned
+from recipec.planner.advice.ways_out import buildable, line, same
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
+from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import TABLES, either
+from recipec.recipe.schema_training import of_stage
+from recipec.rules.core import Wish
+
+SHOWN = 3  # changes that are proposed for one finding
+_TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
+
+DECIDES = {  # recipe key -> what it decides of a combination
+    **dict.fromkeys(("train.adaptation", *(f"train.{table}" for table in TABLES)), ("adaptation",)),
+    "train.quantization": ("adaptation",),
+    **{
+        f"train.{name}": (name,)
+        for name in ("precision", "strategy", "offload", "recompute_every", "activation_offload", "loop")
+    },
+    **{f"train.{name}": (name,) for name in ("optimizer", "attention", "packing", "compile")},
+    "train.micro_batch_size": ("micro_batch",),
+    "train.global_batch_size": ("cuts_groups",),
+    "train.tensor_parallel": ("tensor",),
+    "train.context_parallel": ("context",),
+    "train.expert_parallel": ("expert",),
+    _TARGETS: ("lora_targets", "lora_experts"),
+    "train.lora.dropout": ("lora_dropout",),
+    "train.lora.variant": ("variant",),
+    **dict.fromkeys(("train.save_every", "train.eval_every"), ("save_every", "eval_every")),
+    "model.name": ("has_class", "leaks", "hybrid", "lacks_kernels", "caps_scores", "has_sinks"),
+    "model.init_from": ("continues",),
+    "alignment.precompute_reference": ("precomputes",),
+}
+_WIDEST = ("train.adaptation", "train.quantization", "train.loop", "train.lora.variant")
+_OF_LAYOUTS = ("strategy", "offload", "recompute_every", "activation_offload", "micro_batch", "tensor", "context")
+_OF_LAYOUTS += ("expert",)
+
+
+def known_to_fail(
+    loaded: LoadedRecipe, context: Context, others: Sequence[Context], bad: Sequence[Refusal]
+) -> Diagnostic:
+    """Every layout that the recipe allows is known to fail (E0405): why, and what mends it."""
+    label = Label(loaded.place("train"), "no supported combination with the values of the recipe")
+    if not bad:
+        return _nothing_left(loaded, context, others, label)
+    refusals = _stated(loaded, context.stage.name, bad)
+    rows = list({refusal.row.id: refusal.row for refusal in refusals}.values())
+    keys = culprit_keys(loaded, context.stage.name, refusals)
+    labels = tuple(Label(place, "part of the combination") for place in _places(loaded, context.stage.name, keys))
+    several = context.ledger().decisions["stages"].value[1:]
+    instead = [of_stage(row.instead, context.stage.name) if several else row.instead for row in rows]
+    fixed = tuple(f"{text} ({row.id})" for text, row in zip(instead, rows, strict=True))
+    help = tuple(_mending(context, others, keys, loaded)) or fixed
+    notes = tuple(f"{row.why} ({row.id}: {row.citation})" for row in rows)
+    return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
+
+
+def _stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
+    """What is wrong with the recipe itself: not with layouts that it does not ask for, while others would do."""
+    free = [name for name in _OF_LAYOUTS if not _writes(loaded, stage, name)]
+    whole = [other for refusal in bad for other in refusals_of(refusal)]
+    kept = [refusal for refusal in whole if not any(refusal.mended_by(name) for name in free)]
+    return kept or [refusal for refusal in bad if not refusal.layout.offloads] or list(bad)
+
+
+def _writes(loaded: LoadedRecipe, stage: str, name: str) -> bool:
+    """Whether the recipe states a part of the layout."""
+    return any(loaded.is_set(*loaded.written_for(stage, key)) for key, names in DECIDES.items() if name in names)
+
+
+def culprit_keys(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[str]:
+    """The keys of the recipe without which something refused would pass."""
+    return [
+        key
+        for key, names in DECIDES.items()
+        if loaded.is_set(*loaded.written_for(stage, key)) and any(refusal.mended_by(*names) for refusal in refusals)
+    ]
+
+
+def culprits(loaded: LoadedRecipe, stage: str, refusals: Sequence[Refusal]) -> list[Place]:
+    """Where the recipe writes them."""
+    return _places(loaded, stage, culprit_keys(loaded, stage, refusals))
+
+
+def _places(loaded: LoadedRecipe, stage: str, keys: Sequence[str]) -> list[Place]:
+    """Where the recipe writes keys; of a table and what is in it, the latter alone."""
+    found = list(dict.fromkeys(loaded.written_for(stage, key) for key in keys))
+    inner = [path for path in found if not any(other[: len(path)] == path != other for other in found)]
+    return [loaded.place(*path) for path in inner]
+
+
+def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], loaded: LoadedRecipe) -> Iterator[str]:
+    """The changes with which every stage fits and can be built, each as a line; all keys only where no single one is
+    enough."""
+    found = 0
+    for kind in (lambda each: single_changes(each, keys), lambda each: unpinned(each, keys)):
+        for change, changed in kind(context):
+            wider = found and " and " in change  # with a key that is enough by itself
+            chosen = buildable(changed, loaded) if found < SHOWN and not wider else None
+            if chosen is not None and all(buildable(same(kind, change, other), loaded) for other in others):
+                found += 1
+                yield line(change, context.stage.name, loaded, chosen)
+        if found:
+            return
+
+
+def single_changes(context: Context, keys: Sequence[str]) -> Changes:
+    """Let recipec decide one of these keys, what is trained last; or adapt attention alone."""
+    for key in sorted(keys, key=_WIDEST.__contains__):
+        yield from unpinned(context, (key,))
+    if _TARGETS in keys or "train.lora.variant" in keys or "train.lora.dropout" in keys:
+        narrow = {**context.wishes, _TARGETS: Wish(_ATTENTION_ALONE, "fewer targets")}
+        yield f'{_TARGETS} = "{_ATTENTION_ALONE}"', replace(context, wishes=narrow)
+
+
+def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tuple[str, ...]]:
+    """Of each row that advises against the plan: the changes of one key that avoid it, and fit (for W0504)."""
+    assert found.chosen is not None and found.ledger is not None
+    shape, stage = context.facts.model.architecture, context.stage.name
+    ways = {}
+    for advised in advised_against(found.chosen.layout, found.ledger.decisions, shape):
+        keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
+        planned = ((change, fit(changed, loaded)) for change, changed in single_changes(context, keys))
+        lines = [line(change, stage, loaded, other.chosen) for change, other in planned if _avoids(other, advised)]
+        if keys:
+            ways[advised.row.id] = tuple(lines[:SHOWN]) or (_NO_WAY,)
+    return ways
+
+
+_NO_WAY = "no change of one key that fits avoids it"
+
+
+def _avoids(found: Fit, advised: Refusal) -> bool:
+    """Whether another plan can be built and is not advised against for the same reason."""
+    if found.chosen is None or found.ledger is None or not found.chosen.layout.can_be_built:
+        return False
+    again = advised_against(found.chosen.layout, found.ledger.decisions, advised.shape)
+    return all(other.row.id != advised.row.id for other in again)
+
+
+def _offloading() -> str:
+    """What can hold states in host memory."""
+    return f"offload needs {either([row.name for row in STRATEGIES.values() if row.offloads], '')}"
+
+
+def _nothing_left(loaded: LoadedRecipe, context: Context, others: Sequence[Context], label: Label) -> Diagnostic:
+    """No arrangement of the devices is what the recipe fixes: name the keys that may be the reason."""
+    names = ("strategy", "offload", "activation_offload", "recompute_every", "micro_batch_size")
+    names += ("tensor_parallel", "context_parallel", "expert_parallel")
+    keys = [key for key in (f"train.{name}" for name in names) if key in context.wishes]
+    paths = [loaded.written_for(context.stage.name, key) for key in keys]
+    labels = tuple(Label(loaded.place(*path), "set in the recipe") for path in paths) or (label,)
+    alone = "train.offload" in keys and context.facts.machines.gpus == 1
+    cause = f"{_offloading()}, and at least two GPUs" if alone else "parallel sizes must divide the number of GPUs"
+    fixed = f"remove {' or '.join(f'`{key}`' for key in keys or ['train.strategy'])}; {cause}"
+    help = tuple(chain(_mending(context, others, keys, loaded))) or (fixed,)
+    return Diagnostic("E0405", "no layout of the GPUs agrees with the recipe", labels, help, (cause,))
