@@ -164,5 +164,5 @@ def test_figures_without_a_band_and_runs_on_the_first_fsdp_are_told(tmp_path: Pa
     recipe = with_key(with_key(BASES["full-fsdp"], "hardware.gpus_per_node", 4), "train.strategy", "fsdp")
     recipe = with_key(recipe, "model.name", "Qwen/Qwen2.5-3B")
     plan = plan_text(json.loads(good(tmp_path, recipe).plan_json))
-    assert "(63 published runs on FSDP1, which stand for FSDP2; none with HSDP; " in plan
+    assert "(63 published runs on FSDP1, which stand for FSDP2; none with HSDP)" in plan
     assert "with what the driver takes; no band is known of these two\n" in plan
