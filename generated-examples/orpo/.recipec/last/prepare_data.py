@@ -27,6 +27,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 PREPARED = BUNDLE / "data" / "prepared.json"  # what the rows were made from; written last
 SEED = 42
+MAX_DROPPED = 0.05  # share of the rows to train on that may be lost to max_length
 
 
 class UnreadableRow(ValueError):
@@ -113,6 +114,8 @@ def prepare(stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase) -> Non
     for name, rows in splits.items():
         require(rows, 1, stage, name, report)
         rows = fit(rows, stage, report.setdefault(name, {}))
+        if name == "train":
+            check_dropped(stage, report[name])
         require(rows, 1, stage, name, report)
         prove_answers(rows, tokenizer)
         rows = rows.remove_columns([mark for mark in MARKS if mark in rows.column_names])
@@ -129,6 +132,14 @@ def require(rows: Dataset, needed: int, stage: Stage, name: str, report: dict) -
         reasons = ["empty", "duplicates", "equal", "leaks", "too_long"]
         why = ", ".join(f"{counts[reason]} {reason}" for reason in reasons if counts.get(reason))
         raise SystemExit(f"{stage.name}: rows left for {name}: {len(rows)}, needed: {needed}; dropped: {why or 'none'}")
+
+
+def check_dropped(stage: Stage, report: dict) -> None:
+    """Stop where too many of the rows to train on are lost: the rest would be other data than the recipe names."""
+    if report["dropped_rows"] > MAX_DROPPED:
+        lost = f"{report['dropped_rows']:.1%} of the rows are longer than {stage.max_length} tokens"
+        ways = 'Raise `max_length` under [data] of the recipe, or cut them: `overflow = "truncate"` and build again'
+        raise SystemExit(f"{stage.name}: {lost}, more than {MAX_DROPPED:.0%}. {ways}, or accept it with MAX_DROPPED")
 
 
 def convert(sources: list[dict], stage: Stage, root: Path, tokenizer: PreTrainedTokenizerBase, report: dict) -> Dataset:
@@ -181,9 +192,15 @@ def parsed(text: bytes) -> dict:
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
-        raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
+        raise ValueError(unread(lost, "this row"))
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
+
+
+def unread(lost: list[str], of: str) -> str:
+    """What is told of names that nothing reads: with the line of the recipe that passes over them."""
+    line = f"ignore = {json.dumps(lost, ensure_ascii=False)}"
+    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
 
 
 def processes(rows: int) -> int:
@@ -267,7 +284,7 @@ def message_of(turn: dict) -> dict:
     if role not in ("system", "user", "assistant"):
         raise ValueError(f"this message is not from system, user or assistant: {turn}")
     if lost := [name for name, value in turn.items() if name not in FIELDS and value not in NOTHING]:
-        raise ValueError(f"nothing reads {', '.join(lost)} of this message (see data.carry and data.ignore): {turn}")
+        raise ValueError(unread(lost, f"this message: {turn}"))
     if not isinstance(content, str):
         raise ValueError(f"this message has no text, or it is in parts (see data.carry): {turn}")
     return {"role": role, "content": content}

@@ -155,9 +155,15 @@ def parsed(text: bytes) -> dict:
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
-        raise ValueError(f"nothing reads {', '.join(lost)}, which data.ignore can name, or data.carry what it knows")
+        raise ValueError(unread(lost, "this row"))
     json.dumps(row, ensure_ascii=False).encode()  # half a character, which JSON can write, has no bytes
     return row
+
+
+def unread(lost: list[str], of: str) -> str:
+    """What is told of names that nothing reads: with the line of the recipe that passes over them."""
+    line = f"ignore = {json.dumps(lost, ensure_ascii=False)}"
+    return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
 
 
 def processes(rows: int) -> int:
