@@ -22,6 +22,7 @@ from recipec.planner.advice.limits import check_budget, check_learning
 from recipec.planner.advice.mending import avoiding, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -102,7 +103,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
-    return plan
+    return replace(plan, options=options(context, found, loaded, plan.next_micro_batch))
 
 
 _BATCHES = ("train.micro_batch_size", "train.global_batch_size")
@@ -213,6 +214,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
+        next_micro_batch=against.micro_batch,
     )
 
 
