@@ -65,14 +65,8 @@ def test_variants_on_experts_are_mended_by_what_fits(tmp_path: Path, variant: st
 
 def test_reasons_of_layouts_that_nobody_asked_for_are_left_out(tmp_path: Path) -> None:
     """QLoRA on two GPUs is known to fail under ZeRO-3 and FSDP; the recipe asks for neither."""
-    keys = {
-        "train.lora": {"dropout": 0.1, "variant": "dora"},
-        "train.quantization": "4bit",
-        "hardware.gpus_per_node": 2,
-    }
-    recipe = BASES["lora-single"]
-    for key, value in keys.items():
-        recipe = with_key(recipe, key, value)
+    lora = {"lora": {"dropout": 0.1, "variant": "dora"}, "quantization": "nf4"}
+    recipe = {**BASES["lora-single"], "hardware": {"gpu": "a100-80gb", "gpus_per_node": 2}, "train": lora}
     (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
     assert [note[note.index("(BAD") + 1 :][:7] for note in problem.notes] == ["BAD-063"]
 
@@ -82,6 +76,16 @@ def test_what_is_wrong_shows_at_once(tmp_path: Path) -> None:
     assert codes(found) == ["E0402", "E0405", "E0411"]
     over = [help for help in found.diagnostics[0].help if "; over budget: the plan takes" in help]
     assert over and len(over) < len(found.diagnostics[0].help), "the smaller model keeps to it"
+
+
+def test_what_does_not_fit_either_is_told_with_what_is_refused(tmp_path: Path) -> None:
+    recipe = {
+        **LARGE,
+        "train": {"precision": "bf16", "optimizer": "adamw"},
+        "hardware": {"gpu": "v100-32gb"},
+        "budget": {},
+    }
+    assert codes(compiled(tmp_path, with_key(recipe, "data.examples", 2000))) == ["E0405", "E0402"]
 
 
 def test_what_the_data_show_hides_nothing_of_the_plan(tmp_path: Path) -> None:

@@ -68,6 +68,12 @@ def known_to_fail(
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
 
 
+def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
+    """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
+    keys = culprit_keys(loaded, context.stage.name, _stated(loaded, context.stage.name, bad)) if bad else []
+    return next((changed for _, changed in reversed([*unpinned(context, keys)])), None)
+
+
 def _stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
     """What is wrong with the recipe itself: not with layouts that it does not ask for, while others would do."""
     free = [name for name in _OF_LAYOUTS if not _writes(loaded, stage, name)]
