@@ -80,10 +80,10 @@ def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
     data = _data(loaded, template_of(loaded, model), rewards, report, details)
     adapter = look_up_adapter(loaded, model, report)
     prices = own_prices(loaded, report)
-    for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
-        details.add(finding)
+    for finding in unknown_network(loaded, gpu) if gpu else ():
+        report.add(finding)
     sound = gpu is not None and not report.has_errors
-    for finding in details.diagnostics:
+    for finding in (*details.diagnostics, *without_effect(loaded)):
         report.add(finding)
     if gpu is None or not sound:
         return None
