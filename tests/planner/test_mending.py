@@ -71,6 +71,23 @@ def test_reasons_of_layouts_that_nobody_asked_for_are_left_out(tmp_path: Path) -
     assert [note[note.index("(BAD") + 1 :][:7] for note in problem.notes] == ["BAD-063"]
 
 
+def test_a_change_that_is_warned_about_again_is_not_proposed(tmp_path: Path) -> None:
+    """Without the attention that it names, the recipe gets the same one."""
+    recipe = {**BASES["lora-single"], "train": {"compile": True, "attention": "sdpa"}}
+    (problem,) = [found for found in compiled(tmp_path, recipe, only_plan=True).diagnostics if found.code == "W0504"]
+    assert [help.partition(",")[0] for help in problem.help] == ["remove `train.compile`"]
+
+
+def test_one_word_that_fixes_two_values_is_removed_with_both(tmp_path: Path) -> None:
+    lora = {"adaptation": "qlora", "strategy": "fsdp"}
+    recipe = {**BASES["lora-single"], "hardware": {"gpu": "h100", "gpus_per_node": 2}, "train": lora}
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
+    assert [help.partition("`:")[0].partition("`,")[0] for help in problem.help] == [
+        "remove `train.strategy",
+        "remove `train.adaptation",
+    ]
+
+
 def test_what_is_wrong_shows_at_once(tmp_path: Path) -> None:
     found = compiled(tmp_path, LARGE)
     assert codes(found) == ["E0402", "E0405", "E0411"]

@@ -41,11 +41,13 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
     assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
 
 
-def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path) -> None:
-    slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", 8), "hardware.network_gbps", 3200)
+@pytest.mark.parametrize(("model", "count"), [("meta-llama/Llama-3.1-8B", 8), ("meta-llama/Llama-3.1-70B", 64)])
+def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
+    slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 3200)
+    slow = with_key(slow, "model.name", model)
     (line,) = [line for line in options(tmp_path, slow) if line.startswith("`hardware.")]
     nodes, ratio, cost = re.fullmatch(
-        r"`hardware.nodes = (\d)`: training takes (\S+)x the time at (\S+)x the cost", line
+        r"`hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
     ).groups()
     before, after = (
         compiled(tmp_path, each, only_plan=True).plan.stages[0]
@@ -53,7 +55,7 @@ def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path) -> No
     )
     assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
     assert float(cost) <= 0.9 and float(cost) == pytest.approx(
-        after.seconds / before.seconds * int(nodes) / 8, abs=0.01
+        after.seconds / before.seconds * int(nodes) / count, abs=0.01
     )
 
 

@@ -69,7 +69,7 @@ def more_gpus(context: Context) -> Changes:
     now = context.facts.machines
     for count in GPUS_OF_A_NODE:
         if count > now.gpus_per_node:
-            yield f"gpus_per_node = {count}", _on(context, Machines(now.nodes, count))
+            yield f"gpus_per_node = {count}", on_machines(context, Machines(now.nodes, count))
 
 
 def more_nodes(context: Context) -> Changes:
@@ -80,10 +80,11 @@ def more_nodes(context: Context) -> Changes:
             text = f"nodes = {count}"
             if now.gpus_per_node < most:
                 text = f"gpus_per_node = {most} and {text}"
-            yield text, _on(context, Machines(count, most))
+            yield text, on_machines(context, Machines(count, most))
 
 
-def _on(context: Context, machines: Machines) -> Context:
+def on_machines(context: Context, machines: Machines) -> Context:
+    """The stage on other machines of the same kind."""
     facts, total = context.facts, machines.gpus * context.facts.gpu.memory_gb
     given = _given(facts.decisions, **asdict(machines), gpus=machines.gpus, total_vram_gb=total)
     return replace(context, facts=replace(facts, machines=machines, decisions=given))

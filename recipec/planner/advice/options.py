@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
+from recipec.layout import Machines
+from recipec.planner.advice.changes import on_machines
 from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
 from recipec.planner.search.context import Context, training_sequences
 from recipec.planner.search.fit import Fit, fit
@@ -17,6 +20,7 @@ from recipec.units import times
 
 WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
 CHEAPER = 0.9  # of the cost, where it takes longer; our decision
+_PLANNED = 2  # of those that look cheaper
 _UNPROVEN = "; recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
 _WITH_MASK = "; recipec does not take it by itself, as the gain is small and the plan's alone (DATA-002)"
 
@@ -24,7 +28,7 @@ _WITH_MASK = "; recipec does not take it by itself, as the gain is small and the
 def options(context: Context, found: Fit, loaded: LoadedRecipe, next_micro_batch: str) -> tuple[str, ...]:
     """Changes that fit as well, with what they give; `next_micro_batch` says what a larger one would take."""
     larger = (f"a micro batch of {next_micro_batch}",) if next_micro_batch else ()
-    return (*_packed(context, found, loaded), *_fewer_gpus(context, found), *larger)
+    return (*_packed(context, found, loaded), *_fewer_gpus(context, found, loaded), *larger)
 
 
 def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
@@ -64,30 +68,46 @@ def _seconds(found: Fit) -> float:
     return training_sequences(value) * seconds_per_sequence(found.chosen)
 
 
-def _fewer_gpus(context: Context, found: Fit) -> Iterator[str]:
+def _fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
     """The fastest of what costs clearly less: all GPUs of the recipe are paid for as long as it trains."""
     assert found.chosen is not None
-    machines, chosen = context.facts.machines, found.chosen
-    if chosen.layout.mesh.world_size < machines.gpus:
+    machines = context.facts.machines
+    if found.chosen.layout.mesh.world_size < machines.gpus:
         return  # that some are idle is told with its way out
+    for fewer in _promising(machines, found)[:_PLANNED]:
+        then = fit(on_machines(context, fewer), loaded)
+        if then.chosen is None or not _alike(then.chosen, found.chosen):
+            continue
+        ratio = _seconds(then) / _seconds(found)
+        if (cost := ratio * fewer.gpus / machines.gpus) <= CHEAPER:
+            yield f"{_keys(fewer, machines)}: training takes {times(ratio)} at {cost:.2f}x the cost"
+            return
+
+
+def _promising(machines: Machines, found: Fit) -> list[Machines]:
+    """Fewer nodes or GPUs on which a layout that was tried costs clearly less, the fastest first."""
+    assert found.chosen is not None
+    chosen, ratios = found.chosen, {}
     alike = [other for other in found.tried if _alike(other, chosen)]
-    ways = []
-    for keys, gpus in _smaller(machines.nodes, machines.gpus_per_node):
-        other = best([each for each in alike if each.layout.mesh.world_size == gpus])
-        if other is not None:
-            ratio = seconds_per_sequence(other) / seconds_per_sequence(chosen)
-            ways.append((ratio, ratio * gpus / machines.gpus, keys))
-    cheaper = [way for way in ways if way[1] <= CHEAPER]
-    if cheaper:
-        ratio, cost, keys = min(cheaper)
-        yield f"{keys}: training takes {times(ratio)} at {cost:.2f}x the cost"
+    for fewer in _smaller(machines):
+        other = best([each for each in alike if each.layout.mesh.world_size == fewer.gpus])
+        ratio = seconds_per_sequence(other) / seconds_per_sequence(chosen) if other is not None else inf
+        if ratio * fewer.gpus / machines.gpus <= CHEAPER:
+            ratios[fewer] = ratio
+    return sorted(ratios, key=ratios.__getitem__)
 
 
-def _smaller(nodes: int, per_node: int) -> list[tuple[str, int]]:
-    """Whole nodes, then parts of one."""
-    fewer = [(f"`hardware.nodes = {count}`", count * per_node) for count in _divisors(nodes)]
-    one = "`hardware.nodes = 1` and " * (nodes > 1)
-    return [*fewer, *((f"{one}`hardware.gpus_per_node = {count}`", count) for count in _divisors(per_node))]
+def _smaller(machines: Machines) -> list[Machines]:
+    """Fewer whole nodes, and parts of one."""
+    nodes = [Machines(count, machines.gpus_per_node) for count in _divisors(machines.nodes)]
+    return [*nodes, *(Machines(1, count) for count in _divisors(machines.gpus_per_node))]
+
+
+def _keys(fewer: Machines, now: Machines) -> str:
+    """The lines of [hardware] that change."""
+    nodes = [f"`hardware.nodes = {fewer.nodes}`"] * (fewer.nodes < now.nodes)
+    gpus = [f"`hardware.gpus_per_node = {fewer.gpus_per_node}`"] * (fewer.gpus_per_node < now.gpus_per_node)
+    return " and ".join([*nodes, *gpus])
 
 
 def _divisors(count: int) -> Sequence[int]:
