@@ -61,12 +61,14 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     given = gather(loaded, report) if loaded else None
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
+    sound = not report.has_errors  # else the plan is that of a recipe without what is refused
     if facts and loaded and not plan:
         check_terms(loaded, facts, report)
     if plan and facts and loaded:
         check_limits(loaded, facts.model.licence, plan, report)
         check_templates(loaded, plan, facts.data, report)
-        warn(loaded, facts.model, plan, report)
+        if sound:
+            warn(loaded, facts.model, plan, report)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
     diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})

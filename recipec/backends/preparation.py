@@ -337,13 +337,12 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
 def _losing(stages: list[StageJob]) -> dict[str, Any]:
     """What is said where too many rows are over max_length."""
     drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(_cuts_answers, stages))
-    truncate = ', or cut them: `overflow = "truncate"`' * all(stage.method.truncates for stage in stages)
+    truncate = ', or cut them: `overflow = "truncate"`' * (drops and all(stage.method.truncates for stage in stages))
+    ways = f"Raise `max_length` under [data] of the recipe{truncate} and build again"
     return {
         "loses_rows": drops or cuts,
         "max_dropped": stages[0].traced("dropped_rows_limit"),
-        "ways_to_keep": stages[0].job.because(
-            f"Raise `max_length` under [data] of the recipe{truncate * drops} and build again", "overflow"
-        ),
+        "ways_to_keep": stages[0].job.because(ways, "overflow"),
     }
 
 

@@ -98,7 +98,7 @@ def stage_text(stage: Document) -> str:
         [*_memory(stage["memory"], values, noun), *beside],
         [*_time_and_cost(stage, noun), *_machine(stage, noun)],
     ]
-    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage, noun), _next(stage)]
+    parts = [_chosen(stage["choice"], values), *figures, _rejected(stage, noun), _options(stage), _next(stage)]
     return "\n\n".join("\n".join(lines) for lines in ([title, *parts[0]], *parts[1:]) if lines)
 
 
@@ -327,6 +327,11 @@ def _links(time: Document) -> list[str]:
 def _rejected(stage: Document, noun: str) -> list[str]:
     rows = [("", f"allocated per {noun}", "time", "")] + [_alternative(row) for row in stage["rejected"]]
     return [_row("not taken", ""), *(f"    {line}" for line in _aligned(rows))] if stage["rejected"] else []
+
+
+def _options(stage: Document) -> list[str]:
+    """What the recipe may also say, and what the plan would be then."""
+    return ["  or", *(f"    {line}" for line in stage["options"])] if stage["options"] else []
 
 
 def _next(stage: Document) -> list[str]:

@@ -68,17 +68,24 @@ class Facts(Struct, frozen=True):
 
 
 def gather(loaded: LoadedRecipe, report: Report) -> Given | None:
-    """What a recipe gives; None when something that it names is missing, unreadable or at odds with it."""
+    """What a recipe gives; None when something that it names is missing, unreadable or at odds with it.
+
+    What only details are at odds with is reported, and keeps nothing from being planned.
+    """
+    details = Report()
     model, others = _models(loaded, report)
     named = look_up_gpu(loaded, report)
     gpu = measured_gpu(loaded, named, report) if named else None
     own, rewards = template_text(loaded, report), look_up_rewards(loaded, report)
-    data = _data(loaded, template_of(loaded, model), rewards, report)
+    data = _data(loaded, template_of(loaded, model), rewards, report, details)
     adapter = look_up_adapter(loaded, model, report)
     prices = own_prices(loaded, report)
-    for finding in (*without_effect(loaded), *(unknown_network(loaded, gpu) if gpu else ())):
+    for finding in unknown_network(loaded, gpu) if gpu else ():
         report.add(finding)
-    if gpu is None or report.has_errors:
+    sound = gpu is not None and not report.has_errors
+    for finding in (*details.diagnostics, *without_effect(loaded)):
+        report.add(finding)
+    if gpu is None or not sound:
         return None
     priced = [*hardware_facts(loaded, gpu), price_fact(loaded, gpu, prices)]
     hardware = loaded.recipe.hardware
@@ -127,7 +134,9 @@ def _models(loaded: LoadedRecipe, report: Report) -> tuple[Model | None, dict[st
     return model, others
 
 
-def _data(loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report) -> dict[str, DataFacts]:
+def _data(
+    loaded: LoadedRecipe, template: Template | None, rewards: Rewards, report: Report, details: Report
+) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
     looked = {name: data_facts(loaded, name, template, rewards.handed, report) for name in sections}
@@ -135,15 +144,15 @@ def _data(loaded: LoadedRecipe, template: Template | None, rewards: Rewards, rep
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
         shapes = [shape for facts in data.values() for shape in facts.shapes]
-        findings = (
-            against_data(loaded, data),
+        for finding in (*against_data(loaded, data), *against_rows(rewards, data)):
+            report.add(finding)
+        of_details = (
             against_unread(loaded, data),
-            against_rows(rewards, data),
             against_conversations(loaded, shapes),
             not_compared(loaded, {section: facts.shape for section, facts in data.items()}),
         )
-        for finding in chain(*findings):
-            report.add(finding)
+        for finding in chain(*of_details):
+            details.add(finding)
     return data
 
 

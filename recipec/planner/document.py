@@ -111,6 +111,7 @@ def _stage(plan: StagePlan) -> dict[str, Any]:
             }
             for rejected in plan.rejected
         ],
+        "options": list(plan.options),
         "next_better": None if plan.next_better is None else to_builtins(plan.next_better),
     }
 

@@ -85,6 +85,8 @@ class StagePlan(Struct, frozen=True):
     verbatim: Mapping[str, object]  # trainer arguments that the recipe passes through
     rejected: tuple[Rejected, ...]
     next_better: NextBetter | None
+    next_micro_batch: str  # what the next larger one would take; "" where there is none
+    options: tuple[str, ...] = ()  # what a recipe may also choose, each with what it gives
 
     @property
     def run_seconds(self) -> float:

@@ -19,9 +19,10 @@ from recipec.planner.advice.bill import bill
 from recipec.planner.advice.comparison import compared
 from recipec.planner.advice.idle import roomier, work_for_idle
 from recipec.planner.advice.limits import check_budget, check_learning
-from recipec.planner.advice.mending import avoiding, known_to_fail
+from recipec.planner.advice.mending import avoiding, freed, known_to_fail
 from recipec.planner.advice.needs import needs_of
 from recipec.planner.advice.next_better import next_better
+from recipec.planner.advice.options import options
 from recipec.planner.advice.rejected import (
     activations_kept,
     does_not_fit,
@@ -102,7 +103,7 @@ def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, re
     bad = refused(plan.layout, plan.decisions, context.facts.model.architecture)
     if bad is not None:  # what only the settled intervals show
         report.add(known_to_fail(loaded, context, others, [bad]))
-    return plan
+    return replace(plan, options=options(context, found, loaded, plan.next_micro_batch))
 
 
 _BATCHES = ("train.micro_batch_size", "train.global_batch_size")
@@ -118,6 +119,7 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
         report.add(does_not_fit(context, others, loaded, found, lambda changed: _over(changed, loaded)))
     else:
         report.add(known_to_fail(loaded, context, others, found.bad))
+        _report_too_large(context, others, loaded, found, report)
     layout = next((other.layout for other in (*found.tried, *found.bad)), None)
     if layout is None:
         return
@@ -126,6 +128,16 @@ def _report_misfit(context: Context, others: list[Context], loaded: LoadedRecipe
         report.add(known_to_fail(loaded, context, others, [bad]))
     steps = _total_steps(context.wishes, decisions, decisions["global_batch_size"].value)
     check_learning(loaded, context.stage.name, steps, decisions, report)
+
+
+def _report_too_large(
+    context: Context, others: list[Context], loaded: LoadedRecipe, found: Fit, report: Report
+) -> None:
+    """Report that the stage would not fit either without what is refused of it (E0402)."""
+    mended = freed(context, loaded, found.bad)
+    without = fit(mended, loaded) if mended is not None else found
+    if mended is not None and without.chosen is None and without.tried:
+        report.add(does_not_fit(mended, others, loaded, without, lambda changed: _over(changed, loaded)))
 
 
 def _intervals(context: Context) -> dict[str, Decision]:
@@ -213,6 +225,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
+        next_micro_batch=against.micro_batch,
     )
 
 

@@ -32,9 +32,10 @@ def save_every(
     - Bytes: training waits while a checkpoint is written. All of them together take at most a tenth of the training
       time.
     - Risk: they are never fewer than one for each pass over the rows, where there are several: rule book 002 writes one
-      in every epoch, and rows that are seen again can be memorized. Nor are they further apart than loses least to
-      failures, sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974; Llama 3, arXiv 2407.21783,
-      section 3.3.4). The last step always writes one, as the Trainer does.
+      in every epoch, and rows that are seen again can be memorized. Where these would take more than half of the
+      training time, as many are written as take half, and the reason says what is lost. Nor are they further apart
+      than loses least to failures, sqrt(2 x the time of a checkpoint x the time between failures) (Young 1974; Llama 3,
+      arXiv 2407.21783, section 3.3.4). The last step always writes one, as the Trainer does.
 
     The result is then the best of the evaluations that have a checkpoint. transformers 5.23 remembers the best of all
     evaluations, and where that one has no checkpoint, it would load an older one, not the best of those that were
@@ -45,8 +46,12 @@ def save_every(
     both intervals in whole steps where they differ.
     """
     evaluations = times_in(eval_every, total_steps)
-    least = max(passes_that_repeat(passes), ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)))
-    affordable = int(WRITING * training_seconds / checkpoint_seconds)
+    room = training_seconds / checkpoint_seconds
+    least = max(
+        min(passes_that_repeat(passes), int(MOST_WRITING * room)),
+        ceil(training_seconds / best_interval_seconds(checkpoint_seconds, gpus)),
+    )
+    affordable = int(WRITING * room)
     multiple = ceil(evaluations / min(evaluations, max(affordable, least, 1)))
     share = round(multiple * eval_every, 10)
     if multiple == 1:
@@ -56,10 +61,12 @@ def save_every(
     often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
     every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
     why = f"writing one takes {each}, {written:.0%} of the training in all; with each evaluation it would be"
-    return Choice(share, f"{often}: {why} {every_time:.0%}")
+    lost = "; the result is then what the last step leaves, also where an earlier evaluation was better"
+    return Choice(share, f"{often}: {why} {every_time:.0%}{lost * (times == 1)}")
 
 
 WRITING = 0.1  # of the training time, for all checkpoints: recipec's choice
+MOST_WRITING = 0.5  # of the training time, for one after each pass over rows that are seen again: recipec's choice
 
 
 def passes_that_repeat(passes: float) -> int:

@@ -83,10 +83,11 @@ def packing(stage: str, attention: str) -> Choice:
     | `sdpa` | a mask over all pairs of tokens of the row | where the recipe says so |
     | `eager` | such a mask, and it keeps all scores | never (BAD-012) |
 
-    Batches of rows of similar length (LOAD-005) have little padding, and the mask costs about what packing would save:
-    on a CPU, 1,000 tokens of rows with a mean of 218 took 1.63 s in random order, 1.13 s by length and 1.08 s packed.
+    Batches of rows of similar length (LOAD-005) have little padding, so a mask leaves little to gain: on a CPU, 1,000
+    tokens of rows with a mean of 218 took 1.63 s in random order, 1.13 s by length and 1.08 s packed.
     `train.packing = true` with `sdpa` takes one row for each micro batch, which is planned with its mask. In micro
-    batches of several rows the mask grows with the square of all their tokens (BAD-013).
+    batches of several rows the mask grows with the square of all their tokens (BAD-013). `recipec plan` tells what
+    both ways of packing would give, with the lengths of the recipe.
 
     Some models build their mask without the positions of packed examples, gpt-oss among them. They are refused packing
     (BAD-040). Before step 1 the bundle shows on the machine that trains that examples are kept apart, or stops.
@@ -98,7 +99,7 @@ def packing(stage: str, attention: str) -> Choice:
         return Choice(method.packs == "blocks", method.packs_because)
     if ATTENTIONS[attention].apart == BOUNDARIES:
         return Choice(True, "the kernel attends within each packed example, so packing removes the padding")
-    return Choice(False, f"with {attention} attention, packed examples need a dense mask that costs what packing saves")
+    return Choice(False, f"with {attention} attention, packed examples need a dense mask, which leaves little to gain")
 
 
 @rule(

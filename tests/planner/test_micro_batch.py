@@ -59,9 +59,11 @@ def test_no_rank_gets_less_than_the_method_can_learn_from(tmp_path: Path) -> Non
 @pytest.mark.parametrize("key", ["train.micro_batch_size", "train.dpo.micro_batch_size", "train.global_batch_size"])
 def test_a_smaller_batch_is_refused_by_name(tmp_path: Path, key: str) -> None:
     found = compiled(tmp_path, with_key(BASES["dpo-full"], key, 2))
-    assert codes(found)[0] == "E0401"
+    assert codes(found) == ["E0401"]
     assert found.diagnostics[0].title == f"`{key}` is too small for direct preference optimization"
     assert [label.message for label in found.diagnostics[0].labels] == ["dpo needs 4 or more", "pairs are compared"]
+    over = with_key(with_key(BASES["dpo-full"], key, 2), "budget.max_hours", 0.001)
+    assert codes(compiled(tmp_path, over)) == ["E0401", "E0403"], "what it takes without the key shows too"
     assert good(tmp_path, with_key(BASES["dpo-full"], key, 4)).plan.stages[0].layout.micro_batch == 4
 
 

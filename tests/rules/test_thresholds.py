@@ -295,6 +295,14 @@ def test_each_pass_over_rows_that_are_seen_again_has_a_checkpoint():
     assert checkpoints.save_every(0.2, 40, 9_300, 840, 64, 5.0).value == 0.2
 
 
+def test_passes_have_checkpoints_only_where_half_of_the_time_is_enough():
+    """Three passes of 70 s over rows, and 567 s for each checkpoint: 70B, all weights, 2,000 rows."""
+    choice = checkpoints.save_every(0.2, 75, 212, 567, 16, 3.0)
+    assert choice.value == 1.0 and "also where an earlier evaluation was better" in choice.because
+    assert checkpoints.save_every(0.2, 75, 3 * 567 / 0.5, 567, 16, 3.0).value == 0.4, "three, of which one is the last"
+    assert checkpoints.save_every(0.2, 75, 2 * 567 / 0.5, 567, 16, 3.0).value == 0.6
+
+
 def test_checkpoints_are_no_further_apart_than_loses_least_to_failures():
     """On 16,384 GPUs writing for more than a tenth of the time loses less than what failures would repeat."""
     weeks = 28 * 24 * 3600

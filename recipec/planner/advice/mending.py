@@ -20,6 +20,7 @@ from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
 
 SHOWN = 3  # changes that are proposed for one finding
+_EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
 _TARGETS, _ATTENTION_ALONE = "train.lora.targets", "attention"
 
 DECIDES = {  # recipe key -> what it decides of a combination
@@ -65,6 +66,12 @@ def known_to_fail(
     help = tuple(_mending(context, others, keys, loaded)) or fixed
     notes = tuple(f"{row.why} ({row.id}: {row.citation})" for row in rows)
     return Diagnostic("E0405", rows[0].title, labels or (label,), help, notes)
+
+
+def freed(context: Context, loaded: LoadedRecipe, bad: Sequence[Refusal]) -> Context | None:
+    """The stage without all keys that take part in what is refused; None where the recipe writes none of them."""
+    keys = culprit_keys(loaded, context.stage.name, _stated(loaded, context.stage.name, bad)) if bad else []
+    return next((changed for _, changed in reversed([*unpinned(context, keys)])), None)
 
 
 def _stated(loaded: LoadedRecipe, stage: str, bad: Sequence[Refusal]) -> list[Refusal]:
@@ -119,6 +126,8 @@ def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], l
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
     """Let recipec decide one of these keys, what is trained last; or adapt attention alone."""
     for key in sorted(keys, key=_WIDEST.__contains__):
+        if key == _EVALUATIONS and _SAVES in context.wishes:
+            continue  # the rule of saves goes by evaluations, not the other way
         yield from unpinned(context, (key,))
     if _TARGETS in keys or "train.lora.variant" in keys or "train.lora.dropout" in keys:
         narrow = {**context.wishes, _TARGETS: Wish(_ATTENTION_ALONE, "fewer targets")}

@@ -1,0 +1,66 @@
+"""What a plan names beside itself: packed rows, fewer GPUs, a larger micro batch; each holds when it is taken."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from compiling import BASES, Tables, compiled, good, with_key
+
+from recipec.cli.plan import plan_text
+
+SHORT = with_key(BASES["lora-single"], "data.max_length", 2048)
+
+
+def options(folder: Path, recipe: Tables) -> tuple[str, ...]:
+    return compiled(folder, recipe, only_plan=True).plan.stages[0].options
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "keeps"),
+    [("train.attention", "torch_varlen", {}), ("train.packing", True, {"train.attention": "sdpa"})],
+)
+def test_packing_is_named_with_what_it_gives(tmp_path: Path, key: str, value: object, keeps: Tables) -> None:
+    recipe = with_key(SHORT, "data.tokens_per_example", 250)
+    for each, said in keeps.items():
+        recipe = with_key(recipe, each, said)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith(f"`{key} = {json.dumps(value)}`: packed")]
+    before, after = (good(tmp_path, each).plan.stages[0].seconds for each in (recipe, with_key(recipe, key, value)))
+    assert float(re.search(r"take (0\.\d+)x the time", line)[1]) == pytest.approx(after / before, abs=0.01)
+    assert "recipec does not take it by itself" in line
+    assert line in plan_text(json.loads(good(tmp_path, recipe).plan_json))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("train.packing", False), ("hardware.gpu", "t4"), ("model.name", "Qwen/Qwen3.5-4B")]
+)
+def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value: object) -> None:
+    """Where the recipe says no, the GPU has no such kernel and no gain with a mask, or layers are recurrent."""
+    assert not [line for line in options(tmp_path, with_key(SHORT, key, value)) if "torch_varlen" in line]
+
+
+def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path) -> None:
+    slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", 8), "hardware.network_gbps", 3200)
+    (line,) = [line for line in options(tmp_path, slow) if line.startswith("`hardware.")]
+    nodes, ratio, cost = re.fullmatch(
+        r"`hardware.nodes = (\d)`: training takes (\S+)x the time at (\S+)x the cost", line
+    ).groups()
+    before, after = (
+        compiled(tmp_path, each, only_plan=True).plan.stages[0]
+        for each in (slow, with_key(slow, "hardware.nodes", int(nodes)))
+    )
+    assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
+    assert float(cost) <= 0.9 and float(cost) == pytest.approx(
+        after.seconds / before.seconds * int(nodes) / 8, abs=0.01
+    )
+
+
+def test_a_larger_micro_batch_is_told_what_it_needs(tmp_path: Path) -> None:
+    (line,) = [line for line in options(tmp_path, SHORT) if line.startswith("a micro batch of ")]
+    size = int(line.split()[4])
+    found = compiled(tmp_path, with_key(SHORT, "train.micro_batch_size", size), only_plan=True)
+    (stage,) = found.plan.stages
+    assert stage.layout.checkpointing, "without recomputation it needs more than there is"
+    assert "GiB are usable" in line
