@@ -14,7 +14,7 @@ from recipec.units import counted, duration
     "CKPT-001",
     decides="save_every",
     key="train.save_every",
-    watch="eval_loss: the checkpoint with the lowest value is loaded at the end",
+    watch="eval_loss: of those with a checkpoint, the lowest is loaded at the end",
     source="docs/rule-books/001.md, Step 4; docs/rule-books/002.md, Step 7; Best practices; Anti-patterns; "
     "docs/rule-books/003.md, Quality gates",
 )
@@ -61,7 +61,8 @@ def save_every(
     often = f"after every {multiple} evaluations, {counted(times, 'time')} in all" if times > 1 else "at the last step"
     every_time = evaluations * checkpoint_seconds / max(training_seconds, 1e-9)
     why = f"writing one takes {each}, {written:.0%} of the training in all; with each evaluation it would be"
-    lost = "; the result is then what the last step leaves, also where an earlier evaluation was better"
+    lost = "; the result is then what the last step leaves, also where an earlier evaluation was better, and a run "
+    lost += "that stops before it begins again"
     return Choice(share, f"{often}: {why} {every_time:.0%}{lost * (times == 1)}")
 
 

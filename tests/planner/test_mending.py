@@ -56,7 +56,7 @@ def test_variants_on_experts_are_mended_by_what_fits(tmp_path: Path, variant: st
     recipe |= {"data": {**LARGE["data"], "examples": 2000}, "train": {"lora": {"variant": variant}}}
     (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
     assert [help.partition(":")[0] for help in problem.help] == [
-        "remove `train.lora.variant`",
+        "remove `train.lora.variant`, which is then standard",
         'set `train.lora.targets = "attention"`',
     ]
     for help in problem.help:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from recipec.axes import STRATEGIES
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.planner.advice.changes import Changes, unpinned
-from recipec.planner.advice.ways_out import buildable, line, same
+from recipec.planner.advice.ways_out import buildable, fitting, line, same
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
@@ -18,6 +18,7 @@ from recipec.recipe import LoadedRecipe
 from recipec.recipe.clashes import TABLES, either
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Wish
+from recipec.units import value_text
 
 SHOWN = 3  # changes that are proposed for one finding
 _EVALUATIONS, _SAVES = "train.eval_every", "train.save_every"
@@ -115,12 +116,21 @@ def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], l
     for kind in (lambda each: single_changes(each, keys), lambda each: unpinned(each, keys)):
         for change, changed in kind(context):
             wider = found and " and " in change  # with a key that is enough by itself
-            chosen = buildable(changed, loaded) if found < SHOWN and not wider else None
-            if chosen is not None and all(buildable(same(kind, change, other), loaded) for other in others):
+            then = fitting(changed, loaded) if found < SHOWN and not wider else None
+            if then is not None and all(buildable(same(kind, change, other), loaded) for other in others):
                 found += 1
-                yield line(change, context.stage.name, loaded, chosen)
+                yield _told(change, context.stage.name, loaded, then)
         if found:
             return
+
+
+def _told(change: str, stage: str, loaded: LoadedRecipe, then: Fit) -> str:
+    """A change and what it gives; of a key that is removed, what recipec decides in its place."""
+    assert then.chosen is not None and then.ledger is not None
+    key = change.removeprefix("without ")
+    taken = next((value_text(other.value) for other in then.ledger.decisions.values() if other.key == key), "")
+    what, gives = line(change, stage, loaded, then.chosen).split(": ", 1)
+    return f"{what}, which is then {taken}: {gives}" if taken and key != change else f"{what}: {gives}"
 
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
@@ -142,7 +152,7 @@ def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tu
     for advised in advised_against(found.chosen.layout, found.ledger.decisions, shape):
         keys = [key for key in culprit_keys(loaded, stage, [advised]) if key in context.wishes]
         planned = ((change, fit(changed, loaded)) for change, changed in single_changes(context, keys))
-        lines = [line(change, stage, loaded, other.chosen) for change, other in planned if _avoids(other, advised)]
+        lines = [_told(change, stage, loaded, other) for change, other in planned if _avoids(other, advised)]
         if keys:
             ways[advised.row.id] = tuple(lines[:SHOWN]) or (_NO_WAY,)
     return ways

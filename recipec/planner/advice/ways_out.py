@@ -17,7 +17,7 @@ from recipec.planner.advice.changes import (
 )
 from recipec.planner.search.candidates import Candidate
 from recipec.planner.search.context import Context
-from recipec.planner.search.fit import fit
+from recipec.planner.search.fit import Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.units import GIB
 
@@ -59,8 +59,14 @@ def line(change: str, stage: str, loaded: LoadedRecipe, chosen: Candidate) -> st
 
 def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
     """What would be chosen, where it can be built."""
-    chosen = fit(context, loaded).chosen
-    return chosen if chosen is not None and chosen.layout.can_be_built else None
+    found = fitting(context, loaded)
+    return found.chosen if found is not None else None
+
+
+def fitting(context: Context, loaded: LoadedRecipe) -> Fit | None:
+    """The same with the decisions behind it."""
+    found = fit(context, loaded)
+    return found if found.chosen is not None and found.chosen.layout.can_be_built else None
 
 
 def same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
