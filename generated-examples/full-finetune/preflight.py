@@ -25,7 +25,7 @@ PLANNED = {
     "shards_parameters": True,
 }
 TOKENS = ("input_ids", "prompt_ids", "completion_ids", "chosen_ids", "rejected_ids")  # columns of the rows
-DISK_GIB = 374.1  # predicted: the checkpoints that are kept, one being written, the result
+DISK_GIB = 284.3  # predicted: the checkpoints that are kept, one being written, the result
 STEP_SECONDS = 0.9  # predicted: time and cost of the plan are so many seconds for every step
 
 

@@ -274,7 +274,7 @@ def judging(row: dict) -> dict:
     """What the rewards read beside the prompt, as JSON: the library would give all rows of a column one type."""
     if lost := [name for name in HANDED if name not in row]:
         raise ValueError(f"the row has no {', '.join(lost)}, by which its answers are judged")
-    return {name: json.dumps(row[name]) for name in HANDED}
+    return {"judged_by": json.dumps({name: row[name] for name in HANDED})}
 
 
 def from_prompts(row: dict) -> dict:
@@ -285,7 +285,7 @@ def from_prompts(row: dict) -> dict:
 
 CONVERTERS = {"prompts": from_prompts}
 TURNS = List({"role": Value("string"), "content": Value("string")})
-FEATURES = {"prompts": Features({"prompt": TURNS, "answer": Value("string")})}
+FEATURES = {"prompts": Features({"prompt": TURNS, "judged_by": Value("string")})}
 # Columns that rows have on the way, and that training does not read.
 MARKS = ["teaches", "itself", "question", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.

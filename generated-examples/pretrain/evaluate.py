@@ -3,7 +3,7 @@
     python evaluate.py before     random weights, as training starts from: they guess, a loss of about ln(vocabulary)
     python evaluate.py after      the trained model, and what changed
 
-    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs, each with a share of the rows
+    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs
 
 Writes outputs/evaluation/pretrain/before.json and after.json. With --quick it reads 32 rows
 and writes into the folder quick below that.

@@ -34,7 +34,6 @@ from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
-from recipec.render.literals import py
 from recipec.render.traced import Raw, Traced
 
 
@@ -295,7 +294,7 @@ def _features(stage: StageJob) -> str:
     types = {kind.flag: 'Value("bool")'} if kind.flag else {}
     text = "TURNS" if stage.format.turns else _VALUES.get(stage.shape.content, 'Value("string")')
     tools = ['"tools": Value("string")'] * ("tools" in carries(stage.job.stages))
-    handed = [f'{py(name)}: Value("string")' for name in stage.shape.handed]
+    handed = ['"judged_by": Value("string")'] * bool(stage.shape.handed)
     columns = ", ".join([*(f'"{name}": {types.get(name, text)}' for name in kind.columns), *handed, *tools])
     inline = f"Features({{{columns}}})"
     return (

@@ -25,6 +25,7 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
     """What the converted rows hold, and how they are counted."""
     kinds = [stage.kind for stage in stages]
     columns = {column for kind in kinds for column in kind.columns}
+    handed = [*dict.fromkeys(name for stage in stages for name in stage.shape.handed)]
     flagged = next((kind for kind in kinds if kind.flag), None)
     return {
         "flag_column": flagged.flag if flagged else "",
@@ -32,7 +33,8 @@ def contents_of_rows(stages: list[StageJob]) -> dict[str, Any]:
         **_weights(stages),
         "asks": not all(kind.taught for kind in kinds),
         "only_asks": not any(kind.taught for kind in kinds),
-        "handed": [*stages[0].job.facts.rewards.columns],
+        "handed": handed,
+        "optional": [name for name in handed if name not in stages[0].job.facts.rewards.columns],
         "only_column": next(iter(columns)) if len(columns) == 1 and all(kind.taught for kind in kinds) else "",
         "has_text": "text" in columns,
         "has_tokens": "input_ids" in columns,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
@@ -23,6 +23,8 @@ from recipec.facts.splitting import against_split
 from recipec.facts.turn_order import against_turns
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
+
+Handed = Callable[[Sequence[str] | None], tuple[str, ...]]  # columns that rows hold -> those that rewards are handed
 
 
 class HeldOut(Struct, frozen=True):
@@ -59,18 +61,19 @@ class DataFacts(Struct, frozen=True):
 
 
 def data_facts(
-    loaded: LoadedRecipe, section: str, template: Template | None, handed: Sequence[str], report: Report
+    loaded: LoadedRecipe, section: str, template: Template | None, handed: Handed, report: Report
 ) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
-    `template` is what is known of the chat template of the training; `handed` are the columns that reward functions
-    ask for.
+    `template` is what is known of the chat template of the training; `handed` tells which columns reward functions are
+    handed.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
     if found is None:
         return None
-    sources = [replace(source, shape=_whole_shape(loaded, source, handed)) for source in found]
+    beside = _beside(loaded, found)
+    sources = [replace(source, shape=_whole_shape(loaded, source, handed(beside))) for source in found]
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence, origin="data")
     facts = [*sizes(loaded, section, sources, template), replace(format, key="data.format")]
@@ -96,6 +99,15 @@ def data_facts(
         dict.fromkeys(name for row in rows for value in row.values() for turn in turns_of(value) for name in turn)
     )
     return DataFacts(shape, shapes, columns, some, flags, fields, strange, seen, whole, decisions)
+
+
+def _beside(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> list[str] | None:
+    """The columns of the rows that no format reads and the recipe does not pass over; None where none was sampled."""
+    if not all(source.sample for source in sources):
+        return None
+    read = {*(loaded.recipe.data.ignore or ()), *(name for one in sources for name in one.shape.columns.values())}
+    held = (name for row in rows_of(sources) for name, value in row.items() if value not in NOTHING)
+    return [name for name in dict.fromkeys(held) if name not in read]
 
 
 def _whole_shape(loaded: LoadedRecipe, source: SampledSource, handed: Sequence[str]) -> DataShape:

@@ -139,7 +139,7 @@ def _data(
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
-    looked = {name: data_facts(loaded, name, template, rewards.columns, report) for name in sections}
+    looked = {name: data_facts(loaded, name, template, rewards.handed, report) for name in sections}
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from keyword import iskeyword
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,11 +23,27 @@ from recipec.rules.core import Decision
 
 _MOST_BYTES = 2**20
 _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by theirs
-    *("json", "math", "signal", "contextmanager", "held", "values", "number", "within", "judged", "check_rewards"),
+    *("json", "math", "signal", "contextmanager", "held", "number", "within", "judged", "check_rewards"),
     *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
-    *("ANSWERS", "CLAMP", "COLUMNS", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
+    *("ANSWERS", "CLAMP", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
 }
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
+
+
+class Reads(Struct, frozen=True):
+    """What a function reads, by its parameters and by what it takes out of `**kwargs`."""
+
+    given: tuple[str, ...]  # what the trainer gives it
+    columns: tuple[str, ...]  # of the rows, without which it cannot judge
+    optional: tuple[str, ...]  # columns that it does without where no row has them
+    all_columns: bool  # `**kwargs` is used as a whole
+
+    def handed(self, held: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that it is handed, where rows hold these beside what is asked; None: no row was looked at."""
+        if held is None:
+            return (*self.columns, *self.optional)
+        optional = held if self.all_columns else (name for name in self.optional if name in held)
+        return tuple(dict.fromkeys((*self.columns, *optional)))
 
 
 class Reward(Struct, frozen=True):
@@ -38,13 +54,8 @@ class Reward(Struct, frozen=True):
     module: str  # the name of the file's copy in the bundle, without its ending
     function: str
     weight: float
-    asks: tuple[str, ...]  # parameters that it is given
+    reads: Reads
     place: Place
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Those of its parameters that are columns of the rows."""
-        return tuple(name for name in self.asks if name not in GIVEN)
 
 
 class Rewards(Struct, frozen=True):
@@ -55,8 +66,12 @@ class Rewards(Struct, frozen=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the rows that any function asks for."""
-        return tuple(dict.fromkeys(column for reward in self.functions for column in reward.columns))
+        """The columns of the rows without which a function cannot judge."""
+        return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.columns))
+
+    def handed(self, held: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that any function is handed, where rows hold these."""
+        return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.handed(held)))
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -116,12 +131,12 @@ def _reward(
     tree = _parsed(loaded, file, place, texts, report)
     if tree is None:
         return None
-    found = next((node for node in reversed(tree.body) if getattr(node, "name", None) == function), None)
-    problem = _problem(found, function, file)
+    found = next((node for node in reversed(tree.body) if function in _bound(node)), None)
+    problem = _problem(found, function, file) or _beside(tree, loaded.folder / file)
     if problem or not isinstance(found, ast.FunctionDef):
         report.add(_unusable(problem[0], place, *problem[1:]))
         return None
-    return Reward(function, file, "", function, 1.0 if weight is None else weight, _asks(found), place)
+    return Reward(function, file, "", function, 1.0 if weight is None else weight, _reads(found), place)
 
 
 def _parsed(loaded: LoadedRecipe, file: str, place: Place, texts: dict[str, str], report: Report) -> ast.Module | None:
@@ -149,33 +164,69 @@ def _problem(found: ast.stmt | None, function: str, file: str) -> tuple[str, ...
     if isinstance(found, ast.AsyncFunctionDef):
         return f"`{function}` is async", "rewards are awaited nowhere", f"write `def {function}`, without async"
     if not isinstance(found, ast.FunctionDef):
-        return f"`{function}` of `{file}` is no function", "a class", _WAY
+        return f"`{function}` of `{file}` is no function", f"line {found.lineno} makes it something else", _WAY
     arguments = found.args
     if arguments.posonlyargs or arguments.vararg:
         return f"`{function}` takes arguments by position", "each is given by its name", "remove `*` and `/`"
-    if not any(name in GIVEN for name in _asks(found)):
+    if not _reads(found).given:
         given = f"none of its parameters is one of {', '.join(GIVEN)}"
         return f"`{function}` does not look at answers", given, f"write `def {function}(completions, ...)`"
     return ()
 
 
-def _asks(function: ast.FunctionDef) -> tuple[str, ...]:
-    """The parameters that it must be given, and what it takes out of `**kwargs` by name."""
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement at the top of a file gives a meaning."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    imported = {alias.asname or alias.name for alias in getattr(node, "names", ()) if isinstance(alias, ast.alias)}
+    stored = (part for part in ast.walk(node) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load))
+    return imported | {part.id for part in stored}
+
+
+def _beside(tree: ast.Module, file: Path) -> tuple[str, ...]:
+    """The first import of a file beside this one, which the bundle would not have; empty where there is none."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [f"{'.' * node.level}{node.module or ''}"] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            first = file.parent / name.split(".")[0]
+            if name.startswith(".") or first.with_suffix(".py").is_file() or any(first.glob("*.py")):
+                help = "write what it uses into the same file, or install it as a package"
+                return f"`{file.name}` imports `{name}`, a file beside it", "the bundle copies this file alone", help
+    return ()
+
+
+def _reads(function: ast.FunctionDef) -> Reads:
     arguments = function.args
     plain = [argument.arg for argument in arguments.args]
+    pairs = list(zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True))
     needed = plain[: len(plain) - len(arguments.defaults)]
-    optional = [name for name in plain[len(needed) :] if name in GIVEN]
-    pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    keywords = [argument.arg for argument, default in pairs if default is None or argument.arg in GIVEN]
-    rest = _taken_from(function, arguments.kwarg.arg) if arguments.kwarg else []
-    return tuple(dict.fromkeys([*needed, *optional, *keywords, *rest]))
+    needed += [argument.arg for argument, default in pairs if default is None]
+    optional = plain[len(plain) - len(arguments.defaults) :]
+    optional += [argument.arg for argument, default in pairs if default is not None]
+    rest = _taken_from(function, arguments.kwarg.arg) if arguments.kwarg else Reads((), (), (), all_columns=False)
+    named = dict.fromkeys((*needed, *optional, *rest.columns, *rest.optional))
+    return Reads(
+        GIVEN if rest.all_columns else tuple(name for name in named if name in GIVEN),
+        tuple(name for name in dict.fromkeys((*needed, *rest.columns)) if name not in GIVEN),
+        tuple(name for name in dict.fromkeys((*optional, *rest.optional)) if name not in GIVEN),
+        rest.all_columns,
+    )
 
 
-def _taken_from(function: ast.FunctionDef, name: str) -> list[str]:
-    """The keys of `kwargs["answer"]`, the only way to read a column that no parameter names."""
-    nodes = [node for node in ast.walk(function) if isinstance(node, ast.Subscript)]
-    keys = [node.slice for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name]
-    return [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+def _taken_from(function: ast.FunctionDef, kwargs: str) -> Reads:
+    """What is taken by `kwargs["answer"]`, by `kwargs.get("answer")`, or by any other use, which may be of all."""
+    columns, optional, known = [], [], 0
+    for node in ast.walk(function):
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) if name == kwargs:
+                columns, known = [*columns, key], known + 1
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=[ast.Constant(value=str(key)), *_]
+            ) if name == kwargs:
+                optional, known = [*optional, key], known + 1
+    uses = sum(isinstance(node, ast.Name) and node.id == kwargs for node in ast.walk(function))
+    return Reads((), tuple(columns), tuple(optional), all_columns=uses > known)
 
 
 def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:
@@ -184,12 +235,12 @@ def against_rows(rewards: Rewards, data: Mapping[str, DataFacts]) -> Iterator[Di
         if not facts.shape.handed or not facts.seen:
             continue
         for reward in rewards.functions:
-            lost = [column for column in reward.columns if column not in facts.columns]
+            lost = [column for column in reward.reads.columns if column not in facts.columns]
             if lost:
                 listed = " and ".join(f"`{column}`" for column in lost)
                 some = [column for column in lost if column in facts.some_columns]
                 label = f"not every row has {listed}" if some else f"no row has {listed}"
-                help = "add the column to the rows, or give the parameter a default"
+                help = "add the column to the rows, or do without it: a parameter with a default, or `kwargs.get`"
                 yield _unusable(f"`{reward.function}` asks for {listed}", reward.place, label, help)
 
 

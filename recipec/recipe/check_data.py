@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,25 @@ def weighed_for_nothing(written: Written) -> Iterator[Diagnostic]:
                 label = written.label(place, "each row is read once")
                 title = f"`weight` has no effect in data.{part}"
                 yield Diagnostic("E0401", title, (label,), ("remove it",))
+
+
+def listed_twice(written: Written) -> Iterator[Diagnostic]:
+    """A source that is named again brings the same rows: preparation drops them, and plans would count them."""
+    for part in DATA_SOURCES:
+        given = written.get("data", part)
+        seen: dict[str, int] = {}
+        for index, source in enumerate(given if isinstance(given, list) else []):
+            told = {"path": source} if isinstance(source, str) else source
+            name = json.dumps({**told, "weight": None} if isinstance(told, dict) else told, sort_keys=True, default=str)
+            if name in seen:
+                labels = (
+                    written.label(("data", part, index), "named again"),
+                    written.label(("data", part, seen[name]), "named here"),
+                )
+                title = f"a source of data.{part} is named twice"
+                help = ("remove one of them; `weight` says how often its rows are learned",)
+                yield Diagnostic("E0401", title, labels, help)
+            seen.setdefault(name, index)
 
 
 def fractions_too_large(written: Written) -> Iterator[Diagnostic]:

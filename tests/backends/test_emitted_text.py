@@ -68,7 +68,12 @@ _TOPICS = [row | {"topic": n % 3, "system": "Be kind.", "tools": [_TOOL]} for n,
 _WEIGHED = [
     {"messages": [row["messages"][0], {**row["messages"][1], "weight": n % 2}]} for n, row in enumerate(5 * CHAT)
 ]
+_NAMES = ("reasoning_content", "reasoning", "thinking", "thought")
+_ANSWER = {"role": "assistant", "content": "So."}
 _TOKENS = [{"input_ids": [n, 1, 2], "attention_mask": [1, 1, 1]} for n in range(40)]
+_THOUGHTS = [
+    {"messages": [{"role": "user", "content": f"Why {n}?"}, _ANSWER | {_NAMES[n % 4]: "Hm."}]} for n in range(40)
+]
 _HUB = {"hub": "org/rows", "take": 20, "format": "chat"}
 CARRYING = {  # what rows hold, of which the lines of prepare_data.py and rows.py become long
     "labels and tools": ("kto", {"preferences": "rows.jsonl"}, _LABELED),
@@ -76,7 +81,8 @@ CARRYING = {  # what rows hold, of which the lines of prepare_data.py and rows.p
     "tools in two stages": ("sft-kto", {"train": "rows.jsonl", "ignore": ["topic"]}, _TOPICS),
     "weights beside a hub": ("lora-single", {"train": ["rows.jsonl", _HUB], "ignore": ["id"]}, _WEIGHED),
     "tokens before pairs": ("sft-dpo", {"train": "rows.jsonl"}, _TOKENS),
-    "tokens": ("lora-single", {"train": [{"path": "rows.jsonl", "weight": 2}, "rows.jsonl"]}, _TOKENS),
+    "tokens": ("lora-single", {"train": [{"path": "rows.jsonl", "weight": 2}, "row?.jsonl"]}, _TOKENS),
+    "four names of thoughts": ("lora-single", {"train": "rows.jsonl", "reasoning": "keep"}, _THOUGHTS),
 }
 
 

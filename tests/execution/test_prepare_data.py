@@ -482,7 +482,7 @@ def test_rows_that_are_all_too_long_are_named(tmp_path: Path, monkeypatch: pytes
     write(
         tmp_path / "chat.jsonl", [{"messages": turns(("user", f"{n}?"), ("assistant", "so " * 99))} for n in range(10)]
     )
-    with pytest.raises(SystemExit, match=r"^sft: rows left for train: 0, needed: 1; dropped: 8 too_long$"):
+    with pytest.raises(SystemExit, match=r"^sft: 100\.0% of the rows are longer than 64 tokens, more than 5%\. Raise"):
         module.main()
 
 

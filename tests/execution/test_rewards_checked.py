@@ -10,7 +10,9 @@ import pytest
 from compiling import BASES, good, texts, with_key
 
 pytestmark = pytest.mark.executes
-ROWS = [{"prompt": [{"role": "user", "content": f"Add {n} and 1."}], "sum": str(n + 1)} for n in range(4)]
+ROWS = [
+    {"prompt": [{"role": "user", "content": f"Add {n} and 1."}], "judged_by": f'{{"sum": {n + 1}}}'} for n in range(4)
+]
 
 
 def emitted(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> ModuleType:
@@ -68,9 +70,9 @@ def test_a_reward_is_clamped_and_none_leaves_an_answer_out(tmp_path: Path, monke
     module = emitted(tmp_path, monkeypatch, "return [1e30, None, True][: len(completions)]")
     (reward,) = module.REWARDS
     assert reward.__name__ == "is_right"
-    assert reward([[]] * 3, sum=["2"] * 3, length=[1] * 3) == [module.CLAMP, None, 1.0]
+    assert reward([[]] * 3, judged_by=['{"sum": 2}'] * 3, length=[1] * 3) == [module.CLAMP, None, 1.0]
 
 
 def test_a_function_is_given_the_values_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = emitted(tmp_path, monkeypatch, "return [float(one) for one in sum]")
-    assert module.REWARDS[0]([[]] * 2, sum=["2", "41"]) == [2.0, 41.0]
+    assert module.REWARDS[0]([[]] * 2, judged_by=['{"sum": 2}', '{"sum": 41}']) == [2.0, 41.0]

@@ -275,3 +275,20 @@ def test_the_classes_of_all_training_sources_are_judged_together(
     made = with_key(with_key(made, "data.split", {"stratify": "topic"}), "data.eval", held_out)
     emitted(tmp_path, made, monkeypatch).main()
     assert len(split_of(tmp_path)["train"]) > 300
+
+
+def test_small_classes_hold_out_their_share_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of four rows is less than half a row, and of forty such classes sixteen rows."""
+    write(tmp_path / "chat.jsonl", [row | {"topic": n // 4} for n, row in enumerate(chats(160))])
+    emitted(tmp_path, with_key(BASES["lora-single"], "data.split", {"stratify": "topic"}), monkeypatch).main()
+    assert {part: len(rows) for part, rows in split_of(tmp_path).items()} == {"train": 128, "eval": 16, "test": 16}
+
+
+def test_a_source_of_little_weight_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "chat.jsonl", chats(60))
+    said = [[{**turn, "content": f"Rare: {turn['content']}"} for turn in row["messages"]] for row in chats(4)]
+    write(tmp_path / "few.jsonl", [{"messages": turns} for turns in said])
+    write(tmp_path / "own.jsonl", chats(80)[70:])
+    made = with_key(BASES["lora-single"], "data.train", ["chat.jsonl", {"path": "few.jsonl", "weight": 0.1}])
+    emitted(tmp_path, with_key(made, "data.eval", "own.jsonl"), monkeypatch).main()
+    assert sum("Rare" in json.dumps(row) for row in prepared(tmp_path, "sft/train")) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ def found(folder: Path, text: str, reward: object = "judge.py:f") -> Compilation
     """The recipe of GRPO with a reward file of this text."""
     compiled(folder, GRPO)  # writes the data
     (folder / "judge.py").write_text(text)
+    (folder / "near.py").write_text("")
     return compiled(folder, with_key(GRPO, "alignment.reward", reward), only_plan=True)
 
 
@@ -23,7 +25,7 @@ def asks(folder: Path, definition: str) -> tuple[str, ...]:
     done = found(folder, f"{definition}\n    return [1.0 for _ in completions]\n")
     assert done.plan, [str(finding) for finding in done.diagnostics]
     (reward,) = done.facts.rewards.functions
-    return reward.asks
+    return (*reward.reads.given, *reward.reads.columns)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,12 @@ def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition
     ("text", "told"),
     [
         ("def f(completions) return 1\n", "`judge.py` is no Python of this version"),
-        ("f = len\n", "`judge.py` has no function `f`"),
+        ("f = len\n", "`f` of `judge.py` is no function"),
+        ("def g(completions):\n    pass\n", "`judge.py` has no function `f`"),
+        ("def f(completions):\n    pass\n\n\nf = 3\n", "`f` of `judge.py` is no function"),
+        ("def f(completions):\n    pass\n\n\nfrom math import pi as f\n", "`f` of `judge.py` is no function"),
+        ("from . import near\n\n\ndef f(completions):\n    pass\n", "`judge.py` imports `.`, a file beside it"),
+        ("def f(completions):\n    import near.by\n", "`judge.py` imports `near.by`, a file beside it"),
         ("class f:\n    pass\n", "`f` of `judge.py` is no function"),
         ("def f(*completions):\n    pass\n", "`f` takes arguments by position"),
         ("def f(completions, /):\n    pass\n", "`f` takes arguments by position"),
@@ -56,6 +63,48 @@ def test_a_function_is_given_what_its_parameters_name(tmp_path: Path, definition
 )
 def test_what_cannot_judge_is_refused(tmp_path: Path, text: str, told: str) -> None:
     assert told in [finding.title for finding in found(tmp_path, text).diagnostics if finding.code == "E0310"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "wanted"),
+    [
+        ("def f(completions, sum=None):", ("sum",)),
+        ("def f(completions, *, sum=None, unknown=2):", ("sum",)),
+        ('def f(completions, **kwargs):\n    kwargs.get("sum")', ("sum",)),
+        ('def f(completions, **kwargs):\n    kwargs.get("unknown")', ()),
+        ("def f(completions, **kwargs):\n    print(kwargs)", ("sum", "length")),
+        ("def f(completions, **kwargs):", ()),
+        ("def f(completions, prompt, length=0):", ("prompt", "length")),
+    ],
+)
+def test_a_function_is_handed_what_it_can_do_without(tmp_path: Path, definition: str, wanted: tuple[str, ...]) -> None:
+    rows = [{"prompt": f"What is {n} and 1?", "sum": n + 1, "length": n} for n in range(8)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    compiled(tmp_path, GRPO)
+    (tmp_path / "judge.py").write_text(f"{definition}\n    return [1.0 for _ in completions]\n")
+    recipe = with_key(with_key(GRPO, "alignment.reward", "judge.py:f"), "data.prompts", "rows.jsonl")
+    done = compiled(tmp_path, recipe, only_plan=True)
+    assert done.facts.data["prompts"].shape.handed == wanted
+    unread = [finding for finding in done.diagnostics if finding.code == "W0516"]
+    assert bool(unread) == bool({"sum", "length"} - {*wanted})
+
+
+@pytest.mark.parametrize(
+    "names", [("json.py", "json_rewards"), ("math.py", "math_rewards"), ("class.py", "class_rewards")]
+)
+def test_a_file_does_not_hide_a_module_of_the_bundle(tmp_path: Path, names: tuple[str, str]) -> None:
+    file, module = names
+    (tmp_path / file).write_text("def f(completions):\n    return [1.0 for _ in completions]\n")
+    compiled(tmp_path, GRPO)
+    done = compiled(tmp_path, with_key(GRPO, "alignment.reward", f"{file}:f"), only_plan=True)
+    assert [reward.module for reward in done.facts.rewards.functions] == [module]
+
+
+def test_a_function_is_listed_once(tmp_path: Path) -> None:
+    done = found(
+        tmp_path, "def f(completions):\n    return []\n", ["judge.py:f", {"function": "judge.py:f", "weight": 2}]
+    )
+    assert "`judge.py:f` judges twice" in [finding.title for finding in done.diagnostics]
 
 
 def test_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:

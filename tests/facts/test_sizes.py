@@ -40,9 +40,10 @@ def test_answers_count_by_the_rows_of_their_sources(tmp_path: Path) -> None:
     assert marked["examples"] == 20_000, "a conversation whose answers are marked stays one row"
 
 
-def test_two_sources_may_be_one_file(tmp_path: Path) -> None:
-    sources = [{"path": "a.jsonl", "weight": 0.1}, {"path": "a.jsonl", "weight": 3}]
-    assert decided(tmp_path, {"a.jsonl": [chat(1)] * 150}, sources)["examples"] == 460
+def test_rows_count_as_their_sources_weigh(tmp_path: Path) -> None:
+    sources = [{"path": "a.jsonl", "weight": 0.1}, {"path": "b.jsonl", "weight": 3}]
+    files = {name: [chat(1)] * 150 for name in ("a.jsonl", "b.jsonl")}
+    assert decided(tmp_path, files, sources)["examples"] == 460
 
 
 @pytest.mark.parametrize(("weight", "rows", "share"), [(20, 2_000, 0.1), (0.05, 60_000, 0.0083)])

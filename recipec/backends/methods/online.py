@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from recipec.backends.job import StageJob
@@ -64,7 +64,7 @@ def reward_artifacts(stage: StageJob) -> list[Artifact]:
 
 def _names(stage: StageJob) -> dict[str, Any]:
     functions = stage.job.facts.rewards.functions
-    columns = stage.job.facts.rewards.columns
+    handed = stage.shape.handed
     return {
         "stage": stage.traced("stage"),
         "modules": [Raw(name) for name in sorted({reward.module for reward in functions})],
@@ -72,24 +72,21 @@ def _names(stage: StageJob) -> dict[str, Any]:
             {
                 "name": reward.name,
                 "call": Raw(f"{reward.module}.{reward.function}"),
-                "asks": reward.asks,
+                "asks": reward.reads.given,
+                "columns": reward.reads.handed(handed),
                 "weight": stage.because(reward.weight, "rewards"),
             }
             for reward in functions
         ],
-        "columns": columns,
+        "columns": bool(handed),
         "seconds": SECONDS,
         "clamp": CLAMP,
     }
 
 
-def _measured(stage: StageJob) -> Mapping[str, Any]:
-    return {"columns": stage.job.facts.rewards.columns}
-
-
 MEASURE = Measure(
     template="measures/rewards.py.j2",
-    names=_measured,
+    names=lambda _: {},
     by_row=False,
     metrics=("mean_reward", "prompt_loss", "mean_length", "cut_share", "distinct_2"),
     loss="prompt_loss",

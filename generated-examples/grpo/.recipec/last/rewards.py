@@ -12,7 +12,6 @@ from transformers import TrainerState
 
 from functions import rewards
 
-COLUMNS = ("answer",)  # of the prepared rows, as JSON
 SECONDS = 60  # that a call may take
 CLAMP = 100.0  # a reward of 1e30 would make the gradient of its whole batch 0, and no log would say so
 TRIED = 8  # rows that every function judges before a model is loaded
@@ -21,24 +20,22 @@ ANSWERS = ("", "42", "I do not know.")  # to each of them
 Reward = Callable[..., list[float | None]]
 
 
-def held(name: str, function: Callable, asks: tuple[str, ...]) -> Reward:
+def held(name: str, function: Callable, asks: tuple[str, ...], columns: tuple[str, ...] = ()) -> Reward:
     """The function as the trainer calls it: given what it asks for, and held to a number for each answer."""
 
     def reward(completions: list, **given) -> list[float | None]:
         given["completions"] = completions
+        asked = {one: given[one] for one in asks}
+        rows = [json.loads(row) for row in given["judged_by"]] if columns else []
+        asked |= {column: [row[column] for row in rows] for column in columns}
         with within(SECONDS, name):
-            found = list(function(**{one: values(one, given[one]) for one in asks}))
+            found = list(function(**asked))
         if len(found) != len(completions):
             raise ValueError(f"{name} gave {len(found)} rewards to {len(completions)} answers")
         return [number(value, f"{name}, answer {place} of {len(found)}") for place, value in enumerate(found, 1)]
 
     reward.__name__ = name  # by which TRL logs it
     return reward
-
-
-def values(name: str, given: object) -> object:
-    """What the function is given: of a column of the rows, the values behind the JSON."""
-    return [json.loads(value) for value in given] if name in COLUMNS else given
 
 
 def number(value: object, where: str) -> float | None:
@@ -67,7 +64,7 @@ def within(seconds: int, name: str) -> Iterator[None]:
 
 
 REWARDS = [
-    held("is_right", rewards.is_right, ("completions", "answer")),
+    held("is_right", rewards.is_right, ("completions",), ("answer",)),
     held("is_short", rewards.is_short, ("completions",)),
 ]
 WEIGHTS = [1.0, 0.1]

@@ -3,7 +3,7 @@
     python evaluate.py before     the model that training starts from
     python evaluate.py after      the trained model, and what changed
 
-    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs, each with a share of the rows
+    torchrun --standalone --nproc-per-node N evaluate.py before    on N GPUs
 
 Writes outputs/evaluation/sft/before.json and after.json. With --quick it reads 32 rows
 and writes into the folder quick below that.

@@ -4,7 +4,7 @@
     python stages/2-dpo/evaluate.py after      the trained model, and what changed
     python stages/2-dpo/evaluate.py merged     the model that merge_adapter.py has made, held to the trained one
 
-    torchrun --standalone --nproc-per-node N stages/2-dpo/evaluate.py before    on N GPUs, each with a share of the rows
+    torchrun --standalone --nproc-per-node N stages/2-dpo/evaluate.py before    on N GPUs
 
 Writes outputs/evaluation/dpo/before.json, after.json and merged.json. With --quick it reads 32 rows
 and writes into the folder quick below that.
