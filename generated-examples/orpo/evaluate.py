@@ -246,4 +246,5 @@ def answers(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, question
 
 if __name__ == "__main__":
     main()
+    PartialState().wait_for_everyone()  # a rank that leaves early can break the connections of the others
     PartialState().destroy_process_group()

@@ -231,4 +231,5 @@ def show(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Datas
 
 if __name__ == "__main__":
     main()
+    PartialState().wait_for_everyone()  # a rank that leaves early can break the connections of the others
     PartialState().destroy_process_group()

@@ -90,8 +90,8 @@ CASES: dict[str, tuple[str, Any]] = {
     "model.family": ("auto", "smollm"),
     "model.licenses": ("auto", ["MIT"]),
     "model.max_params_billion": ("auto", 4),
-    "data.train": ("lora-single", ["chat.jsonl", "chat.jsonl"]),
-    "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs.jsonl"]),
+    "data.train": ("lora-single", ["chat.jsonl", "chat-more.jsonl"]),
+    "data.preferences": ("dpo-full", ["pairs.jsonl", "pairs-more.jsonl"]),
     "alignment.precompute_reference": ("dpo-full", False),
     "data.eval": ("lora-single", "chat.jsonl"),
     "data.eval_fraction": ("lora-single", 0.2),
@@ -242,6 +242,8 @@ def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     write_data(folder, *SPLIT_BY)
+    for name in ("chat", "pairs"):
+        copyfile(folder / f"{name}.jsonl", folder / f"{name}-more.jsonl")
     (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
     write_adapter(folder / "start", "Qwen/Qwen3-8B")
     copyfile(Path(__file__).parents[1] / "facts" / "h100-pair.toml", folder / "my-node.toml")

@@ -64,8 +64,9 @@ def seeded(strategy: Strategy) -> str:
 
 def leaves(run: Placement) -> Part:
     """The end of a run of several processes."""
+    wait = "trainer.accelerator.wait_for_everyone()  # one that leaves early can break the connections of the others"
     end = "trainer.end()  # leave the process group; last, because saving needs it"
-    return Part(after_saving=lines(run.ids("strategy"), end))
+    return Part(after_saving=lines(run.ids("strategy"), wait, end))
 
 
 def accelerate_head(run: Placement) -> dict[str, Any]:

@@ -70,7 +70,11 @@ def _track(stage: StageJob) -> tuple[str, ...]:
 
 
 def _end(stage: StageJob) -> tuple[str, ...]:
-    return ("self.accelerator.end_training()",)
+    end = "self.accelerator.end_training()"
+    if not stage.strategy.distributed:
+        return (end,)
+    wait = "self.accelerator.wait_for_everyone()  # a rank that leaves early can break the connections of the others"
+    return (wait, end)
 
 
 CODE = LoopCode(

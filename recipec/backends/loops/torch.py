@@ -113,6 +113,9 @@ CODE = LoopCode(
     update=_update,
     track=_track,
     wait=_when_several("distributed.barrier()"),
-    end=_when_several("distributed.destroy_process_group()"),
+    end=_when_several(
+        "distributed.barrier()  # a rank that leaves early can break the connections of the others",
+        "distributed.destroy_process_group()",
+    ),
     sum_ranks=_when_several("distributed.all_reduce(numbers)", "return numbers"),
 )

@@ -136,6 +136,7 @@ def main() -> None:
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
     print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    trainer.accelerator.wait_for_everyone()  # one that leaves early can break the connections of the others
     trainer.end()  # leave the process group; last, because saving needs it
 
 
