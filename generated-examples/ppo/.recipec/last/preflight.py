@@ -121,9 +121,9 @@ def lock_folder(output_dir: Path) -> None:
     output_dir.mkdir(parents=True, exist_ok=True)
     if os.environ.get("RANK", "0") != "0":
         return  # the first rank locks it for all of them
-    lock = os.open(output_dir / "run.lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock ends with the process
+    lock = os.open(output_dir / "run.lock", os.O_RDWR | os.O_CREAT)  # never closed: the lock ends with this process
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise SystemExit(f"another run writes into {output_dir}: wait for it, or take another --output-dir") from None
     except OSError as error:
