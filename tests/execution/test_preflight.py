@@ -117,18 +117,42 @@ def test_what_is_marked_is_whole(preflight: ModuleType, tmp_path: Path) -> None:
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(saved)
 
 
+def lock_in_a_fork(preflight: ModuleType, output: Path) -> str:
+    """What another process is told that locks the folder and ends; nothing where it has locked it."""
+    said = output.parent / "said"
+    said.unlink(missing_ok=True)
+    if (other := os.fork()) == 0:
+        try:
+            preflight.lock_folder(output)
+        except SystemExit as refused:
+            said.write_text(str(refused))
+        os._exit(0)
+    os.waitpid(other, 0)
+    return said.read_text() if said.exists() else ""
+
+
 def test_two_runs_do_not_share_a_folder(preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "outputs" / "sft"
-    if (first := os.fork()) == 0:
-        preflight.lock_folder(output)
-        os._exit(0)
-    os.waitpid(first, 0)
+    output.mkdir(parents=True)
+    assert not lock_in_a_fork(preflight, output)
     preflight.lock_folder(output)  # that of the process that has ended is free
-
-    with pytest.raises(SystemExit, match=f"another run writes into {output}: wait for it"):
-        preflight.lock_folder(output)
+    assert lock_in_a_fork(preflight, output).startswith(f"another run writes into {output}: wait for it")
     monkeypatch.setenv("RANK", "1")
-    preflight.lock_folder(output)
+    assert not lock_in_a_fork(preflight, output)
+
+
+def test_a_child_that_outlives_its_run_keeps_no_lock(preflight: ModuleType, tmp_path: Path) -> None:
+    output = tmp_path / "outputs" / "sft"
+    ends, tell = os.pipe()
+    if (run := os.fork()) == 0:
+        preflight.lock_folder(output)
+        if os.fork() == 0:
+            os.close(tell)
+            os.read(ends, 1)  # a worker that sees the end of the test
+        os._exit(0)
+    os.waitpid(run, 0)
+    assert not lock_in_a_fork(preflight, output)
+    os.close(tell)
 
 
 @pytest.mark.parametrize("start", ["11112222", "33334444"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import sys
 
@@ -14,5 +15,8 @@ with socket.socket(socket.AF_UNIX) as server:
     server.connect(SOCKET)
     request = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
     socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+    pid = int.from_bytes(server.recv(4), "big")
+    fork = os.pidfd_open(pid)
     code = server.recv(1)
+    select.select([fork], [], [])  # what it holds, such as the lock of a folder, is free when it has ended
 sys.exit(code[0] if code else 137)  # no code: it was killed

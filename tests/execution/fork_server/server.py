@@ -44,7 +44,8 @@ def serve(address: str, names: list[str]) -> None:
 
 
 def _answer(client: socket.socket) -> None:
-    """Run the script of one request, tell its exit code, and end."""
+    """Tell the own pid, run the script of one request, tell its exit code, and end."""
+    client.sendall(os.getpid().to_bytes(4, "big"))
     message, descriptors, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
     request = json.loads(message)
     for descriptor, own in zip(descriptors, (0, 1, 2), strict=True):
