@@ -13,7 +13,7 @@ from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import ALL_LINEAR, LoraShape, Workload, adapter_shape
 from recipec.layout import Layout, Mesh
-from recipec.rules.adaptation import scaled_modules
+from recipec.rules.adaptation import scaled_modules, virtual_tokens
 
 MODELS = {  # name -> what it adds
     "meta-llama/Llama-3.1-8B": "grouped queries, 128k vocabulary",
@@ -57,7 +57,7 @@ EXPERTS = (("Qwen/Qwen3-30B-A3B", 2), ("mistralai/Mixtral-8x7B-v0.1", 8), ("open
 EXPERT_WAYS = (*WAYS[3:], ("lora", ("hsdp", 32)))
 # DoRA: outputs kept and weights built, without dropout; of the other variants the memory is that of LoRA.
 MEASURED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B", "microsoft/Phi-3-mini-4k-instruct")
-# IA3: outputs and inputs kept before they are scaled; keys and values alone in the mixture of experts.
+# Prompt tuning, and IA3: outputs and inputs kept before they are scaled; keys and values alone in mixtures of experts.
 SCALED_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "microsoft/Phi-3-mini-4k-instruct", "Qwen/Qwen3-30B-A3B")
 # Layers without attention: model, way, whether layers are recomputed. Short rows, since their rule runs chunk by chunk.
 HYBRIDS = (
@@ -132,6 +132,10 @@ class Case(Struct, frozen=True):
         if self.method == "ia3":
             given = {"adaptation": self.method, "ia3_scales": scaled_modules(shape.moe is not None).value}
             return self._work(adapter_shape(shape, given))
+        if self.method == "prompt-tuning":
+            return self._work(
+                adapter_shape(shape, {"adaptation": self.method, "virtual_tokens": virtual_tokens().value})
+            )
         targets = shape.attention_modules if shape.moe else ALL_LINEAR
         experts = shape.expert_parameters if self.expert_rank else ()
         return self._work(
@@ -141,7 +145,7 @@ class Case(Struct, frozen=True):
     def _work(self, adapter: LoraShape | None) -> Workload:
         return Workload(
             objective=self.trainer,
-            seq_len_tokens=self.length,
+            seq_len_tokens=self.length + (adapter.virtual_tokens if adapter else 0),
             lora=adapter,
             teacher=_architecture(self.teacher) if self.teacher else None,
             padded=not self.packed,
@@ -171,6 +175,10 @@ def cases() -> list[Case]:
     rows += [
         replace(_case(name, "ia3", *choice), dropout=False)
         for name, *choice in product(SCALED_MODELS, RANKS[:3], TRAINERS)
+    ]
+    rows += [
+        replace(_case(name, "prompt-tuning", ranks, "sft"), dropout=False, packed=False)
+        for name, ranks in product(SCALED_MODELS, RANKS[:2])
     ]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_hybrid(*kind) for kind in HYBRIDS]

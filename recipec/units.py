@@ -21,6 +21,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
+def percent(share: float) -> str:
+    """A share: "12.35%"; with further digits where it is small: "0.00094%"."""
+    return f"{share:.2%}" if share >= 1e-3 else f"{100 * share:.5f}".rstrip("0").rstrip(".") + "%"
+
+
 def times(ratio: float) -> str:
     """A time against another: "1.4x the time"; "the same time" where the numbers would be equal."""
     return "the same time" if f"{ratio:.1f}" == "1.0" else f"{ratio:.1f}x the time"

@@ -13,8 +13,9 @@ REFERENCES = MODEL_COPY, ADAPTER_OFF, NO_REFERENCE = "model", "adapter-off", "no
 ALL_LINEAR, ATTENTION = "all-linear", "attention"
 
 # What is trained: every weight; a low-rank pair of matrices beside a module's weight; a vector that scales what it
-# gives or takes.
-TRAINED = WEIGHTS, MATRICES, SCALES = "weights", "matrices", "scales"
+# gives or takes; embeddings that stand before every row.
+TRAINED = WEIGHTS, MATRICES, SCALES, PROMPTS = "weights", "matrices", "scales", "prompts"
+WITHOUT_PROMPTS = "soft prompts were run with supervised fine-tuning alone"  # why methods leave them out
 KEYS_VALUES, KEYS_VALUES_MLP = "keys-values", "keys-values-mlp"  # what such vectors scale
 
 AS_IS = "none"  # the base whose weights are stored in the compute type
@@ -151,6 +152,36 @@ IA3 = Adaptation(
     "trains, and merges exactly into the unquantized base model; it can learn less",
     source="IA3 (arXiv 2205.05638, 2022); PEFT 0.21.2 tuners/ia3; huggingface.co/docs/peft/task_guides/ia3 (8e-3)",
 )
+PROMPT_TUNING = Adaptation(
+    name="prompt-tuning",
+    title="prompt tuning",
+    elsewhere=("prompt_tuning", "prompt tuning", "soft-prompt", "soft_prompt"),
+    family="prompt-tuning",
+    base=AS_IS,
+    means="train embeddings that stand before every row",
+    summary="a soft prompt",
+    trains=PROMPTS,
+    tables="lora",
+    rate=150.0,
+    rate_because="a few embeddings before a frozen model must move farther than the matrices of LoRA",
+    reference=ADAPTER_OFF,
+    config="PromptTuningConfig",
+    table="prompt",
+    packages=("peft",),
+    saves=("adapter_config.json",),
+    weights="adapter_model*.safetensors",
+    toy_learning_rate=0.3,
+    toy_share=0.85,
+    result="A soft prompt",
+    merges=False,
+    unasked=False,
+    above="lora",
+    asked_by='train.adaptation = "prompt-tuning"',
+    because="prompt tuning trains a few embeddings that stand before every row, a ten-thousandth of what LoRA trains; "
+    "small models learn less from it than from LoRA",
+    source="Prompt tuning (arXiv 2104.08691, 2021); PEFT 0.21.2 tuners/prompt_tuning; "
+    "huggingface.co/docs/peft/task_guides/prompt_based_methods (3e-2)",
+)
 FULL = Adaptation(
     name="full",
     title="full fine-tuning",
@@ -180,7 +211,7 @@ FULL = Adaptation(
     source="docs/rule-books/001.md, Step 1; Llama 2 (arXiv 2307.09288, 2023, section 3.1)",
 )
 
-ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, FULL)}
+ADAPTATIONS = {row.name: row for row in (IA3, LORA, QLORA, PROMPT_TUNING, FULL)}
 
 
 class Base(Struct, frozen=True, kw_only=True):

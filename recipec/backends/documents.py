@@ -9,6 +9,7 @@ from typing import Any
 
 from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
+from recipec.axes.adaptations import PROMPTS
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
@@ -53,7 +54,7 @@ SHOWN = (  # decisions that a reviewer looks for, in the order of the table
     "optimizer",
     "trainable_params",
     *("lora_variant", "lora_rank", "lora_expert_rank", "lora_alpha", "lora_dropout", "lora_targets"),
-    "ia3_scales",
+    *("ia3_scales", "virtual_tokens"),
 )
 SHOWN_LATER = (  # behind what only the stage's method has
     "precomputed_reference",
@@ -128,6 +129,8 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "auto_class": Raw(job.last.method.auto_class),
         "whole": job.last.because(_whole(job.last), "adaptation", "stage"),
         "adapter": job.last.because(not job.last.adapts.trains_all, "adaptation"),
+        "merges": job.last.because(job.last.adapts.merges, "adaptation"),
+        "virtual_tokens": job.last.traced("virtual_tokens") if job.last.adapts.trains == PROMPTS else 0,
         "adapter_base": job.last.because(starting_point(job.last), "model", "stage"),
         "merged_gib": job.last.because(merged_gib(job.last), "model", "precision"),
         "merge_script": Raw(f"{job.last.folder}merge_adapter.py"),

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from recipec.axes import BASES
+from recipec.axes.adaptations import PROMPTS
 from recipec.axes.attention import SDPA
 from recipec.backends.adaptations import quantized_base
 from recipec.backends.engines.engine import torch_dtype
@@ -73,7 +74,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
     measure, base = BACKENDS[stage.name].measure, BASES[stage.adapts.base]
     why = wrap(f"{base.merge_because[:1].upper()}{base.merge_because[1:]}.", WIDTH - 2)
     how = _how(stage)
-    measured = {**measure.names(stage), **how}
+    soft_prompt = stage.because(stage.adapts.trains == PROMPTS, "adaptation")
+    measured = {**measure.names(stage), **how, "soft_prompt": soft_prompt}
     standard, installed = import_blocks(_imports(stage))
     return {
         "what": f"stage {stage.name} of {stage.job.name}" if stage.folder else stage.job.name,
@@ -115,7 +117,8 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "quick_rows": QUICK_ROWS,
         "tokens_at_once": stage.because(needs.tokens_at_once, "gpu", "model"),
         "batch_gib": stage.because(round(needs.batch_bytes / GIB, 1), "prediction"),
-        "answers_at_once": needs.answers_at_once,
+        "soft_prompt": soft_prompt,
+        "answers_at_once": stage.because(needs.answers_at_once, "adaptation", "prediction"),
         "max_new_tokens": asked.max_new_tokens or _new_tokens(stage),
         "judges": stage.because(stage.method.generates, "stage"),
         "chat_template_file": stage.because(has_template_file(stage), "template"),

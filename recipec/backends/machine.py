@@ -77,7 +77,7 @@ def _evaluation(job: Job) -> list[str]:
 
 def _merging(job: Job) -> list[str]:
     """What merge_adapter.py needs, which is run by hand."""
-    if job.last.adapts.trains_all:
+    if not job.last.adapts.merges:
         return []
     size = f"{merged_gib(job.last):.1f} GiB"
     return [f"To merge the adapter: {size} of host memory, and {size} more disk (predicted)"]

@@ -92,11 +92,11 @@ def _base_model(job: Job) -> str | None:
 
 
 def _adapter(stage: StageJob) -> dict[str, Any]:
-    """What an adapter cannot do without, and where merge_adapter.py puts the whole model."""
-    if not stage.adapts.merges:
+    """What an adapter cannot do without, and where merge_adapter.py puts the whole model of one that merges."""
+    if stage.adapts.trains_all:
         return {}
-    base = Leaf(starting_point(stage), stage.ids("model", "stage"))
-    return {"adapter_base": base, "merged_path": f"outputs/{stage.name}/merged"}
+    merged = {"merged_path": f"outputs/{stage.name}/merged"} if stage.adapts.merges else {}
+    return {"adapter_base": Leaf(starting_point(stage), stage.ids("model", "stage")), **merged}
 
 
 def _method(stage: StageJob) -> str:

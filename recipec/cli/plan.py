@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from recipec.axes import BASES, LORA_VARIANTS, METHODS, STRATEGIES, adaptation_of
+from recipec.axes.adaptations import MATRICES, PROMPTS
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import EVERYTHING, ON_DEVICE
@@ -127,7 +128,8 @@ def _trained(choice: Document, values: Document) -> str:
         rank, targets = value_text(values.get("lora_rank")), value_text(values.get("lora_targets"))
         variant = LORA_VARIANTS[values.get("lora_variant", STANDARD.name)]
         what += "" if variant is STANDARD else f" ({variant.title})"
-        shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.table else ""
+        shape = f", rank {rank} on {targets}{_on_experts(values)}" if row.trains == MATRICES else ""
+        shape += f", {values['virtual_tokens']} virtual tokens" if row.trains == PROMPTS else ""
         what = f"{what}{base}{shape}"
     return f"{what}, in {choice['precision']} with {choice['optimizer']}"
 

@@ -94,7 +94,12 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
 
 
 def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload, tokens_at_once: int) -> int:
-    """As many as take no more than the rows that are scored: one at least."""
+    """As many as take no more than the rows that are scored: one at least.
+
+    Behind a soft prompt one: padding would stand between the prompt and the question.
+    """
+    if work.lora and work.lora.virtual_tokens:
+        return 1
     room, each = batch_bytes(architecture, layout, work, tokens_at_once), _answer(architecture, layout, work)
     return max((count for count in ANSWERS_AT_ONCE if count * each <= room), default=1)
 

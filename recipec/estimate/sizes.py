@@ -41,7 +41,8 @@ def sizes(architecture: Architecture, lora: LoraShape | None, to_vocabulary: boo
     groups, on_experts = architecture.linear_groups, expert_adapter_params(architecture, lora)
     in_products = sum(layers * _adapter_params(shapes, lora) for layers, shapes in groups)
     vectors = scale_params(architecture.linear_shapes(), architecture.modules.mlp_out, lora)
-    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers
+    prompt = lora.virtual_tokens * architecture.hidden_size if lora else 0
+    adapters = in_products + on_experts * architecture.sparse_layers + vectors * architecture.num_layers + prompt
     layer, layer_linear = max(_layers(architecture, lora))
     embedding = architecture.vocab_size * architecture.hidden_size
     tied = architecture.tie_embeddings and to_vocabulary
@@ -95,6 +96,8 @@ def _matrices(architecture: Architecture, lora: LoraShape | None, of_vocabulary:
     for _, count, inputs, outputs in adapted_experts(architecture, lora):
         rank = count * (lora.expert_rank if lora else 0)  # of all experts side by side
         yield from ((sparse, 1, rank, inputs), (sparse, 1, outputs, rank))
+    if lora and lora.virtual_tokens:
+        yield 1, 1, lora.virtual_tokens, hidden
     if lora is None:
         yield of_vocabulary, 1, architecture.vocab_size, hidden
         yield from ((sparse, count, outputs, inputs) for _, count, inputs, outputs in architecture.expert_shapes())

@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Method
-from recipec.axes.adaptations import ALL_LINEAR, MATRICES, SCALES, scaled, targeted
+from recipec.axes.adaptations import ALL_LINEAR, MATRICES, PROMPTS, SCALES, scaled, targeted
 from recipec.axes.methods.sft import SFT
 from recipec.catalog.architecture import Architecture
 
 
 class LoraShape(Struct, frozen=True):
-    """The adapters of one run: low-rank ones; or vectors, which have the memory law of low-rank ones on no module, and
-    what they keep."""
+    """The adapters of one run: low-rank ones; or vectors or a soft prompt, which have the memory law of low-rank
+    ones on no module, and what they keep."""
 
     rank: int
     targets: str | tuple[str, ...] = ALL_LINEAR  # module names ("q_proj") or every linear layer but the head
@@ -24,6 +24,7 @@ class LoraShape(Struct, frozen=True):
     expert_rank: int = 0  # of the adapters of one expert
     magnitudes: bool = False  # a trained number for each output, and W + BA built in each forward to measure it (DoRA)
     scaled: tuple[str, ...] = ()  # modules whose outputs, of the last of a feed-forward block inputs, a vector scales
+    virtual_tokens: int = 0  # embeddings before every row, which all layers compute with it
 
     def adapts(self, module: str) -> bool:
         """Whether a linear module carries an adapter."""
@@ -44,7 +45,12 @@ def _scales(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
     return LoraShape(0, (), scaled=scaled(value["ia3_scales"], modules.qkv, modules.mlp_out))
 
 
-_SHAPES = {MATRICES: lora_shape, SCALES: _scales}
+def _prompt(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape:
+    """The soft prompt that the decisions of a stage give a model."""
+    return LoraShape(0, (), virtual_tokens=value["virtual_tokens"])
+
+
+_SHAPES = {MATRICES: lora_shape, SCALES: _scales, PROMPTS: _prompt}
 
 
 def adapter_shape(architecture: Architecture, value: Mapping[str, Any]) -> LoraShape | None:

@@ -36,7 +36,7 @@ MEMORY_INPUTS = (
     *(*SIZES, "vram_gib", "adaptation", "quantization", "precision", "optimizer", "attention", "packing"),
     *("checkpointing", "recompute_every", "activation_offload", "offload", "world_size"),
     *("compile", "lora_rank", "lora_targets", "lora_expert_rank", "lora_dropout", "ia3_scales", "max_new_tokens"),
-    "updates",
+    *("virtual_tokens", "updates"),
 )
 TIME_INPUTS = (
     *("gpus", "gpu", "measured", "max_length", "tokens_per_example", "global_batch_size"),

@@ -220,7 +220,7 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         roomier=roomier(context, found, loaded),
         more_host_memory=more_host_memory(facts, chosen, found.tried),
         other_networks=other_networks(facts, chosen, found.tried, bounds),
-        shorter_waits=shorter_waits(facts, chosen, found.tried, bounds),
+        shorter_waits=shorter_waits(context, found, loaded, bounds),
         avoiding=avoiding(context, found, loaded),
         verbatim={} if verbatim is None else verbatim.value,
         rejected=tuple(others),

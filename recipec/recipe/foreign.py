@@ -207,6 +207,12 @@ NAMES = (
         "use_dora use_rslora pissa_init loraplus_lr_ratio",
         "lora_variant",
     ),
+    Names(
+        "train.prompt.virtual_tokens",
+        "num_virtual_tokens",
+        "peft_num_virtual_tokens",
+        typed="prompt_tokens prompt_length prompt_tuning_config",
+    ),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
     Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger"),
@@ -262,6 +268,9 @@ _OTHERS: dict[str, str] = {
     **dict.fromkeys(("eval_batch_size", "eval_micro_batch_size"), "remove it: recipec sets it"),
     "perplexity": "remove it: `evaluate.py` writes it, before and after training",
     "bias": "remove it: adapters train no bias",
+    **dict.fromkeys(
+        ("prompt_tuning_init", "prompt_tuning_init_text"), "remove it: a soft prompt begins as random tokens"
+    ),
     "task_type": "set `goal.task`",
     "max_samples": "set a `weight` below 1 in the source of `data.train`, which takes that share of its rows",
     "wandb": 'set `track.to = "wandb"` and `track.project`',
@@ -269,7 +278,8 @@ _OTHERS: dict[str, str] = {
         ("hf_token", "hf_hub_token", "wandb_api_key"), "set it in the environment: recipes hold no secrets"
     ),
     **dict.fromkeys(("training", "training_args", "trainer_args", "hyperparameters"), "write [train]"),
-    **dict.fromkeys((*TABLES, "lora_config", "peft_config"), f"write [train.{TABLES[0]}]"),
+    **{table: f"write [train.{table}]" for table in TABLES},
+    **dict.fromkeys(("lora_config", "peft_config"), f"write [train.{LORA.table}]"),
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
     "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
 }

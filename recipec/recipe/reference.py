@@ -18,13 +18,17 @@ from recipec.recipe.fields import ABSENT
 from recipec.recipe.foreign import keys_named, names_of
 from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.schema_data import DATA_SOURCES
-from recipec.recipe.schema_training import ADAPTED, Learning, Lora
+from recipec.recipe.schema_training import ADAPTED, Learning, Lora, Prompt
 from recipec.rules import RULES
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "reference.md"
 Node = Mapping[str, Any]
 
-_OF_STAGES = {"train": Learning, "train.lora": Lora}  # the tables whose keys a stage may have for itself
+_OF_STAGES = {
+    "train": Learning,
+    "train.lora": Lora,
+    "train.prompt": Prompt,
+}  # the tables whose keys a stage may have for itself
 _STAGES = tuple(f"train.{name}" for name in METHODS)  # tables with keys of [train], for one stage
 _LIKE_ANOTHER = tuple(f"data.{name}" for name in DATA_SOURCES[1:])  # have the keys of the first source
 _KINDS = {

@@ -107,6 +107,14 @@ class Lora(Section):
     )
 
 
+class Prompt(Section):
+    """The shape of a soft prompt."""
+
+    virtual_tokens: Annotated[int, Field(ge=1, le=1024)] | None = key(
+        "Virtual tokens", "How many trained embeddings stand before every row.", 20
+    )
+
+
 class Learning(Section):
     """How one stage learns."""
 
@@ -170,6 +178,12 @@ class AdaptedLearning(Learning):
         "The shape of the low-rank adapters: rank, scale, targets, dropout and variant. Asks for adapters where "
         "adaptation is not set.",
         {"rank": 16, "alpha": 32},
+    )
+    prompt: Prompt = table(
+        "Soft prompt",
+        "The shape of a soft prompt, of supervised fine-tuning alone. Asks for prompt tuning where adaptation is not "
+        "set.",
+        {"virtual_tokens": 20},
     )
 
 

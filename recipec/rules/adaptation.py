@@ -126,7 +126,7 @@ def adaptation_preferences(
     | 10,000 to 100,000 rows, 48 GB or more, a first training and `goal.priority = "quality"` | full, LoRA, QLoRA |
     | otherwise | LoRA, QLoRA, full |
 
-    IA3 is taken where a recipe names it, and never by itself: what it can learn is less.
+    IA3 and prompt tuning are taken where a recipe names them, and never by themselves: what they can learn is less.
 
     A recipe that sets `train.adaptation` or `train.quantization` keeps what agrees with it. A recipe that writes
     `train.lora` gets LoRA or QLoRA, or an error where neither works, and never full fine-tuning.
@@ -194,6 +194,25 @@ def scaled_modules(moe: bool) -> Choice:
     if moe:
         return Choice(KEYS_VALUES, "keys and values; PEFT's IA3 cannot reach into fused experts")
     return Choice(KEYS_VALUES_MLP, "keys, values and the inner activations, as in the paper")
+
+
+@rule(
+    "ADPT-004",
+    decides="virtual_tokens",
+    key="train.prompt.virtual_tokens",
+    watch="eval_loss: falls; if it stays flat, raise `train.prompt.virtual_tokens`, then set `train.adaptation = "
+    '"lora"`',
+    source="Prompt tuning (arXiv 2104.08691, 2021, section 3.2); "
+    "huggingface.co/docs/peft/task_guides/prompt_based_methods (20)",
+)
+def virtual_tokens() -> Choice:
+    """Virtual tokens: how many trained embeddings stand before every row.
+
+    The paper finds most of the gain up to 20 and little beyond 100. They begin as embeddings of words drawn from the
+    vocabulary, which its section 3.2 finds better than random numbers. Each of them is a token in all that the model
+    computes, in training and when it is served; `data.max_length` does not count them.
+    """
+    return Choice(20, "more add little (the paper's section 3.2)", accepts=(1, 100))
 
 
 @rule(

@@ -10,6 +10,7 @@ from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
 from recipec.rules.combinations_online import ONLINE
 from recipec.rules.combinations_parallel import PARALLEL
+from recipec.rules.combinations_prompts import SOFT_PROMPTS
 from recipec.rules.combinations_value_head import VALUE_HEADS
 from recipec.rules.optimizers import BITSANDBYTES
 
@@ -279,6 +280,7 @@ COMBINATIONS = (
     *ONLINE,
     *ATTENTION,
     *VARIANTS,
+    *SOFT_PROMPTS,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,

@@ -174,13 +174,14 @@ OF_BOOKS = (
     ),
     Unbuilt(
         "NOT-013",
-        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, prompt tuning, P-tuning, prefix tuning",
+        "AdaLoRA, LoftQ, VeRA and other variants of LoRA, P-tuning, prefix tuning",
         "docs/rule-books/001.md, Description",
-        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, and IA3",
-        'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built; prompt tuning under '
-        "FSDP freezes after one epoch (TRL #1164)",
+        "recipec supports full fine-tuning, LoRA, QLoRA, of their variants rsLoRA, DoRA, PiSSA and LoRA+, IA3 and "
+        "prompt tuning. A checkpoint of P-tuning lacks the encoder that it trains, so that no run could resume (PEFT "
+        "0.21); prefix tuning fails with activation checkpointing",
+        'set `train.adaptation = "lora"`, with `train.lora.variant` for a variant that is built, or '
+        '`train.adaptation = "prompt-tuning"` for trained embeddings before every row',
         words=(
-            "prompt_tuning",
             "p_tuning",
             "ptuning",
             "prefix_tuning",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from recipec.axes import ADAPTATIONS, METHODS, STRATEGIES, Method
+from recipec.axes.adaptations import MATRICES
 from recipec.rules.watching_rewards import OF_REWARDS
 
 
@@ -46,7 +47,8 @@ def _adaptation(value: str, given: Given) -> str:
     larger = f", then set {_asking_for(row.above)}, where that fits" if row.above else ""
     if not row.table:
         return f"eval_loss: falls; if it stays flat, set {_asking_for(row.above)}"
-    return f"eval_loss: falls; if it stays flat, raise `train.lora.rank`{larger}"
+    larger_key = "train.lora.rank" if row.trains == MATRICES else "train.prompt.virtual_tokens"
+    return f"eval_loss: falls; if it stays flat, raise `{larger_key}`{larger}"
 
 
 def _asking_for(name: str) -> str:

@@ -100,10 +100,18 @@ def _adapted(model: PreTrainedModel, lora: LoraShape, task: str, checkpoints: bo
     model.requires_grad_(False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        adapted = get_peft_model(model, _scales(lora, task, mlp_out) if lora.scaled else _low_rank(lora, task))
+        adapted = get_peft_model(model, _configured(lora, task, mlp_out))
     if checkpoints:
         adapted.enable_input_require_grads()
     return adapted
+
+
+def _configured(lora: LoraShape, task: str, mlp_out: str) -> Any:
+    if lora.virtual_tokens:
+        from peft import PromptTuningConfig
+
+        return PromptTuningConfig(num_virtual_tokens=lora.virtual_tokens, task_type=task)
+    return _scales(lora, task, mlp_out) if lora.scaled else _low_rank(lora, task)
 
 
 def _scales(lora: LoraShape, task: str, mlp_out: str) -> Any:

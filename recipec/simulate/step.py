@@ -41,7 +41,8 @@ def train(run: Run, optimizer: torch.optim.Optimizer, inputs: Inputs, syncs: lis
 
 def batch(layout: Layout, work: Workload) -> Inputs:
     """Token ids and labels of one micro step; a mask only where rows of different length can meet."""
-    rows, length = layout.micro_batch * work.method.sequences_per_example, work.seq_len_tokens
+    rows = layout.micro_batch * work.method.sequences_per_example
+    length = work.seq_len_tokens - (work.lora.virtual_tokens if work.lora else 0)  # PEFT puts the prompt before it
     together = one_row(layout, work)
     shape = (1, rows * length) if together else (rows, length)
     ids: Callable[[], torch.Tensor] = lambda: torch.zeros(shape, dtype=torch.long)  # noqa: E731

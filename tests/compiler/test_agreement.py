@@ -377,7 +377,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adaptation left out": (
         "method",
         "sft",
-        {"adaptations": ("ia3", "lora", "full")},
+        {"adaptations": ("ia3", "lora", "prompt-tuning", "full")},
         "method `sft`: it leaves out adaptation `qlora`, and adaptations_because is empty",
     ),
     "reason for nothing": (
@@ -486,11 +486,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "adapter of no class": ("adaptation", "lora", {"config": ""}, "`lora` trains an adapter, and its config is empty"),
     "adapter of no table": ("adaptation", "qlora", {"table": ""}, "`qlora` trains matrices, and its table is ``"),
     "vectors of a table": ("adaptation", "ia3", {"table": "lora"}, "`ia3` trains scales, and its table is `lora`"),
+    "prompt that merges": ("adaptation", "prompt-tuning", {"merges": True}, "trains prompts, and merges is True"),
     "unknown part": ("adaptation", "ia3", {"trains": "bias"}, "trains names `bias`"),
     "unknown tables": ("adaptation", "ia3", {"tables": "vera"}, "tables names `vera`"),
     "rate without a reason": ("adaptation", "ia3", {"rate_because": ""}, "its rate is 40 x another's"),
     "adapter of nobody": ("adaptation", "lora", {"packages": ()}, "trains an adapter, and its packages is empty"),
-    "adapter that stays one": ("adaptation", "lora", {"merges": False}, "trains an adapter, and merges is False"),
+    "adapter that stays one": ("adaptation", "lora", {"merges": False}, "trains matrices, and merges is False"),
     "whole that is merged": ("adaptation", "full", {"merges": True}, "trains every weight, and merges is True"),
     "above itself": ("adaptation", "lora", {"above": "lora"}, "`lora`: above leads back to it, by way of lora"),
     "above each other": (

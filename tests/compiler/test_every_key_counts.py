@@ -160,6 +160,8 @@ CASES: dict[str, tuple[str, Any]] = {
         if method.name in ADAPTED or not key.startswith("lora")
     },
     "train.lora.expert_rank": ("lora-single+experts", 3),
+    "train.prompt.virtual_tokens": ("lora-single", 7),
+    "train.sft.prompt.virtual_tokens": ("lora-single", 7),
     **{
         f"train.{name}.lora.expert_rank": (f"{OF_METHOD[name]}+experts", 3)
         for name in ADAPTED
@@ -191,8 +193,11 @@ MORE: dict[str, Tables] = {
 }
 
 
-# Shared by all stages, and never of use in these: a value head on a mixture of experts is refused (BAD-073).
-REFUSED = {f"train.{name}.lora.expert_rank" for name in ADAPTED if METHODS[name].has_value_head}
+# Shared by all stages, and never of use in these: a value head on a mixture of experts is refused (BAD-073), and so is
+# prompt tuning in a stage that does not run with it.
+REFUSED = {f"train.{name}.lora.expert_rank" for name in ADAPTED if METHODS[name].has_value_head} | {
+    f"train.{name}.prompt.virtual_tokens" for name in ADAPTED if "prompt-tuning" not in METHODS[name].adaptations
+}
 
 
 def test_every_key_is_listed() -> None:

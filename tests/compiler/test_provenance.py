@@ -74,6 +74,7 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.optimizer": ("adamw-8bit", "lion"),
     "train.packing": (True, False),
     "train.precision": ("fp16", "fp32", "bf16"),
+    "train.prompt.virtual_tokens": (7,),
     "train.quantization": ("nf4", "none"),
     "train.save_every": (0.4,),
     "train.early_stopping_patience": (9,),
@@ -107,6 +108,7 @@ CONDITIONAL = {
         ("lora_rank", "lora_alpha", "lora_dropout", "lora_targets", "lora_experts", "lora_variant"), "adaptation"
     ),
     "lora_expert_rank": "lora_experts",
+    "virtual_tokens": "adaptation",
     "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
 }

@@ -37,6 +37,7 @@ CASES |= {
     "lora-plus": "run",
     "rslora": "run",
     "ia3": "learn",
+    "prompt-tuning": "learn",
     "warm": "learn",
 }
 CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own

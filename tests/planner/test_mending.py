@@ -112,3 +112,33 @@ def test_what_the_data_show_hides_nothing_of_the_plan(tmp_path: Path) -> None:
 def test_a_missing_price_needs_no_plan(tmp_path: Path) -> None:
     recipe = with_key(with_key(LARGE, "budget.max_cost_usd", 5), "hardware", {"vram_gib": 20})
     assert "E0403" in codes(compiled(tmp_path, recipe))
+
+
+def test_targets_that_leave_experts_out_are_not_proposed_beside_a_rank_of_experts(tmp_path: Path) -> None:
+    """With attention alone, `expert_rank` would have no effect, which is refused in turn."""
+    recipe = {**LARGE, "model": {"name": "Qwen/Qwen3-30B-A3B"}, "hardware": {"gpu": "h200"}, "budget": {}}
+    recipe |= {
+        "data": {**LARGE["data"], "examples": 2000},
+        "train": {"lora": {"variant": "rslora", "expert_rank": 1}},
+    }
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0405"]
+    assert [help.partition(":")[0] for help in problem.help] == [
+        "remove `train.lora.variant`, which is then standard",
+    ]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_more_nodes_are_proposed_with_the_network_that_they_need(tmp_path: Path, known: bool) -> None:
+    hardware = {"vram_gib": 8} | ({"network_gbps": 100} if known else {})
+    recipe = {**BASES["lora-single"], "model": {"name": "Qwen/Qwen3-14B"}, "hardware": hardware}
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0402"]
+    nodes = [help for help in problem.help if "hardware.nodes" in help]
+    assert nodes and all(("need `hardware.network_gbps`" in help) is not known for help in nodes)
+
+
+def test_a_warmup_is_named_under_its_stage_where_there_are_several(tmp_path: Path) -> None:
+    recipe = {**BASES["sft-dpo"], "train": {"sft": {"max_steps": 1}}}
+    (problem,) = [found for found in compiled(tmp_path, recipe).diagnostics if found.code == "E0411"]
+    assert problem.help[-1] == "or set `train.sft.warmup = 0`"
+    mended = {**recipe, "train": {"sft": {"max_steps": 1, "warmup": 0}}}
+    assert "E0411" not in codes(compiled(tmp_path, mended))

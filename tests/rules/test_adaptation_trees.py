@@ -8,7 +8,7 @@ from recipec.axes import ADAPTATIONS
 from recipec.rules.adaptation import adaptation_preferences, double_quantization, wished
 from recipec.rules.goal import alignment_method, stages
 
-LORA, QLORA, FULL, IA3 = "lora", "qlora", "full", "ia3"
+LORA, QLORA, FULL, IA3, PROMPT = "lora", "qlora", "full", "ia3", "prompt-tuning"
 PLAIN = {
     "stage": "sft",
     "priority": None,
@@ -123,10 +123,11 @@ def test_every_entry_has_its_own_reason():
         ("full", "nf4", ()),
         ("ia3", None, (IA3,)),
         ("ia3", "nf4", ()),
+        ("prompt-tuning", None, (PROMPT,)),
     ],
 )
 def test_a_fixed_value_keeps_what_agrees_with_it(adaptation, quantization, expected):
-    assert wished((LORA, QLORA, FULL), (IA3, LORA, QLORA, FULL), adaptation, quantization) == expected
+    assert wished((LORA, QLORA, FULL), (IA3, LORA, QLORA, PROMPT, FULL), adaptation, quantization) == expected
 
 
 def test_only_a_4_bit_base_is_double_quantised():

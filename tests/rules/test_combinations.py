@@ -134,6 +134,20 @@ CASES = {  # id: (what is bad, changes that each mend it)
     ),
     "BAD-080": ({"continues": True, "method": "dpo"}, [{"method": "sft"}, {"method": "continue-pretrain"}]),
     "BAD-081": ({"continues": True, "strategy": "fsdp"}, [{"strategy": "ddp"}, {"strategy": "single"}]),
+    "BAD-110": (
+        {"adaptation": "prompt-tuning", "packing": True},
+        [{"packing": False}, {"adaptation": "lora"}],
+    ),
+    "BAD-111": (
+        {"adaptation": "prompt-tuning", "strategy": "zero3"},
+        [{"strategy": "ddp"}, {"strategy": "zero2"}, {"adaptation": "ia3"}],
+    ),
+    "BAD-112": ({"adaptation": "prompt-tuning", "followed": True}, [{"followed": False}, {"adaptation": "lora"}]),
+    "BAD-113": (
+        {"adaptation": "prompt-tuning", "beyond_positions": True},
+        [{"beyond_positions": False}, {"adaptation": "lora"}],
+    ),
+    "BAD-114": ({"adaptation": "prompt-tuning", "hybrid": True}, [{"hybrid": False}, {"adaptation": "lora"}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],

@@ -134,6 +134,11 @@ def test_ia3_takes_40_times_the_rate_of_lora():
     assert optimizer.learning_rate("sft", "ia3", 5_000, SEVEN).value == pytest.approx(8e-3)
 
 
+def test_a_soft_prompt_takes_150_times_the_rate_of_lora():
+    assert optimizer.learning_rate("sft", "prompt-tuning", 5_000, SEVEN).value == pytest.approx(3e-2)
+    assert adaptation.virtual_tokens().value == 20
+
+
 def test_ia3_scales_what_it_can_reach():
     assert [adaptation.scaled_modules(moe).value for moe in (False, True)] == ["keys-values-mlp", "keys-values"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 from math import inf
 
-from recipec.axes.adaptations import ADAPTATIONS
+from recipec.axes.adaptations import ADAPTATIONS, MATRICES
 from recipec.axes.agreement.names import unknown
 from recipec.axes.method import CHANGEABLE, LOSSES, READ_BY_FORMULAS, SIZES, TOOLS, Default, Method, Own
 from recipec.axes.methods import METHODS
@@ -69,7 +69,7 @@ def _of_default(row: str, table: str, default: Default, conditions: tuple[str, .
 
 def _of_adapters(row: str, method: Method) -> Iterator[str]:
     """A method has limits of adapters where it runs with some, and no others; each of its ranks is within them."""
-    adapters = [name for name in method.adaptations if name in ADAPTATIONS and ADAPTATIONS[name].table]
+    adapters = [name for name in method.adaptations if name in ADAPTATIONS and ADAPTATIONS[name].trains == MATRICES]
     if not adapters:
         for field in ("lora_rank", "lora_alpha_most", "lora_dropout"):
             if getattr(method, field):

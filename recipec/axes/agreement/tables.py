@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, MATRICES, REFERENCES, TRAINED, Adaptation
+from recipec.axes.adaptations import ADAPTATIONS, ADAPTER_OFF, BASES, MATRICES, PROMPTS, REFERENCES, TRAINED, Adaptation
 from recipec.axes.agreement.names import repeated, unknown
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES, KEPT_APART, Attention
 from recipec.axes.kinds import KINDS, Kind
@@ -73,10 +73,11 @@ def _of_adapter(row: str, adaptation: Adaptation) -> Iterator[str]:
     for field in ("config", "packages"):
         if not getattr(adaptation, field):
             yield f"{row} trains an adapter, and its {field} is empty"
-    if bool(adaptation.table) != (adaptation.trains == MATRICES):
-        yield f"{row} trains {adaptation.trains}, and its table is `{adaptation.table}`: matrices alone have one"
-    if not adaptation.merges:
-        yield f"{row} trains an adapter, and merges is False: no bundle says what becomes of one that stays one"
+    if bool(adaptation.table) != (adaptation.trains in (MATRICES, PROMPTS)):
+        table = f"its table is `{adaptation.table}`: matrices and prompts alone have one"
+        yield f"{row} trains {adaptation.trains}, and {table}"
+    if adaptation.merges == (adaptation.trains == PROMPTS):
+        yield f"{row} trains {adaptation.trains}, and merges is {adaptation.merges}: prompts alone stay adapters"
 
 
 def _of_circle(row: str, adaptation: Adaptation) -> Iterator[str]:

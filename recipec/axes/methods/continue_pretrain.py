@@ -1,5 +1,6 @@
 """Continued pretraining: a trained model learns a domain from its raw text."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import Default, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
@@ -48,7 +49,7 @@ CONTINUE_PRETRAIN = Method(
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=("full", "lora", "qlora"),
     preferred_because="continued pretraining adds knowledge, so full fine-tuning is tried first",
     learning_rate=(

@@ -1,5 +1,6 @@
 """Contrastive preference optimization: answers are compared by their log-probabilities, the chosen ones learned too."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
@@ -47,7 +48,7 @@ CPO = Method(
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=(),
     preferred_because="",
     learning_rate=(

@@ -1,5 +1,6 @@
 """Supervised distillation: on given answers the student learns the teacher's probabilities of every next token."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import Default, Method, Own, Pass
 
 _GKD = "GKD (arXiv 2306.13649, 2023)"
@@ -52,7 +53,7 @@ DISTILL = Method(
     drops_dropout=False,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=("full", "lora", "qlora"),
     preferred_because="a student is small, and where distillation is published all of its weights are trained",
     learning_rate=(

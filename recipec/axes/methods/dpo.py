@@ -1,5 +1,6 @@
 """Direct preference optimization."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
@@ -47,7 +48,7 @@ DPO = Method(
     drops_dropout=True,
     keeps_recomputation=False,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=("lora", "qlora", "full"),
     preferred_because="without its adapter the model is the reference, so LoRA needs no second copy of the weights",
     learning_rate=(

@@ -1,5 +1,6 @@
 """Odds ratio preference optimization: the answers are learned and compared in one pass, without a reference."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
@@ -46,7 +47,7 @@ ORPO = Method(
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=(),
     preferred_because="",
     learning_rate=(

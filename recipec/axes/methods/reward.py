@@ -1,5 +1,6 @@
 """Reward modeling: a model that gives each answer one score."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import Default, Method, Own, Pass
 
 _INSTRUCT = "InstructGPT (arXiv 2203.02155, 2022, appendix C.2)"
@@ -46,7 +47,7 @@ REWARD = Method(
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=(),
     preferred_because="",
     learning_rate=(

@@ -1,5 +1,6 @@
 """SimPO: answers are compared by their mean log-probability per token, with a margin between them."""
 
+from recipec.axes.adaptations import WITHOUT_PROMPTS
 from recipec.axes.method import OF_DPO_ALONE, Default, Method, Own, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters (column of DPO)"
@@ -49,7 +50,7 @@ SIMPO = Method(
     drops_dropout=True,
     keeps_recomputation=True,
     adaptations=("lora", "qlora", "ia3", "full"),
-    adaptations_because="",
+    adaptations_because=WITHOUT_PROMPTS,
     preferred=(),
     preferred_because="",
     learning_rate=(

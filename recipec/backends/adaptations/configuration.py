@@ -17,7 +17,7 @@ trainer.model.{head}.modules_to_save.float()"""
 def configured(stage: StageJob, *shape: Arg) -> Part:
     """The adapters that the trainer puts into the model, of a `shape`: a function of train.py returns them."""
     ids, config = stage.ids("adaptation"), stage.adapts.config
-    function = f"{stage.adapts.family}_config"
+    function = f"{stage.adapts.family.replace('-', '_')}_config"
     return Part(
         imports=(Import("peft", config, ids),),
         functions=(returning(function, config, _config(stage, shape), ids),),

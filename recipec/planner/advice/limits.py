@@ -11,6 +11,7 @@ from recipec.facts.data import DataFacts
 from recipec.layout import Layout
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
 from recipec.units import duration
@@ -166,7 +167,9 @@ def _one_step(loaded: LoadedRecipe, name: str, decisions: Decisions, report: Rep
     written = loaded.written_for(name, "train.max_steps") if limited else ("data", _section(loaded, name))
     place = loaded.place(*written)
     label = Label(place, f"stage {name} takes one step, and its learning rate is 0")
-    help = ("take more steps: more rows or epochs, or a smaller batch", "or set `train.warmup = 0`")
+    without = "or set `train.warmup = 0`"
+    without = of_stage(without, name) if len(decisions["stages"].value) > 1 else without
+    help = ("take more steps: more rows or epochs, or a smaller batch", without)
     note = "the warmup begins at 0 and takes at least one step; the trained weights would be those of the start"
     report.add(Diagnostic("E0411", "nothing would be learned", (label,), help, (note,)))
 

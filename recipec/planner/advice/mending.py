@@ -139,7 +139,8 @@ def single_changes(context: Context, keys: Sequence[str]) -> Changes:
         if key == _EVALUATIONS and _SAVES in context.wishes:
             continue  # the rule of saves goes by evaluations, not the other way
         yield from unpinned(context, (key,))
-    if _TARGETS in keys or "train.lora.variant" in keys or "train.lora.dropout" in keys:
+    narrows = (_TARGETS, "train.lora.variant", "train.lora.dropout")
+    if "train.lora.expert_rank" not in context.wishes and any(key in keys for key in narrows):
         narrow = {**context.wishes, _TARGETS: Wish(_ATTENTION_ALONE, "fewer targets")}
         yield f'{_TARGETS} = "{_ATTENTION_ALONE}"', replace(context, wishes=narrow)
 

@@ -8,19 +8,24 @@ from msgspec.structs import replace
 
 from recipec.facts import Facts
 from recipec.layout import Machines
+from recipec.planner.advice.changes import on_machines
 from recipec.planner.search.candidates import Bounds, Candidate, best, seconds_per_sequence, usual_time
+from recipec.planner.search.context import Context
+from recipec.planner.search.fit import Fit, fit
+from recipec.recipe import LoadedRecipe
 
 MOSTLY = 0.5  # of a step; our decision
 NETWORKS_GBPS = (200, 400, 800, 1600, 3200)  # one to eight adapters of 200 or 400 Gbit/s (InfiniBand HDR, NDR)
 
 
-def shorter_waits(facts: Facts, chosen: Candidate, tried: Sequence[Candidate], bounds: Bounds) -> tuple[str, ...]:
+def shorter_waits(context: Context, found: Fit, loaded: LoadedRecipe, bounds: Bounds) -> tuple[str, ...]:
     """A network with which this layout waits for half of a step at most, and fewer nodes, also where some are idle."""
-    world, machines = chosen.layout.mesh.world_size, facts.machines
-    waits = world > machines.gpus_per_node and waiting_share(chosen) > MOSTLY
-    network = _faster_network(facts, chosen, bounds) if waits else ()
+    assert found.chosen is not None
+    world, machines = found.chosen.layout.mesh.world_size, context.facts.machines
+    waits = world > machines.gpus_per_node and waiting_share(found.chosen) > MOSTLY
+    network = _faster_network(context.facts, found.chosen, bounds) if waits else ()
     idle = machines.gpus - world >= machines.gpus_per_node
-    return (*network, *(_fewer_nodes(machines, chosen, tried) if waits or idle else ()))
+    return (*network, *(_fewer_nodes(context, found.chosen, found.tried, loaded) if waits or idle else ()))
 
 
 def waiting_share(candidate: Candidate) -> float:
@@ -40,16 +45,33 @@ def _faster_network(facts: Facts, chosen: Candidate, bounds: Bounds) -> Iterator
             return
 
 
-def _fewer_nodes(machines: Machines, chosen: Candidate, tried: Sequence[Candidate]) -> Iterator[str]:
-    """The fewest nodes that cost less: every node is paid for as long as the training takes."""
-    alike = [other for other in tried if _alike(other, chosen)]
-    for nodes in range(1, machines.nodes):
-        most = nodes * machines.gpus_per_node
-        found = best([other for other in alike if other.layout.mesh.world_size <= most])
-        if found is not None and (ratio := _ratio(found, chosen)) * nodes < machines.nodes:
-            time = f"{ratio:.2g}x the time" if found.layout != chosen.layout else "the same time"
-            yield f"`hardware.nodes = {nodes}` takes {time} at {ratio * nodes / machines.nodes:.2g}x the cost"
+def _fewer_nodes(
+    context: Context, chosen: Candidate, tried: Sequence[Candidate], loaded: LoadedRecipe
+) -> Iterator[str]:
+    """The fewest nodes that cost less, planned: every node is paid for as long as the training takes."""
+    machines = context.facts.machines
+    for fewer in _promising(machines, chosen, tried):
+        then = fit(on_machines(context, fewer), loaded).chosen
+        if then is None or not then.layout.can_be_built or not _alike(then, chosen):
+            continue
+        if (cost := _cost(then, fewer, machines, chosen)) < 1:
+            time = f"{_ratio(then, chosen):.2g}x the time" if then.layout != chosen.layout else "the same time"
+            yield f"`hardware.nodes = {fewer.nodes}` takes {time} at {cost:.2g}x the cost"
             return
+
+
+def _promising(machines: Machines, chosen: Candidate, tried: Sequence[Candidate]) -> Iterator[Machines]:
+    """Fewer nodes on which a layout that was tried costs less."""
+    alike = [other for other in tried if _alike(other, chosen)]
+    for fewer in (Machines(nodes, machines.gpus_per_node) for nodes in range(1, machines.nodes)):
+        other = best([other for other in alike if other.layout.mesh.world_size <= fewer.gpus])
+        if other is not None and _cost(other, fewer, machines, chosen) < 1:
+            yield fewer
+
+
+def _cost(other: Candidate, fewer: Machines, now: Machines, chosen: Candidate) -> float:
+    """What training takes in node hours, over what the chosen plan takes."""
+    return _ratio(other, chosen) * fewer.nodes / now.nodes
 
 
 def _alike(other: Candidate, chosen: Candidate) -> bool:

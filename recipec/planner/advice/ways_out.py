@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from recipec.facts.node import node_of
 from recipec.planner.advice.changes import (
     Changes,
     larger_gpu,
@@ -44,12 +45,20 @@ def ways_out(
             changed_others = [same(kind, change, other) for other in others]
             if chosen is not None and all(buildable(other, loaded) for other in changed_others):
                 broken = over([changed, *changed_others])
-                found.append(line(change, context.stage.name, loaded, chosen) + f"; {broken}" * bool(broken))
+                notes = [note for note in (broken, _network(changed, loaded)) if note]
+                found.append("; ".join([line(change, context.stage.name, loaded, chosen), *notes]))
                 kinds.add(kind)
                 break
         if len(found) == SHOWN:
             break
     return found
+
+
+def _network(changed: Context, loaded: LoadedRecipe) -> str:
+    """What several nodes need said of what lies between them, where nothing is known of it."""
+    machines, gpu = changed.facts.machines, changed.facts.gpu
+    known = machines.nodes == 1 or node_of(loaded.recipe.hardware, gpu, machines.gpus_per_node).network_gbps is not None
+    return "" if known else "several nodes need `hardware.network_gbps`, too: what one sends to the others, in Gbit/s"
 
 
 def line(change: str, stage: str, loaded: LoadedRecipe, chosen: Candidate) -> str:

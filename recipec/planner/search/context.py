@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.axes import ADAPTATIONS, METHODS, Adaptation, Method
-from recipec.axes.adaptations import MATRICES, SCALES, WEIGHTS, targeted
+from recipec.axes.adaptations import MATRICES, PROMPTS, SCALES, WEIGHTS, targeted
 from recipec.axes.loops import LOOPS
 from recipec.axes.models import TEACHER
 from recipec.catalog.architecture import Architecture
@@ -40,6 +40,7 @@ from recipec.rules import precision as precisions
 from recipec.rules.core import Decision, Ledger, Wish
 from recipec.rules.optimizers import WITHOUT_BETAS
 from recipec.rules.watching import watched_for
+from recipec.units import percent
 
 EIGHT_BIT = "adamw-8bit"  # what the planner takes where the states of AdamW do not fit
 
@@ -85,6 +86,8 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _lora(ledger, context.facts.model.architecture)
     if ADAPTATIONS[adaptation].trains == SCALES:
         ledger.decide(adaptations.scaled_modules, ledger.decisions["moe"])
+    if ADAPTATIONS[adaptation].trains == PROMPTS:
+        ledger.decide(adaptations.virtual_tokens)
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).generates:
@@ -243,6 +246,7 @@ _SHAPED_BY = {
     WEIGHTS: ("params", "adaptation", "stage"),
     MATRICES: ("params", "stage", "lora_rank", "lora_targets", "lora_variant"),
     SCALES: ("params", "adaptation", "stage", "ia3_scales"),
+    PROMPTS: ("params", "adaptation", "stage", "virtual_tokens"),
 }
 
 
@@ -250,7 +254,7 @@ def _trainable(ledger: Ledger, architecture: Architecture) -> None:
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     shape = adapter_shape(architecture, value)
     count = trainable_params(architecture, shape, settled_method(ledger.decisions))
-    because = f"{count / architecture.params:.2%} of the {value['params']:,} parameters of the model"
+    because = f"{percent(count / architecture.params)} of the {value['params']:,} parameters of the model"
     inputs = _SHAPED_BY[ADAPTATIONS[value["adaptation"]].trains]
     inputs += ("lora_expert_rank",) if shape and shape.experts else ()
     ledger.record(Decision("trainable_params", count, because, inputs=inputs, origin="planner"))
@@ -366,7 +370,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
     return Workload(
         objective=value["stage"],
         own=tuple((own.name, value[own.name]) for own in method.own if own.changes),
-        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0),
+        seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0) + value.get("virtual_tokens", 0),
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
         head=LOOPS[value["loop"]].head if "loop" in value else "",
