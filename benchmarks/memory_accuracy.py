@@ -11,11 +11,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 
-from benchmarks.published import RESULTS, Case, Row, Unmodelled, card_of, rows
+from benchmarks.names import card_of
+from benchmarks.published import RESULTS, Case, Row, Unmodelled, rows
 from benchmarks.report import Score, publish
 from benchmarks.stacks import case_of
 from recipec.estimate.memory import step_memory
 from recipec.planner.search.candidates import usable_bytes
+from recipec.units import counted
 
 GIB = 1 << 30
 _UNITS = {"GiB": GIB, "GB": 1e9}
@@ -24,9 +26,10 @@ _UNITS = {"GiB": GIB, "GB": 1e9}
 def main(arguments: list[str]) -> int:
     """Print the tables; write them to benchmarks/results unless another CSV is named."""
     names = [argument for argument in arguments if not argument.startswith("--")]
-    scores, skipped = score(rows(names[0] if names else "published_memory.csv"))
+    table = rows(names[0]) if names else [*rows("published_memory.csv"), *rows("published_oom.csv")]
+    scores, skipped = score(table)
     target = None if names else RESULTS / "memory_accuracy.md"
-    more = [*_too_low(scores), *_reserved_band(scores), *_verdicts(rows("published_oom.csv"))]
+    more = [*_too_low(scores), *_reserved_band(scores), *_verdicts(table)]
     publish("Accuracy of the memory estimate", scores, skipped, arguments, target, more)
     return 0
 
@@ -35,11 +38,10 @@ def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:
     """Predict every tier A run once for each of its scored measurements; count the rest by unmodelled feature."""
     scores, skipped, seen = [], Counter[str](), set()
     for row in table:
-        if row["tier"] != "A" or row["mem_kind"] not in ("allocated", "reserved"):
+        run = (row["run_key"] or row["id"], row["mem_kind"])
+        if not _measured(row, "allocated", "reserved") or run in seen:
             continue
-        if (row["run_key"], row["mem_kind"]) in seen:
-            continue
-        seen.add((row["run_key"], row["mem_kind"]))
+        seen.add(run)
         try:
             scores.append(_score(row, case_of(row)))
         except Unmodelled as reason:
@@ -47,12 +49,17 @@ def score(table: Iterable[Row]) -> tuple[list[Score], Counter[str]]:
     return scores, skipped
 
 
+def _measured(row: Row, *kinds: str) -> bool:
+    """Whether a row states a measurement of a kind; without a tier, a whole table is taken for measured."""
+    return row["mem_kind"] in kinds and row["tier"] in ("A", "")
+
+
 def _too_low(scores: list[Score]) -> list[str]:
     """How often the truth was more than 5 % above the prediction, source by source."""
     found = [score for score in scores if score.kind == "allocated"]
     low = Counter(score.source for score in found if score.error < -0.05)
     where = ", ".join(f"{count} of {source}" for source, count in low.most_common()) or "none"
-    return [f"Allocated, predicted more than 5 % too low: {low.total()} of {len(found)} runs ({where}).", ""]
+    return [f"Allocated, predicted more than 5 % too low: {low.total()} of {counted(len(found), 'run')} ({where}).", ""]
 
 
 def _reserved_band(scores: list[Score]) -> list[str]:
@@ -68,18 +75,17 @@ def _reserved_band(scores: list[Score]) -> list[str]:
     ]
 
 
-def _verdicts(failed: Iterable[Row]) -> list[str]:
+def _verdicts(table: list[Row]) -> list[str]:
     """Fit or no fit: runs that ended out of memory, and all scored runs, against a planner's own limit."""
-    ran = [row for row in rows("published_memory.csv") if row["tier"] == "A" and row["mem_kind"] == "allocated"]
-    refused, of_failed, missed = verdict(failed)
-    wrongly, of_ran, _ = verdict(ran)
+    refused, of_failed, missed = verdict(row for row in table if row["mem_kind"] == "oom")
+    wrongly, of_ran, _ = verdict(row for row in table if _measured(row, "allocated"))
     return [
         "Verdicts (predicted allocated peak against what a plan may use of the card):",
         "",
         "| | predicted not to fit | predicted to fit |",
         "|---|---|---|",
-        f"| ran out of memory ({of_failed} runs) | {refused} | {of_failed - refused} |",
-        f"| ran ({of_ran} runs) | {wrongly} | {of_ran - wrongly} |",
+        f"| ran out of memory ({counted(of_failed, 'run')}) | {refused} | {of_failed - refused} |",
+        f"| ran ({counted(of_ran, 'run')}) | {wrongly} | {of_ran - wrongly} |",
         "",
         *(f"- predicted to fit, ran out of memory: {line}" for line in missed),
     ]

@@ -10,6 +10,8 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
+from recipec.units import counted
+
 _COLUMNS = ("median", "p90", "p95", "worst", "bias")
 
 
@@ -77,7 +79,9 @@ def _report(title: str, scores: list[Score], skipped: Counter[str]) -> Iterator[
     yield ""
     for kind, sources in sorted(_by_source(scores).items()):
         mean = fmean(median(abs(item.error) for item in group) for group in sources)
-        yield f"Every source weighted alike, {kind}: median error {mean:.1%} over {len(sources)} sources."
+        yield f"Every source weighted alike, {kind}: median error {mean:.1%} over {counted(len(sources), 'source')}."
+        largest, count = max(sources, key=len), sum(map(len, sources))
+        yield f"Of {counted(count, 'run')} {len(largest) / count:.0%} are of one source, {largest[0].source}."
     yield ""
     yield "Not modelled, by the feature that is missing:"
     yield ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.published import Case, Row, Unmodelled, architecture, fused, number
+from benchmarks.names import architecture
+from benchmarks.published import Case, Row, Unmodelled, fused, number
+from benchmarks.transformers_run import transformers_run
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.workload import LoraShape, Workload
 from recipec.layout import Layout, Mesh
@@ -11,8 +13,6 @@ _METHODS = {
     "full": "full",
     "lora": "lora",
     "qlora": "qlora",
-    "full SFT": "full",
-    "full DPO": "full",
     "pretrain": "full",
 }
 
@@ -29,7 +29,7 @@ def case_of(row: Row) -> Case:
         return _swift(row)
     if source == "pytorch/torchtune":
         return _torchtune(row)
-    return _huggingface(row)
+    return transformers_run(row)
 
 
 def _refuse(row: Row) -> None:
@@ -203,20 +203,3 @@ def _torchtune(row: Row) -> Case:
         fsdp=2,
     )
     return Case(architecture(row["model"]), layout(row, "fsdp"), work)
-
-
-def _huggingface(row: Row) -> Case:
-    """Anything else: transformers' own loop as far as the row says."""
-    lora = LoraShape(number(row, "lora_rank"), _targets(row)) if row["method"] in ("lora", "qlora") else None
-    work = Workload(seq_len_tokens=number(row, "seq_len"), lora=lora, head="hf", full_weights="bf16", foreach=True)
-    return Case(architecture(row["model"]), layout(row, _strategy(row["strategy"])), work)
-
-
-def _strategy(published: str) -> str:
-    """Our name of a strategy; raises Unmodelled where it is none of ours."""
-    for name in ("zero1", "zero2", "zero3", "fsdp"):
-        if published.removeprefix("deepspeed ").startswith(name):
-            return name
-    if published not in ("", "single", "ddp"):
-        raise Unmodelled(f"strategy: {published}")
-    return "ddp"

@@ -10,7 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 
-from benchmarks.published import RESULTS, Row, Unmodelled, card_of, rows
+from benchmarks.names import card_of
+from benchmarks.published import RESULTS, Row, Unmodelled, rows
 from benchmarks.report import Score, publish
 from benchmarks.stacks import case_of
 from recipec.estimate.links import link_of
