@@ -61,6 +61,7 @@ SHOWN_LATER = (  # behind what only the stage's method has
     "max_length",
     "overflow",
     "packing",
+    *("curriculum_by", "curriculum_column", "curriculum_parts"),
     "template",
     "eos_token",  # where it is not the model's
     "loss_on",

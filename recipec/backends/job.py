@@ -182,6 +182,16 @@ class StageJob(Struct, frozen=True):
         return self.carries_tools or self.keeps_thoughts
 
     @property
+    def ordered(self) -> bool:
+        """Whether the recipe has a curriculum for it."""
+        return "curriculum_parts" in self.plan.decisions
+
+    @property
+    def hardness_column(self) -> str:
+        """The column that says how hard a row is; empty where no curriculum reads one."""
+        return str(self.value("curriculum_column")) if "curriculum_column" in self.plan.decisions else ""
+
+    @property
     def groups_by_length(self) -> bool:
         """Whether rows of similar length share a batch."""
         return bool(self.value("sampling") == "group_by_length")

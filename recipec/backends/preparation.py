@@ -10,7 +10,7 @@ from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
-from recipec.backends.prepared_rows import contents_of_rows, marks_of, of_conversations, weighs
+from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, of_conversations, weighs
 from recipec.backends.reading import (
     Way,
     carries,
@@ -89,12 +89,25 @@ def _names(job: Job) -> dict[str, Any]:
         **contents(stages),
         **_selecting(stages),
         **_losing(stages),
+        **_ordering(stages),
         **_requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **contents_of_rows(stages),
         **marks_of(stages),
         "dataset_names": _dataset_names(stages),
+    }
+
+
+def _ordering(stages: list[StageJob]) -> dict[str, Any]:
+    """How the rows of a curriculum are put from easy to hard."""
+    ordered = [stage.ordered for stage in stages]
+    return {
+        "orders": stages[0].because(any(ordered), "sampling"),
+        "all_order": all(ordered),
+        "hardness": asks_hardness(stages),
+        "all_hard": all(stage.hardness_column for stage in stages),
+        "some_by_length": any(stage.ordered and not stage.hardness_column for stage in stages),
     }
 
 
@@ -116,8 +129,11 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     given = {name: (type, [bool(stage.value(id)) for stage in stages]) for name, (type, id) in types.items()}
     shuffled = [_shuffles(stage) for stage in stages]
     given["shuffled"] = ("bool", [one and not all(shuffled) for one in shuffled])
+    given["parts"] = ("int", [stage.ordered for stage in stages])
+    given["hardness"] = ("str", [bool(stage.hardness_column) for stage in stages])
     fields = [f"{name}: {type}" for name, (type, has) in given.items() if all(has)]
     empty = {"list[dict]": "list[dict] | None = None", "float": "float = 0.0", "bool": "bool = False"}
+    empty |= {"int": "int = 0", "str": 'str = ""'}
     fields += [f"{name}: {empty[type]}" for name, (type, has) in given.items() if any(has) and not all(has)]
     return [Raw(field) for field in fields]
 
@@ -213,7 +229,12 @@ def _bringing(job: Job) -> dict[str, Any]:
     """What a converted row has beside the columns of its kind."""
     split, stages = job.loaded.recipe.data.split, job.stages
     more = bool(split_column(job)) or not {"tools", "system"}.isdisjoint(carries(stages))
-    more = more or mixes_fields(stages) or any(stage.value("reasoning") in WITHOUT for stage in stages)
+    more = (
+        more
+        or mixes_fields(stages)
+        or asks_hardness(stages)
+        or any(stage.value("reasoning") in WITHOUT for stage in stages)
+    )
     return {
         "split_type": "float64" if split and split.time else "binary",
         "brings_more": more or bool(job.loaded.recipe.data.system),
@@ -240,9 +261,10 @@ def _converting(stages: list[StageJob]) -> dict[str, Any]:
 def _row_parameters(job: Job, mixes: bool) -> dict[str, Any]:
     """What the conversion of a row depends on beside the row: its source, its stage or both."""
     data = job.loaded.recipe.data
-    asks_source = split_column(job) is not None and bool(data.eval or data.test)
+    hard = asks_hardness(job.stages)
+    asks_source = (hard or split_column(job) is not None) and bool(data.eval or data.test)
     types = {"source": "dict"} if mixes or asks_source else {}
-    types |= {"stage": "Stage"} if asks_source or not mixes else {}
+    types |= {"stage": "Stage"} if asks_source or hard or not mixes else {}
     return {
         "asks_source": asks_source,
         "needs_source": "source" in types or weighs(job),
@@ -268,7 +290,7 @@ def _features_by_format(ways: Sequence[Way]) -> Raw:
 def _unrolled(kind: Kind, stages: list[StageJob]) -> Any:
     """answers_of_KIND: one row for each answer."""
     split, tools = bool(split_column(stages[0].job)), "tools" in carries(stages)
-    along = ["place", *["split_by"] * split, *["tools"] * tools]
+    along = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages), *["tools"] * tools]
     names = {
         "along": along,
         "unrolled_columns": ["prompt", "completion", "conversation", "rest", *along],
@@ -376,12 +398,16 @@ def _stage(stage: StageJob) -> Call:
             args.append(stage.arg(fraction, fraction))
     if _shuffles(stage) and not all(map(_shuffles, stage.job.stages)):
         args.append(stage.arg("shuffled", "sampling", True))
+    if stage.ordered:
+        args.append(stage.arg("parts", "curriculum_parts"))
+    if stage.hardness_column:
+        args.append(stage.arg("hardness", "curriculum_column"))
     return Call("Stage", args)
 
 
 def _shuffles(stage: StageJob) -> bool:
     """Whether the rows are put into the random order here that the trainer then keeps."""
-    return bool(stage.value("sampling") == "sequential")
+    return bool(stage.value("sampling") == "sequential") and not stage.ordered
 
 
 def _sources(stage: StageJob, part: str) -> list[dict[str, Any]]:

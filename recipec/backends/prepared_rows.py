@@ -12,7 +12,8 @@ from recipec.render.traced import Traced
 def marks_of(stages: list[StageJob]) -> dict[str, Any]:
     """What rows carry on their way, beside what the trainer reads."""
     split, conversations = bool(split_column(stages[0].job)), any(map(of_conversations, stages))
-    beside = ["place", *["split_by"] * split, *["conversation", "rest"] * conversations]
+    beside = ["place", *["split_by"] * split, *["hardness"] * asks_hardness(stages)]
+    beside += ["conversation", "rest"] * conversations
     compares = any(len(stage.kind.taught) > 1 for stage in stages) and not any(stage.kind.flag for stage in stages)
     begins = conversations or any(stage.kind.masked for stage in stages)
     known = {"answered": conversations, "beginnings": begins, "behind": begins, "equal": compares}
@@ -62,6 +63,11 @@ def _weights(stages: list[StageJob]) -> dict[str, Any]:
 
 def _is_decided(stage: StageJob, name: str) -> bool:
     return stage.plan.decisions[name].origin != "recipe"
+
+
+def asks_hardness(stages: list[StageJob]) -> bool:
+    """Whether a column of the rows says how hard they are."""
+    return any(stage.hardness_column for stage in stages)
 
 
 def of_conversations(stage: StageJob) -> bool:

@@ -77,7 +77,7 @@ def _read_columns(job: Job, way: Way) -> list[str]:
     split = split_column(job)
     takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
     carried = {name for carry in takes for name in CARRIED[carry].columns}
-    read = {*way.shape.columns.values(), *way.shape.handed, *carried, *[split] * bool(split)}
+    read = {*way.shape.columns.values(), *way.shape.handed, *carried, *filter(None, (split, way.stage.hardness_column))}
     return [*sorted(read), *_ignored(job)]
 
 

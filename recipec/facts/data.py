@@ -8,7 +8,7 @@ from itertools import chain
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, Method
+from recipec.axes import CARRIED, COMMON_SECTION, KINDS, METHODS, ROW_FORMATS, SECTIONS, Method
 from recipec.catalog.templates import Template
 from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_of
 from recipec.diagnostics.model import Report
@@ -16,6 +16,7 @@ from recipec.facts.cautions import cautions
 from recipec.facts.conversations import carries, conversation_facts, read_names
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
+from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
 from recipec.facts.shapes import shape_of_all, shaped
 from recipec.facts.sizes import answered, sizes
 from recipec.facts.sources import SampledSource, rows_of, sources_of
@@ -81,6 +82,7 @@ def data_facts(
     facts += conversation_facts(loaded, section, sources, shape, report)
     findings = (
         against_split(loaded, section, sources),
+        against_order(loaded, section, sources),
         against_turns(loaded, section, sources, template),
         cautions(loaded, section, sources, template),
     )
@@ -132,10 +134,16 @@ def unread(loaded: LoadedRecipe, sources: Sequence[SampledSource]) -> tuple[str,
 def _unread(loaded: LoadedRecipe, source: SampledSource) -> Iterator[str]:
     columns = source.shape.columns.values()
     read = {*columns, *(loaded.value("data", "split") or {}).values(), *read_names(source.shape), *source.shape.handed}
+    read |= _hardness(loaded, source.part)
     held = (name for row in source.rows for name, value in row.items() if value not in NOTHING)
     yield from (name for name in held if name not in read)
     fields = (name for row in source.rows for column in columns for name in fields_of(row.get(column)))
     yield from (name for name in fields if name not in read)
+
+
+def _hardness(loaded: LoadedRecipe, part: str) -> set[str]:
+    """The columns that say how hard the rows of a part are: those held out may have the column of any section."""
+    return {*hardness_columns(loaded, part).values()} if part in SECTIONS else every_hardness_column(loaded)
 
 
 def marks_answers(loaded: LoadedRecipe, decisions: Mapping[str, Decision]) -> bool:

@@ -217,6 +217,19 @@ def unknown_codes(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0204", f"`{code}` is not a warning", (label,), (f"the warnings are {known}",))
 
 
+_CURRICULUM = ("train", "curriculum")
+
+
+def _order_of_nothing(written: Written) -> Iterator[Diagnostic]:
+    """A curriculum that does not say what makes a row hard; that of a stage goes on from the one of all stages."""
+    for path in (_CURRICULUM, *(("train", stage, "curriculum") for stage in METHODS)):
+        said = any(written.has(*table, key) for table in (path, _CURRICULUM) for key in ("by", "column"))
+        if written.has(*path) and not said:
+            title = f"`{dotted(path)}` does not say what makes a row hard"
+            help = ('add `by = "length"`, or `column = "…"` with the name of a column that holds numbers',)
+            yield Diagnostic("E0201", title, (written.label(path, "needs `by` or `column`"),), help)
+
+
 Check = Callable[[Written], Iterator[Diagnostic]]
 CHECKS: tuple[Check, ...] = (
     _no_hardware,
@@ -237,6 +250,7 @@ CHECKS: tuple[Check, ...] = (
     bad_columns,
     indivisible_batches,
     no_room_to_decay,
+    _order_of_nothing,
     idle_project,
     refused_arguments,
     asked_of_loops,

@@ -152,6 +152,7 @@ NAMES = (
     Names(
         "train.precision", "mixed_precision", "bf16 fp16", "bf16 fp16", "dtype torch_dtype amp", ', for example "bf16"'
     ),
+    Names("train.curriculum", "curriculum_sampling", "curriculum_sampling", "", "curriculum_learning"),
     Names("train.packing", "", "sample_packing", "packing neat_packing", "pack"),
     Names(
         "train.activation_checkpointing", "", "gradient_checkpointing", "disable_gradient_checkpointing", "recompute"

@@ -387,7 +387,9 @@ EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("data", "test"), ("data", "test_fraction")),
     (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
     (("train", "epochs"), ("train", "max_steps")),
+    (("train", "curriculum", "by"), ("train", "curriculum", "column")),
     *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in METHODS),
+    *((("train", stage, "curriculum", "by"), ("train", stage, "curriculum", "column")) for stage in METHODS),
 )
 
 

@@ -115,6 +115,23 @@ class Prompt(Section):
     )
 
 
+class Curriculum(Section):
+    """What makes a row hard; exactly one of by and column."""
+
+    by: Literal["length"] | None = key(
+        "By", "`length`: rows are the harder the more tokens they have.", "length", absent="the column says it"
+    )
+    column: Line | None = key(
+        "Column",
+        "The column of the training rows that says how hard a row is: a number, which is higher for harder rows.",
+        "difficulty",
+        absent="`by` says it",
+    )
+    parts: Annotated[int, Field(ge=2, le=1000)] | None = key(
+        "Parts", "Into how many parts of equal size the ordered rows are cut; inside a part their order is random.", 10
+    )
+
+
 class Learning(Section):
     """How one stage learns."""
 
@@ -161,6 +178,11 @@ class Learning(Section):
     )
     packing: Literal["auto"] | bool | None = key(
         "Packing", "Whether short examples are joined into sequences of full length.", True, default=AUTO
+    )
+    curriculum: Curriculum = table(
+        "Easy rows first",
+        "Train on easy rows first, in every epoch: by their length, or by a column. Without it the order is random.",
+        {"column": "difficulty"},
     )
     arguments: dict[Line, Any] | None = key(
         "Arguments",

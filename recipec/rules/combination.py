@@ -60,6 +60,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     cuts_groups: bool  # a step does not hold all answers to a prompt that are compared
     eval_every: float
     save_every: float
+    ordered: bool  # the recipe orders the rows from easy to hard
     followed: bool  # another stage starts from the result
     beyond_positions: bool  # a longest row and the soft prompt before it are longer than the model's context
 
@@ -136,6 +137,7 @@ PLAIN: Mapping[str, Any] = {
     "cuts_groups": False,
     "eval_every": 0.05,
     "save_every": 0.05,
+    "ordered": False,
     "followed": False,
     "beyond_positions": False,
 }

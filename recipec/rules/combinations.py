@@ -5,6 +5,7 @@ from __future__ import annotations
 from recipec.axes.attention import MASK
 from recipec.rules.combination import BadCombination, Combination
 from recipec.rules.combinations_attention import ATTENTION
+from recipec.rules.combinations_curriculum import CURRICULA
 from recipec.rules.combinations_hybrids import HYBRIDS
 from recipec.rules.combinations_loops import LOOPS
 from recipec.rules.combinations_lora import VARIANTS
@@ -281,6 +282,7 @@ COMBINATIONS = (
     *ATTENTION,
     *VARIANTS,
     *SOFT_PROMPTS,
+    *CURRICULA,
     *VALUE_HEADS,
     *LOOPS,
     *HYBRIDS,

@@ -123,7 +123,7 @@ def _settle(
     if wish is None:
         return Decision(rule.decides, choice.value, choice.because, **common)
     because = f"set in {wish.where}"
-    if wish.value != choice.value:
+    if choice.value not in ("", wish.value):  # "": only a recipe can say it
         because += f"; recipec would choose {value_text(choice.value)}: {choice.because}"
     return Decision(
         rule.decides,

@@ -118,12 +118,48 @@ def sampling(stage: str, packing: bool) -> Choice:
 
     DPOTrainer cannot group by length. Its pairs come in random order, and the bundle tries the longest batch once
     before step 1. A trainer that relates the rows of a batch to each other before training keeps the order of the file:
-    preparation shuffles the rows once, and every epoch has the same batches.
+    preparation shuffles the rows once, and every epoch has the same batches. Where the recipe has a curriculum,
+    prepare_data.py puts the rows from easy to hard, and every trainer keeps the order of the file.
     """
     method = method_of(stage)
     if packing:
         return Choice("random", "packed sequences all have the same length")
     return Choice(method.sampling, method.sampling_because)
+
+
+_EASY_FIRST = "Curriculum Learning: A Survey (arXiv 2101.10382, 2021); docs/rule-books/000.md, Description"
+_PARTS_TOLD = "loss: steps up where a harder part of the rows begins, so judge by eval_loss"
+
+
+@rule("LOAD-006", decides="curriculum_by", key="train.curriculum.by", watch=_PARTS_TOLD, source=_EASY_FIRST)
+def curriculum_by() -> Choice:
+    """What makes a row hard where no column says it: the number of its tokens.
+
+    Rows are ordered only where the recipe has a curriculum. Length is a rough measure of how hard a row is. It costs
+    nothing, and rows of one part then need little padding.
+    """
+    return Choice("length", "longer rows count as harder")
+
+
+@rule("LOAD-007", decides="curriculum_column", key="train.curriculum.column", watch=_PARTS_TOLD, source=_EASY_FIRST)
+def curriculum_column() -> Choice:
+    """The column that says how hard a row is, where the recipe names one.
+
+    Every training row needs a number in it, higher for harder rows. A loss of the base model, a human grade or the
+    share of failed attempts are usual. prepare_data.py refuses rows without a number by their place.
+    """
+    return Choice("", "only a recipe can name a column")
+
+
+@rule("LOAD-008", decides="curriculum_parts", key="train.curriculum.parts", watch=_PARTS_TOLD, source=_EASY_FIRST)
+def curriculum_parts() -> Choice:
+    """Into how many parts the rows of a curriculum are cut, from easy to hard.
+
+    With as many parts as rows the order would be strict: neighbors would be alike in whatever makes them easy, and
+    every step would see one kind of row. With few parts little of the order is left. recipec takes ten. Inside a
+    part the order is random. Every epoch goes from easy to hard anew, with the same batches.
+    """
+    return Choice(10, "each step still sees rows of many kinds")
 
 
 MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait

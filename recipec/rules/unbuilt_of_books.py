@@ -223,14 +223,6 @@ OF_BOOKS = (
         words=("megatron", "megatron_lm", "lightning", "horovod", "mpirun"),
     ),
     Unbuilt(
-        "NOT-017",
-        "Curriculum learning",
-        "docs/rule-books/000.md, Description",
-        "the order of the rows is random or by length (LOAD-005)",
-        "train one recipe per difficulty in order; set `model.name` of each to the output folder of the one before",
-        words=("curriculum", "curriculum_learning"),
-    ),
-    Unbuilt(
         "NOT-018",
         "Jobs for SLURM, Kubernetes, Ray and cloud services, container images",
         "docs/rule-books/004.md, Ecosystem (schedulers)",

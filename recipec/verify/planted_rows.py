@@ -69,6 +69,7 @@ class Planted(Example):
             raise NoSample(f"nothing is known to write as the {missing[0]} of {self._data.format} rows")
         row = {column: getattr(self, role)() for role, column in self._data.columns.items()}
         row |= dict.fromkeys(self._data.handed, self._word("judging"))
+        row |= {self._data.hardness: self.hardness()} if self._data.hardness else {}
         if self.carries.has("tools"):
             row[self.carries.written(CARRIED["tools"].columns)] = [TOOL]
         if self.carries.has("system"):

@@ -42,6 +42,7 @@ class SourceData(Struct, frozen=True):
     max_length: int
     calls: bool = False  # messages may call tools
     handed: tuple[str, ...] = ()  # columns that rewards read
+    hardness: str = ""  # the column that orders the rows; empty where none does
 
 
 class StageData(Struct, frozen=True):
@@ -82,7 +83,8 @@ def _source(script: Path, stage: Mapping[str, Any], source: Mapping[str, Any]) -
     content = _content(format, script, converter)
     calls = _may_call(script) and "messages" in columns
     handed = () if KINDS[format.kind].taught else _handed(script)
-    return SourceData(stage["name"], source, format.name, columns, content, stage["max_length"], calls, handed)
+    hardness, length = stage.get("hardness", ""), stage["max_length"]
+    return SourceData(stage["name"], source, format.name, columns, content, length, calls, handed, hardness)
 
 
 def _handed(script: Path) -> tuple[str, ...]:
@@ -283,6 +285,7 @@ def _row(data: SourceData, example: Example) -> Row:
             raise NoSample(f"nothing is known to write as the {role} of {data.format} rows")
     row = {column: getattr(example, role)() for role, column in data.columns.items()}
     row |= dict.fromkeys(data.handed, example.judged_by())
+    row |= {data.hardness: example.hardness()} if data.hardness else {}
     return row | {"tools": [TOOL]} if example.calls else row
 
 
@@ -298,6 +301,9 @@ class Example:
     def text(self) -> str:
         sentences = max(1, min(6, self._data.max_length // (2 * _TOKENS_PER_SENTENCE)))
         return ". ".join([self._question, *(_sentence(self._rng) for _ in range(sentences - 1))])
+
+    def hardness(self) -> float:
+        return self._index % 7 / 7
 
     def instruction(self) -> str:
         return self._question

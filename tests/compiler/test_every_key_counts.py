@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ LIMITS = {
     "train.expert_parallel": "changes the plan, which is not built: tests/planner/test_several_nodes.py",
 }
 
+FROM_TEXT = tuple(name for name, base in OF_METHOD.items() if base in ("text", "pretrain"))
+
 # How one stage learns: key -> another value.
 LEARNING: dict[str, Any] = {
     "learning_rate": 3e-4,
@@ -48,6 +51,8 @@ LEARNING: dict[str, Any] = {
     "logging_steps": 3,
     "attention": "eager",
     "packing": True,
+    "curriculum.by": "length",
+    "curriculum.column": "difficulty",
     "lora.rank": 4,
     "lora.alpha": 48,
     "lora.targets": ["q_proj", "v_proj"],
@@ -159,6 +164,9 @@ CASES: dict[str, tuple[str, Any]] = {
         for key, value in LEARNING.items()
         if method.name in ADAPTED or not key.startswith("lora")
     },
+    "train.curriculum.parts": ("lora-single+ordered", 4),
+    **{f"train.{name}.curriculum.parts": (f"{OF_METHOD[name]}+ordered", 4) for name in METHODS},
+    **{f"train.{name}.curriculum.column": (f"{OF_METHOD[name]}+graded", "difficulty") for name in FROM_TEXT},
     "train.lora.expert_rank": ("lora-single+experts", 3),
     "train.prompt.virtual_tokens": ("lora-single", 7),
     "train.sft.prompt.virtual_tokens": ("lora-single", 7),
@@ -182,6 +190,8 @@ MORE: dict[str, Tables] = {
     "no gpu": {"hardware.gpu": None, "hardware.vram_gib": 80},
     "lora": {"train.adaptation": "lora"},
     "rewards": {"alignment.reward": {"function": "judge.py:is_right", "weight": 0.25}},
+    "graded": {"data.train": "graded.jsonl"},
+    "ordered": {"train.curriculum": {"by": "length"}},
     "experts": {
         "model.name": "Qwen/Qwen3-30B-A3B",
         "train.adaptation": "lora",
@@ -194,10 +204,17 @@ MORE: dict[str, Tables] = {
 
 
 # Shared by all stages, and never of use in these: a value head on a mixture of experts is refused (BAD-073), and so is
-# prompt tuning in a stage that does not run with it.
+# prompt tuning in a stage that does not run with it, and an order of rows where the trainer draws its own (BAD-121).
 REFUSED = {f"train.{name}.lora.expert_rank" for name in ADAPTED if METHODS[name].has_value_head} | {
     f"train.{name}.prompt.virtual_tokens" for name in ADAPTED if "prompt-tuning" not in METHODS[name].adaptations
 }
+REFUSED |= {
+    f"train.{name}.curriculum.{key}"
+    for name, row in METHODS.items()
+    if "train_sampling_strategy" in row.unread_arguments
+    for key in ("by", "column", "parts")
+}
+CASES = {key: case for key, case in CASES.items() if key not in REFUSED}
 
 
 def test_every_key_is_listed() -> None:
@@ -247,12 +264,22 @@ def test_a_key_of_a_source_changes_something(folder: Path, part: str, key: str) 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recipes")
     write_data(folder, *SPLIT_BY)
+    for name in ("chat", "pairs", "answers", "instructions"):
+        _graded(folder / f"{name}.jsonl")
+    texts = [{"text": f"A pump moves water {n} times.", "difficulty": n} for n in range(8)]
+    (folder / "graded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
     for name in ("chat", "pairs"):
         copyfile(folder / f"{name}.jsonl", folder / f"{name}-more.jsonl")
     (folder / "prices.toml").write_text("[a100-80gb]\nusd_per_hour = 9\n")
     write_adapter(folder / "start", "Qwen/Qwen3-8B")
     copyfile(Path(__file__).parents[1] / "facts" / "h100-pair.toml", folder / "my-node.toml")
     return folder
+
+
+def _graded(file: Path) -> None:
+    """The same rows, each with how hard it is."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row | {"difficulty": n}) + "\n" for n, row in enumerate(rows)))
 
 
 def _keys(table: tuple[str, ...]) -> Iterator[str]:

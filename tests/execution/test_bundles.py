@@ -38,6 +38,7 @@ CASES |= {
     "rslora": "run",
     "ia3": "learn",
     "prompt-tuning": "learn",
+    "curriculum": "learn",
     "warm": "learn",
 }
 CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own

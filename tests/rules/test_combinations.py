@@ -148,6 +148,12 @@ CASES = {  # id: (what is bad, changes that each mend it)
         [{"beyond_positions": False}, {"adaptation": "lora"}],
     ),
     "BAD-114": ({"adaptation": "prompt-tuning", "hybrid": True}, [{"hybrid": False}, {"adaptation": "lora"}]),
+    "BAD-120": (
+        {"ordered": True, "packing": True},
+        [{"packing": False}, {"ordered": False}, {"method": "continue-pretrain"}],
+    ),
+    "BAD-121": ({"ordered": True, "method": "grpo"}, [{"ordered": False}, {"method": "dpo"}]),
+    "BAD-122": ({"ordered": True, "loop": "torch"}, [{"ordered": False}, {"loop": "trainer"}]),
     "BAD-070": (
         {"method": "ppo", "strategy": "zero2"},
         [{"strategy": "ddp"}, {"strategy": "single"}, {"method": "grpo"}],

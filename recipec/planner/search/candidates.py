@@ -114,7 +114,8 @@ def _example_tokens(work: Workload, value: Mapping[str, Decision]) -> int:
 def _spread(value: Mapping[str, Decision]) -> int | None:
     """The length that 99% of the rows do not exceed, where chance puts short and long ones into a batch."""
     longest = value["tokens_p99"].value
-    by_chance = value["sampling"].value == "random" and not value["packing"].value
+    similar = value["sampling"].value == "group_by_length" or "curriculum_by" in value  # the parts are of like length
+    by_chance = not similar and not value["packing"].value
     return min(longest, value["max_length"].value) if longest and by_chance else None
 
 

@@ -197,7 +197,22 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.prefetch_factor)
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
     ledger.decide(loader.persistent_workers, given["stage"], given["dataloader_workers"])
-    ledger.decide(loader.sampling, given["stage"], given["packing"])
+    _order(ledger)
+
+
+def _order(ledger: Ledger) -> None:
+    """In which order the rows come: the recipe's curriculum, or the method's own."""
+    asked = [rule for rule in (loader.curriculum_by, loader.curriculum_column) if rule.key in ledger.wishes]
+    if not asked:
+        ledger.decide(loader.sampling, ledger.decisions["stage"], ledger.decisions["packing"])
+        return
+    for rule in asked:
+        ledger.decide(rule)
+    parts, rule = ledger.decide(loader.curriculum_parts), loader.sampling
+    because = f"the rows stand from easy to hard, in {parts.value} parts"
+    inputs = (*(one.decides for one in asked), parts.id)
+    pages = {"rule": rule.id, "watch": parts.watch, "source": rule.source}
+    ledger.record(Decision("sampling", "sequential", because, inputs=inputs, origin="planner", **pages))
 
 
 def _raise_batch(ledger: Ledger, least: int) -> None:

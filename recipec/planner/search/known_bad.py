@@ -108,6 +108,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         cuts_groups=method.generates and _cuts_groups(layout, value),
         eval_every=value.get("eval_every", PLAIN["eval_every"]),
         save_every=value.get("save_every", PLAIN["save_every"]),
+        ordered="curriculum_parts" in value,
         followed=value["stage"] != value["stages"][-1],
         beyond_positions=value["max_length"] + value.get("virtual_tokens", 0) > value["max_position"],
     )
