@@ -30,9 +30,11 @@ class Experts(Struct, frozen=True):
     block: str  # class name of the MoE block: the leaf module for ZeRO-3
     gate_up: str = "experts.gate_up_proj"  # where the block keeps the fused parameters
     down: str = "experts.down_proj"
-    shared_intermediate_size: int = 0  # an always-active gated MLP beside the experts, with its own sigmoid gate
+    shared_intermediate_size: int = 0  # a gated MLP beside the experts, which every token passes
+    shared_gate: bool = True  # a sigmoid gate weights what it gives
     dense_layers: int = 0  # layers with a plain MLP instead of experts
     bias: bool = False  # on expert projections and router
+    balanced: bool = True  # a loss can keep the load of the experts balanced
 
 
 class Architecture(Struct, frozen=True):
@@ -115,7 +117,7 @@ class Architecture(Struct, frozen=True):
         if self.moe is None or dense:
             return mixing + self._mlp_shapes(self.intermediate_size)
         shared = self.moe.shared_intermediate_size
-        gate = (("shared_expert_gate", self.hidden_size, 1),)
+        gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
         return mixing + (self._mlp_shapes(shared) + gate if shared else ())
 
     @property
@@ -146,6 +148,11 @@ class Architecture(Struct, frozen=True):
     def expert_parameters(self) -> tuple[str, ...]:
         """The fused parameters of the experts; none in a dense model."""
         return tuple(name for name, *_ in self.expert_shapes())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether a loss can keep the load of its experts balanced; False for a dense model."""
+        return self.moe is not None and self.moe.balanced
 
     @property
     def sparse_layers(self) -> int:

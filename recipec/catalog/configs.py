@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType
+from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType, MoeType
 from recipec.catalog.refused import why_no_type
 
 _SIZES = {
@@ -60,7 +60,7 @@ def _required(row: ModelType) -> tuple[str, ...]:
         keys.append("num_key_value_heads")
     if row.moe:
         keys += [row.moe.count, "num_experts_per_tok", row.moe.intermediate]
-        keys += [row.moe.shared] if row.moe.shared else []
+        keys += [key for key in (row.moe.shared, row.moe.shared_count, row.moe.dense_first) if key]
     return tuple(dict.fromkeys(keys))
 
 
@@ -104,7 +104,7 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
         "output_bias": _flag(config, row.output_bias),
         "mlp_bias": _flag(config, row.mlp_bias),
         "norm_bias": row.norm_bias,
-        "qk_norm": row.qk_norm,
+        "qk_norm": row.qk_norm if row.qk_norm_switch is None or _flag(config, row.qk_norm_switch) else None,
         "attention_sinks": row.sinks,
         "attention_gate": row.output_gate,
         "gated_mlp": row.gated,
@@ -149,6 +149,39 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
     return {"sliding_window": architecture.sliding_window, **switch, **types}
 
 
+def flag_keys(architecture: Architecture) -> dict[str, bool]:
+    """The keys of a config.json for what it switches on or off; what the class decides needs none."""
+    row = MODEL_TYPES[architecture.model_type]
+    flags = (
+        (row.qkv_bias, architecture.attention_bias),
+        (row.output_bias, architecture.output_bias),
+        (row.mlp_bias, architecture.mlp_bias),
+        (row.qk_norm_switch, architecture.qk_norm is not None),
+    )
+    return {flag.name: value for flag, value in flags if isinstance(flag, Key)}
+
+
+def expert_keys(architecture: Architecture) -> dict[str, Any]:
+    """The keys of a config.json that give these experts; the first layers are the plain ones."""
+    experts, row = architecture.moe, MODEL_TYPES[architecture.model_type].moe
+    if experts is None or row is None:
+        return {}
+    keys: dict[str, Any] = {
+        row.count: experts.count,
+        "num_experts_per_tok": experts.per_token,
+        row.intermediate: experts.intermediate_size,
+    }
+    if row.shared:
+        keys[row.shared] = experts.shared_intermediate_size
+    if row.shared_count:
+        keys[row.shared_count] = experts.shared_intermediate_size // experts.intermediate_size
+    if row.dense_first:
+        keys[row.dense_first] = experts.dense_layers
+    if row.sparse_steps:
+        keys |= {"decoder_sparse_step": 1, "mlp_only_layers": list(range(experts.dense_layers))}
+    return keys
+
+
 def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
     """What transformers calls the layers."""
     layers = range(architecture.num_layers)
@@ -187,16 +220,29 @@ def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         per_token=_integer(config, "num_experts_per_tok"),
         intermediate_size=_integer(config, row.moe.intermediate),
         block=row.moe.block,
-        shared_intermediate_size=_integer(config, row.moe.shared) if row.moe.shared else 0,
-        dense_layers=_dense_layers(config) if row.moe.sparse_steps else 0,
+        shared_intermediate_size=_shared(config, row.moe),
+        shared_gate=bool(row.moe.shared),
+        dense_layers=_dense_layers(config, row.moe),
         bias=row.moe.bias,
+        balanced=row.moe.balanced,
         gate_up=row.moe.gate_up,
         down=row.moe.down,
     )
 
 
-def _dense_layers(config: Mapping[str, Any]) -> int:
-    """Layers without experts, by the test of the Qwen MoE decoder layers."""
+def _shared(config: Mapping[str, Any], row: MoeType) -> int:
+    """Width of the MLP that every token passes beside the experts; 0 where there is none."""
+    if row.shared_count:
+        return _count(config, row.shared_count) * _integer(config, row.intermediate)
+    return _integer(config, row.shared) if row.shared else 0
+
+
+def _dense_layers(config: Mapping[str, Any], row: MoeType) -> int:
+    """Layers without experts: the first ones, or those of the test of the Qwen MoE decoder layers."""
+    if row.dense_first:
+        return min(_count(config, row.dense_first), _integer(config, "num_hidden_layers"))
+    if not row.sparse_steps:
+        return 0
     step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or []
     layers = range(_integer(config, "num_hidden_layers"))
     return sum(layer in listed or (layer + 1) % step != 0 for layer in layers)
@@ -204,6 +250,11 @@ def _dense_layers(config: Mapping[str, Any]) -> int:
 
 def _flag(config: Mapping[str, Any], flag: bool | Key) -> bool:
     return flag if isinstance(flag, bool) else bool(config.get(flag.name, flag.default))
+
+
+def _count(config: Mapping[str, Any], key: str) -> int:
+    """A number that may be 0."""
+    return 0 if config[key] == 0 and config[key] is not False else _integer(config, key)
 
 
 def _integer(config: Mapping[str, Any], key: str) -> int:

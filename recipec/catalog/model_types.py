@@ -30,7 +30,10 @@ class MoeType(Struct, frozen=True):
     count: str = "num_experts"
     count_saved: str = ""  # what save_pretrained of transformers 5 calls it, where that is another name
     intermediate: str = "moe_intermediate_size"
-    shared: str = ""  # key of the shared expert's size
+    shared: str = ""  # key of the shared expert's size, behind a gate of its own
+    shared_count: str = ""  # key of how many experts' width all tokens pass, without a gate
+    dense_first: str = ""  # key of how many first layers have a plain MLP
+    balanced: bool = True  # transformers has a loss that keeps the load of its experts balanced
     sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
     bias: bool = False
     gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
@@ -65,6 +68,7 @@ class ModelType(Struct, frozen=True):
     mlp_bias: bool | Key = False
     norm_bias: bool = False
     qk_norm: str | None = None
+    qk_norm_switch: Key | None = None  # None: it has these norms wherever the row names them
     sinks: bool = False
     output_gate: bool = False  # the query projection also gives a gate for attention's output
     norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
@@ -83,6 +87,7 @@ class ModelType(Struct, frozen=True):
     mixer: MixerType | None = None
     moe: MoeType | None = None
     scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
+    buffers: bool = False  # its checkpoint holds buffers beside its parameters
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
 
 
@@ -109,6 +114,13 @@ _DELTA_NET = MixerType(
 )
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
+_GLM4_MOE = MoeType(
+    "Glm4MoeMoE",
+    count="n_routed_experts",
+    shared_count="n_shared_experts",
+    dense_first="first_k_dense_replace",
+    balanced=False,
+)
 _QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
 _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
 
@@ -226,6 +238,17 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "glm4": ModelType(
         "Glm4DecoderLayer", kv_heads_optional=False, head_dim=128, qkv_bias=_BIAS_ON, norms=4, modules=_GLM4
+    ),
+    "glm4_moe": ModelType(
+        "Glm4MoeDecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        qk_norm="head",
+        qk_norm_switch=Key("use_qk_norm", False),
+        moe=_GLM4_MOE,
+        scores=False,
+        buffers=True,
+        renamed_on_save=True,
     ),
     "ministral3": ModelType("Ministral3DecoderLayer", kv_heads_optional=False, head_dim=128, windowed="always"),
     "seed_oss": ModelType(

@@ -1,4 +1,5 @@
-"""What is known not to work, or was not run, with hybrids: models whose layers are not all layers of attention."""
+"""What is known not to work, or was not run, with hybrids, whose layers are not all layers of attention, and with
+mixtures of experts that no loss keeps balanced."""
 
 from __future__ import annotations
 
@@ -58,6 +59,16 @@ HYBRIDS = (
         "to train faster, also install `flash-linear-attention` and `causal-conv1d` where you train: transformers "
         "takes them by itself; recipec has not measured or verified that",
         lambda f: f.lacks_kernels,
+        refused=False,
+    ),
+    BadCombination(
+        "BAD-106",
+        "full fine-tuning of a mixture of experts that has no balance loss",
+        "the router trains, no loss keeps the load of its experts balanced, and the bias that balanced it in "
+        "pretraining is a buffer that no gradient moves",
+        "transformers 5.23 models/glm4_moe/modeling_glm4_moe.py (e_score_correction_bias)",
+        'set `train.adaptation = "lora"`, which leaves the router as it is, or keep the learning rate low',
+        lambda f: f.moe and not f.balanced and f.adaptation.trains_all,
         refused=False,
     ),
 )

@@ -53,6 +53,7 @@ def real(model_type: str) -> Model:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
     if row.moe:
         config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
+        config |= {key: 1 for key in (row.moe.shared_count, row.moe.dense_first) if key}
         config |= {row.moe.shared: 1024} if row.moe.shared else {}
     return Model("org/name", "base", architecture_from_config(config), stop_tokens=("</s>",))
 
