@@ -66,6 +66,12 @@ HYBRIDS = (
     ("Qwen/Qwen3.5-9B", "lora", ("ddp", 8), False),
     *(("Qwen/Qwen3.5-9B", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
+HYBRIDS += (
+    *(("LiquidAI/LFM2-1.2B", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("LiquidAI/LFM2-1.2B", "full", ("single", 1), False),
+    ("LiquidAI/LFM2-2.6B", "lora", ("ddp", 8), False),
+    *(("LiquidAI/LFM2-2.6B", way, ("fsdp", 8), True) for way in ("lora", "full")),
+)
 HYBRID_TOKENS = 512
 # Experts beside one that every token passes, behind a dense first layer: model, way, layers recomputed, rank on each.
 SHARED = (

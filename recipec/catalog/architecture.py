@@ -53,6 +53,7 @@ class Architecture(Struct, frozen=True):
     decoder_layer: str
     sliding_window: int | None = None  # tokens; None where it is off
     full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
+    attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
     mixer: Mixer | None = None  # of the layers without attention; None where all have attention
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
@@ -86,6 +87,8 @@ class Architecture(Struct, frozen=True):
 
     def _whole(self, layer: int) -> bool:
         """Whether a layer of a model whose layers differ attends to the whole sequence."""
+        if self.attention_at:
+            return layer in self.attention_at
         return self.full_attention_every > 0 and (layer + 1) % self.full_attention_every == 0
 
     @property
@@ -142,7 +145,7 @@ class Architecture(Struct, frozen=True):
     def attention_modules(self) -> tuple[str, ...]:
         """The linear modules of attention, and of what stands in its place."""
         mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer else ()
-        return (*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))
+        return tuple(dict.fromkeys((*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))))
 
     @property
     def expert_parameters(self) -> tuple[str, ...]:
@@ -203,7 +206,8 @@ class Architecture(Struct, frozen=True):
         """What a layer has more with the mixer than with attention."""
         if self.mixer is None:
             return 0
-        return _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params - self._attention_params
+        mixing = _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params(self.hidden_size)
+        return mixing - self._attention_params
 
     def _mlp_params(self, dense: bool) -> int:
         shapes = self.linear_shapes(dense)[len(self._attention_shapes()) :]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from recipec.catalog.architecture import Modules
-from recipec.catalog.mixers import GatedDeltaNet, Mixer
+from recipec.catalog.mixers import GatedDeltaNet, Mixer, ShortConvolution
 
 _SPLIT = Modules()
 
@@ -53,7 +53,9 @@ class MixerType(Struct, frozen=True):
     shape: type[Mixer]
     layer_type: str  # what layer_types calls these layers
     fields: Mapping[str, Number]  # field of the shape -> its key
-    every: Number  # key of the n of which every n-th layer has attention, where layer_types does not say
+    every: Number | None = None  # key of the n of which every n-th layer has attention, where layer_types does not say
+    listed: str = ""  # an older key: the places of the layers with attention
+    unbuilt: str = ""  # a switch whose parts are not built: it is refused
 
 
 class ModelType(Struct, frozen=True):
@@ -83,6 +85,7 @@ class ModelType(Struct, frozen=True):
     pattern_key: str = ""  # an older key for the same
     attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
+    adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
     modules: Modules = _SPLIT
     mixer: MixerType | None = None
     moe: MoeType | None = None
@@ -98,6 +101,7 @@ _USE_BIAS = Key("use_bias", True)
 _FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
 _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
+_LFM2 = Modules(output="out_proj", mlp_in=("w1", "w3"), mlp_out="w2")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
 _DELTA_NET = MixerType(
@@ -111,6 +115,13 @@ _DELTA_NET = MixerType(
         "kernel": Number("linear_conv_kernel_dim", 4),
     },
     every=Number("full_attention_interval", 4),
+)
+_SHORT_CONVOLUTION = MixerType(
+    ShortConvolution,
+    layer_type="conv",
+    fields={"kernel": Number("conv_L_cache", 3)},
+    listed="full_attn_idxs",
+    unbuilt="conv_bias",
 )
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
@@ -172,6 +183,16 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_gate=True,
         norms_in_fp32=True,
         mixer=_DELTA_NET,
+    ),
+    "lfm2": ModelType(
+        "Lfm2DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        qk_norm="head",
+        adjusts_width=True,
+        modules=_LFM2,
+        mixer=_SHORT_CONVOLUTION,
+        scores=False,
     ),
     "gemma": ModelType(
         "GemmaDecoderLayer",

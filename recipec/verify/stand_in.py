@@ -258,7 +258,8 @@ def _kv_heads(shape: Architecture) -> int:
 def _layers(shape: Architecture) -> dict[str, Any]:
     """A short window where there is one; of a hybrid, a layer with a small mixer and one with attention."""
     if shape.mixer:
-        return layer_keys(replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, mixer=shape.mixer.shrunk()))
+        two = replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
+        return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 

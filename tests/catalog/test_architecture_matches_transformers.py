@@ -43,6 +43,8 @@ VARIANTS = {
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "lfm2 with an adjusted width": {"full_attn_idxs": [0, 2, 3], "block_ff_dim": 900, "block_multiple_of": 32},
     "qwen3_5_text": DELTA_NET,
     "qwen3_5_text with biases": {**DELTA_NET, "attention_bias": True, "full_attention_interval": 2},
 }

@@ -45,6 +45,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "qwen3": "Qwen/Qwen3-1.7B",
     "qwen3_moe": "Qwen/Qwen3-30B-A3B",
     "qwen3_5_text": "Qwen/Qwen3.5-0.8B",
+    "lfm2": "LiquidAI/LFM2-700M",
     "gemma": "google/gemma-2b",
     "gemma2": "google/gemma-2-2b",
     "gemma3_text": "google/gemma-3-1b-pt",

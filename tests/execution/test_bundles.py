@@ -23,7 +23,7 @@ STARTED_ANEW = "cpu-demo"
 # examples; layers without attention; shared experts, and buffers that a checkpoint holds.
 CASES = dict.fromkeys(
     (
-        *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
+        *("sft-lora", "hybrid", "convolutions", "packed", "qlora", "fsdp", "fsdp-lora"),
         *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
     ),
     "learn",

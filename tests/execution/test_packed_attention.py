@@ -47,6 +47,7 @@ TINY: dict[str, Any] = {
 OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]
