@@ -66,7 +66,20 @@ HYBRIDS = (
     ("Qwen/Qwen3.5-9B", "lora", ("ddp", 8), False),
     *(("Qwen/Qwen3.5-9B", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
+HYBRIDS += (
+    *(("LiquidAI/LFM2-1.2B", way, ("single", 1), True) for way in ("lora", "qlora")),
+    ("LiquidAI/LFM2-1.2B", "full", ("single", 1), False),
+    ("LiquidAI/LFM2-2.6B", "lora", ("ddp", 8), False),
+    *(("LiquidAI/LFM2-2.6B", way, ("fsdp", 8), True) for way in ("lora", "full")),
+)
 HYBRID_TOKENS = 512
+# Experts beside one that every token passes, behind a dense first layer: model, way, layers recomputed, rank on each.
+SHARED = (
+    *(("zai-org/GLM-4.5-Air", way, ("single", 1), True, 0) for way in ("lora", "qlora")),
+    ("zai-org/GLM-4.5-Air", "lora", ("ddp", 8), False, 0),
+    ("zai-org/GLM-4.5-Air", "lora", ("fsdp", 8), True, 2),
+    *(("zai-org/GLM-4.5-Air", "full", ("fsdp", ranks), True, 0) for ranks in (8, 64)),
+)
 
 
 class Case(Struct, frozen=True):
@@ -182,6 +195,7 @@ def cases() -> list[Case]:
     ]
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_hybrid(*kind) for kind in HYBRIDS]
+    rows += [_shared(*kind) for kind in SHARED]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -223,6 +237,11 @@ def _measured(name: str, way: tuple[str, tuple[str, int]], trainer: str, checkpo
 def _hybrid(name: str, method: str, ranks: tuple[str, int], checkpointing: bool) -> Case:
     case = _case(name, method, ranks, "sft")
     return replace(case, length=HYBRID_TOKENS, packed=False, checkpointing=checkpointing)
+
+
+def _shared(name: str, method: str, ranks: tuple[str, int], checkpointing: bool, expert_rank: int) -> Case:
+    case = _case(name, method, ranks, "sft")
+    return replace(case, checkpointing=checkpointing, dropout=False, expert_rank=expert_rank)
 
 
 def _recomputing(name: str, strategy: str, method: str, every: int, on_host: bool) -> Case:

@@ -66,7 +66,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
         check_terms(loaded, facts, report)
     if plan and facts and loaded:
         check_limits(loaded, facts.model.licence, plan, report)
-        check_templates(loaded, plan, facts.data, report)
+        check_templates(loaded, plan, facts, report)
         if sound:
             warn(loaded, facts.model, plan, report)
     if plan and loaded and not only_plan:

@@ -124,7 +124,7 @@ def _names(stage: StageJob) -> dict[str, Any]:
         "chat_template_file": stage.because(has_template_file(stage), "template"),
         "load_model": _load_model(stage),
         "tokenizer": ending(from_hub(stage, "AutoTokenizer", _tokenizer_source(stage)), stage),
-        "routes": stage.because(stage.job.facts.model.architecture.moe is not None, "model"),
+        "routes": stage.because(stage.job.facts.model.architecture.balanced, "model"),
         "by_row": stage.because(measure.by_row, "stage"),
         "measure": snippet(measure.template, measured, stage.ids("stage")),
     }

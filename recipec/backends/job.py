@@ -204,7 +204,7 @@ class StageJob(Struct, frozen=True):
     @property
     def routes(self) -> bool:
         """Whether the loss has a part for the balance of the model's experts; scores are compared without it."""
-        return self.method.writes and self.job.facts.model.architecture.moe is not None
+        return self.method.writes and self.job.facts.model.architecture.balanced
 
     @property
     def on_cpu(self) -> bool:

@@ -30,9 +30,11 @@ class Experts(Struct, frozen=True):
     block: str  # class name of the MoE block: the leaf module for ZeRO-3
     gate_up: str = "experts.gate_up_proj"  # where the block keeps the fused parameters
     down: str = "experts.down_proj"
-    shared_intermediate_size: int = 0  # an always-active gated MLP beside the experts, with its own sigmoid gate
+    shared_intermediate_size: int = 0  # a gated MLP beside the experts, which every token passes
+    shared_gate: bool = True  # a sigmoid gate weights what it gives
     dense_layers: int = 0  # layers with a plain MLP instead of experts
     bias: bool = False  # on expert projections and router
+    balanced: bool = True  # a loss can keep the load of the experts balanced
 
 
 class Architecture(Struct, frozen=True):
@@ -51,6 +53,7 @@ class Architecture(Struct, frozen=True):
     decoder_layer: str
     sliding_window: int | None = None  # tokens; None where it is off
     full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
+    attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
     mixer: Mixer | None = None  # of the layers without attention; None where all have attention
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
@@ -84,6 +87,8 @@ class Architecture(Struct, frozen=True):
 
     def _whole(self, layer: int) -> bool:
         """Whether a layer of a model whose layers differ attends to the whole sequence."""
+        if self.attention_at:
+            return layer in self.attention_at
         return self.full_attention_every > 0 and (layer + 1) % self.full_attention_every == 0
 
     @property
@@ -115,7 +120,7 @@ class Architecture(Struct, frozen=True):
         if self.moe is None or dense:
             return mixing + self._mlp_shapes(self.intermediate_size)
         shared = self.moe.shared_intermediate_size
-        gate = (("shared_expert_gate", self.hidden_size, 1),)
+        gate = (("shared_expert_gate", self.hidden_size, 1),) if self.moe.shared_gate else ()
         return mixing + (self._mlp_shapes(shared) + gate if shared else ())
 
     @property
@@ -140,12 +145,17 @@ class Architecture(Struct, frozen=True):
     def attention_modules(self) -> tuple[str, ...]:
         """The linear modules of attention, and of what stands in its place."""
         mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer else ()
-        return (*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))
+        return tuple(dict.fromkeys((*self.modules.qkv, self.modules.output, *(name for name, _, _ in mixing))))
 
     @property
     def expert_parameters(self) -> tuple[str, ...]:
         """The fused parameters of the experts; none in a dense model."""
         return tuple(name for name, *_ in self.expert_shapes())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether a loss can keep the load of its experts balanced; False for a dense model."""
+        return self.moe is not None and self.moe.balanced
 
     @property
     def sparse_layers(self) -> int:
@@ -196,7 +206,8 @@ class Architecture(Struct, frozen=True):
         """What a layer has more with the mixer than with attention."""
         if self.mixer is None:
             return 0
-        return _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params - self._attention_params
+        mixing = _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params(self.hidden_size)
+        return mixing - self._attention_params
 
     def _mlp_params(self, dense: bool) -> int:
         shapes = self.linear_shapes(dense)[len(self._attention_shapes()) :]

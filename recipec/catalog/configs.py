@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType
+from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType, MoeType
 from recipec.catalog.refused import why_no_type
 
 _SIZES = {
@@ -17,6 +17,7 @@ _SIZES = {
     "vocab_size": "vocab_size",
     "max_position": "max_position_embeddings",
 }
+_ADJUSTS = Key("block_auto_adjust_ff_dim", True)
 _WINDOWED, _WHOLE = "sliding_attention", "full_attention"  # of layer_types
 
 
@@ -45,8 +46,29 @@ def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
         config = {**config, row.moe.count: config[row.moe.count_saved]}
     _refuse_missing(model_type, config, row)
     _refuse_other_mixers(model_type, config, row)
+    config = _as_written_today(config, row)
     sizes = {field: _integer(config, key) for field, key in _sizes(row).items()}
+    sizes["intermediate_size"] = _width(config, row, sizes["intermediate_size"])
     return Architecture(model_type=model_type, **sizes, **_heads(config, row), **_parts(config, row))
+
+
+def _as_written_today(config: Mapping[str, Any], row: ModelType) -> Mapping[str, Any]:
+    """LFM2's first configurations have names of their own, which transformers prefers."""
+    if not row.adjusts_width:
+        return config
+    names = {"block_ff_dim": "intermediate_size", "tie_embedding": "tie_word_embeddings"}
+    return {**config, **{new: config[old] for old, new in names.items() if old in config}}
+
+
+def _width(config: Mapping[str, Any], row: ModelType, width: int) -> int:
+    """The feed-forward block's width as the class of LFM2 makes it: two thirds, and up to a multiple."""
+    if not row.adjusts_width or not _flag(config, _ADJUSTS):
+        return width
+    width, factor = int(2 * width / 3), config.get("block_ffn_dim_multiplier", 1.0)
+    if factor is None:
+        return width
+    multiple = _integer({"block_multiple_of": 256, **config}, "block_multiple_of")
+    return -(-int(factor * width) // multiple) * multiple
 
 
 def _sizes(row: ModelType) -> dict[str, str]:
@@ -60,7 +82,7 @@ def _required(row: ModelType) -> tuple[str, ...]:
         keys.append("num_key_value_heads")
     if row.moe:
         keys += [row.moe.count, "num_experts_per_tok", row.moe.intermediate]
-        keys += [row.moe.shared] if row.moe.shared else []
+        keys += [key for key in (row.moe.shared, row.moe.shared_count, row.moe.dense_first) if key]
     return tuple(dict.fromkeys(keys))
 
 
@@ -104,7 +126,7 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
         "output_bias": _flag(config, row.output_bias),
         "mlp_bias": _flag(config, row.mlp_bias),
         "norm_bias": row.norm_bias,
-        "qk_norm": row.qk_norm,
+        "qk_norm": row.qk_norm if row.qk_norm_switch is None or _flag(config, row.qk_norm_switch) else None,
         "attention_sinks": row.sinks,
         "attention_gate": row.output_gate,
         "gated_mlp": row.gated,
@@ -126,11 +148,28 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
 
 def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
     """The mixer of a hybrid, and which layers have attention instead."""
-    every = _integer({row.every.name: row.every.default, **config}, row.every.name)
-    if config.get("layer_types") is not None:
-        every = _listed(config["layer_types"], _integer(config, "num_hidden_layers"), row.layer_type)
+    if row.unbuilt and config.get(row.unbuilt):
+        raise UnsupportedConfig(f"{row.unbuilt} is on, which is not built")
     fields = {field: _integer({key.name: key.default, **config}, key.name) for field, key in row.fields.items()}
-    return {"mixer": row.shape(**fields), "full_attention_every": every}
+    return {"mixer": row.shape(**fields), **_attending(config, row)}
+
+
+def _attending(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
+    """Which layers of a hybrid have attention: every n-th, or the listed ones."""
+    layers = _integer(config, "num_hidden_layers")
+    if config.get("layer_types") is not None:
+        return _places(_whole_layers(config["layer_types"], layers, row.layer_type), layers)
+    if row.every:
+        return {"full_attention_every": _integer({row.every.name: row.every.default, **config}, row.every.name)}
+    if not config.get(row.listed):
+        raise UnsupportedConfig("layer_types does not say which layers have attention", ("layer_types",))
+    return _places(list(config[row.listed]), layers)
+
+
+def _places(whole: list[int], layers: int) -> dict[str, Any]:
+    """How the layers with attention are told: by their distance where it is the same everywhere."""
+    every = _distance(whole, layers)
+    return {"attention_at": tuple(whole)} if every is None else {"full_attention_every": every}
 
 
 def layer_keys(architecture: Architecture) -> dict[str, Any]:
@@ -147,6 +186,40 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
     types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
     return {"sliding_window": architecture.sliding_window, **switch, **types}
+
+
+def flag_keys(architecture: Architecture) -> dict[str, bool]:
+    """The keys of a config.json for what it switches on or off; what the class decides needs none."""
+    row = MODEL_TYPES[architecture.model_type]
+    flags = (
+        (row.qkv_bias, architecture.attention_bias),
+        (row.output_bias, architecture.output_bias),
+        (row.mlp_bias, architecture.mlp_bias),
+        (row.qk_norm_switch, architecture.qk_norm is not None),
+        (_ADJUSTS if row.adjusts_width else None, False),
+    )
+    return {flag.name: value for flag, value in flags if isinstance(flag, Key)}
+
+
+def expert_keys(architecture: Architecture) -> dict[str, Any]:
+    """The keys of a config.json that give these experts; the first layers are the plain ones."""
+    experts, row = architecture.moe, MODEL_TYPES[architecture.model_type].moe
+    if experts is None or row is None:
+        return {}
+    keys: dict[str, Any] = {
+        row.count: experts.count,
+        "num_experts_per_tok": experts.per_token,
+        row.intermediate: experts.intermediate_size,
+    }
+    if row.shared:
+        keys[row.shared] = experts.shared_intermediate_size
+    if row.shared_count:
+        keys[row.shared_count] = experts.shared_intermediate_size // experts.intermediate_size
+    if row.dense_first:
+        keys[row.dense_first] = experts.dense_layers
+    if row.sparse_steps:
+        keys |= {"decoder_sparse_step": 1, "mlp_only_layers": list(range(experts.dense_layers))}
+    return keys
 
 
 def _layer_types(architecture: Architecture, other: str = _WINDOWED) -> list[str]:
@@ -168,15 +241,26 @@ def _full_attention_every(config: Mapping[str, Any], row: ModelType) -> int:
     return row.full_attention_every
 
 
-def _listed(kinds: Any, layers: int, other: str = _WINDOWED) -> int:
+def _listed(kinds: Any, layers: int) -> int:
+    every = _distance(_whole_layers(kinds, layers, _WINDOWED), layers)
+    if every is None:
+        raise UnsupportedConfig("layer_types is not one full_attention in every so many layers")
+    return every
+
+
+def _whole_layers(kinds: Any, layers: int, other: str) -> list[int]:
+    """The layers that attend to the whole sequence."""
     known = (other, _WHOLE)
     if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in known for kind in kinds):
         raise UnsupportedConfig(f"layer_types is not a list of {layers} times {' or '.join(known)}")
-    full = [layer for layer, kind in enumerate(kinds) if kind == _WHOLE]
-    every = full[0] + 1 if full else 0
-    if full != (list(range(every - 1, layers, every)) if every else []):
-        raise UnsupportedConfig("layer_types is not one full_attention in every so many layers")
-    return every
+    return [layer for layer, kind in enumerate(kinds) if kind == _WHOLE]
+
+
+def _distance(whole: list[int], layers: int) -> int | None:
+    """Every how many layers one is of `whole`; 0 where none is, None where they are not that regular."""
+    every = whole[0] + 1 if whole else 0
+    regular = list(range(every - 1, layers, every)) if every else []
+    return every if whole == regular else None
 
 
 def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
@@ -187,16 +271,29 @@ def _experts(config: Mapping[str, Any], row: ModelType) -> Experts | None:
         per_token=_integer(config, "num_experts_per_tok"),
         intermediate_size=_integer(config, row.moe.intermediate),
         block=row.moe.block,
-        shared_intermediate_size=_integer(config, row.moe.shared) if row.moe.shared else 0,
-        dense_layers=_dense_layers(config) if row.moe.sparse_steps else 0,
+        shared_intermediate_size=_shared(config, row.moe),
+        shared_gate=bool(row.moe.shared),
+        dense_layers=_dense_layers(config, row.moe),
         bias=row.moe.bias,
+        balanced=row.moe.balanced,
         gate_up=row.moe.gate_up,
         down=row.moe.down,
     )
 
 
-def _dense_layers(config: Mapping[str, Any]) -> int:
-    """Layers without experts, by the test of the Qwen MoE decoder layers."""
+def _shared(config: Mapping[str, Any], row: MoeType) -> int:
+    """Width of the MLP that every token passes beside the experts; 0 where there is none."""
+    if row.shared_count:
+        return _count(config, row.shared_count) * _integer(config, row.intermediate)
+    return _integer(config, row.shared) if row.shared else 0
+
+
+def _dense_layers(config: Mapping[str, Any], row: MoeType) -> int:
+    """Layers without experts: the first ones, or those of the test of the Qwen MoE decoder layers."""
+    if row.dense_first:
+        return min(_count(config, row.dense_first), _integer(config, "num_hidden_layers"))
+    if not row.sparse_steps:
+        return 0
     step, listed = config.get("decoder_sparse_step", 1), config.get("mlp_only_layers") or []
     layers = range(_integer(config, "num_hidden_layers"))
     return sum(layer in listed or (layer + 1) % step != 0 for layer in layers)
@@ -204,6 +301,11 @@ def _dense_layers(config: Mapping[str, Any]) -> int:
 
 def _flag(config: Mapping[str, Any], flag: bool | Key) -> bool:
     return flag if isinstance(flag, bool) else bool(config.get(flag.name, flag.default))
+
+
+def _count(config: Mapping[str, Any], key: str) -> int:
+    """A number that may be 0."""
+    return 0 if config[key] == 0 and config[key] is not False else _integer(config, key)
 
 
 def _integer(config: Mapping[str, Any], key: str) -> int:

@@ -42,8 +42,7 @@ class GatedDeltaNet(Struct, frozen=True):
             ("out_proj", self.value_size, hidden),
         )
 
-    @property
-    def other_params(self) -> int:
+    def other_params(self, hidden: int) -> int:
         """The convolution, two numbers for the decay of each head, and the norm of a head's output."""
         return self.convolved * self.kernel + 2 * self.value_heads + self.value_dim
 
@@ -53,4 +52,22 @@ class GatedDeltaNet(Struct, frozen=True):
         return GatedDeltaNet(2, heads, key_dim=16, value_dim=16, kernel=self.kernel)
 
 
-Mixer = GatedDeltaNet
+class ShortConvolution(Struct, frozen=True):
+    """A convolution over a few tokens, gated before and behind it (`Lfm2ShortConv`), without biases."""
+
+    kernel: int  # tokens that the convolution sees
+
+    def linear_shapes(self, hidden: int) -> tuple[tuple[str, int, int], ...]:
+        """Its linear modules as (name, in, out): both gates with what is convolved, and output."""
+        return ("in_proj", hidden, 3 * hidden), ("out_proj", hidden, hidden)
+
+    def other_params(self, hidden: int) -> int:
+        """The convolution, one filter for each feature."""
+        return hidden * self.kernel
+
+    def shrunk(self) -> ShortConvolution:
+        """A tiny one of the same kind."""
+        return self
+
+
+Mixer = GatedDeltaNet | ShortConvolution

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from recipec.catalog.architecture import Modules
-from recipec.catalog.mixers import GatedDeltaNet, Mixer
+from recipec.catalog.mixers import GatedDeltaNet, Mixer, ShortConvolution
 
 _SPLIT = Modules()
 
@@ -30,7 +30,10 @@ class MoeType(Struct, frozen=True):
     count: str = "num_experts"
     count_saved: str = ""  # what save_pretrained of transformers 5 calls it, where that is another name
     intermediate: str = "moe_intermediate_size"
-    shared: str = ""  # key of the shared expert's size
+    shared: str = ""  # key of the shared expert's size, behind a gate of its own
+    shared_count: str = ""  # key of how many experts' width all tokens pass, without a gate
+    dense_first: str = ""  # key of how many first layers have a plain MLP
+    balanced: bool = True  # transformers has a loss that keeps the load of its experts balanced
     sparse_steps: bool = False  # understands decoder_sparse_step and mlp_only_layers
     bias: bool = False
     gate_up: str = "experts.gate_up_proj"  # the fused parameters, as the block has them
@@ -50,7 +53,9 @@ class MixerType(Struct, frozen=True):
     shape: type[Mixer]
     layer_type: str  # what layer_types calls these layers
     fields: Mapping[str, Number]  # field of the shape -> its key
-    every: Number  # key of the n of which every n-th layer has attention, where layer_types does not say
+    every: Number | None = None  # key of the n of which every n-th layer has attention, where layer_types does not say
+    listed: str = ""  # an older key: the places of the layers with attention
+    unbuilt: str = ""  # a switch whose parts are not built: it is refused
 
 
 class ModelType(Struct, frozen=True):
@@ -65,6 +70,7 @@ class ModelType(Struct, frozen=True):
     mlp_bias: bool | Key = False
     norm_bias: bool = False
     qk_norm: str | None = None
+    qk_norm_switch: Key | None = None  # None: it has these norms wherever the row names them
     sinks: bool = False
     output_gate: bool = False  # the query projection also gives a gate for attention's output
     norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
@@ -79,10 +85,12 @@ class ModelType(Struct, frozen=True):
     pattern_key: str = ""  # an older key for the same
     attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
+    adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
     modules: Modules = _SPLIT
     mixer: MixerType | None = None
     moe: MoeType | None = None
     scores: bool = True  # transformers has a class of it that scores sequences, with the head `score`
+    buffers: bool = False  # its checkpoint holds buffers beside its parameters
     renamed_on_save: bool = False  # save_pretrained writes other parameter names than the running model has
 
 
@@ -93,6 +101,7 @@ _USE_BIAS = Key("use_bias", True)
 _FUSED = Modules(qkv=("qkv_proj",), mlp_in=("gate_up_proj",))
 _GLM4 = Modules(mlp_in=("gate_up_proj",))
 _GRANITE4 = Modules(mlp_in=("input_linear",), mlp_out="output_linear")
+_LFM2 = Modules(output="out_proj", mlp_in=("w1", "w3"), mlp_out="w2")
 _STARCODER = Modules(mlp_in=("c_fc",), mlp_out="c_proj")
 _NEOX = Modules(qkv=("query_key_value",), output="dense", mlp_in=("dense_h_to_4h",), mlp_out="dense_4h_to_h")
 _DELTA_NET = MixerType(
@@ -107,8 +116,22 @@ _DELTA_NET = MixerType(
     },
     every=Number("full_attention_interval", 4),
 )
+_SHORT_CONVOLUTION = MixerType(
+    ShortConvolution,
+    layer_type="conv",
+    fields={"kernel": Number("conv_L_cache", 3)},
+    listed="full_attn_idxs",
+    unbuilt="conv_bias",
+)
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
+_GLM4_MOE = MoeType(
+    "Glm4MoeMoE",
+    count="n_routed_experts",
+    shared_count="n_shared_experts",
+    dense_first="first_k_dense_replace",
+    balanced=False,
+)
 _QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
 _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
 
@@ -160,6 +183,16 @@ MODEL_TYPES: dict[str, ModelType] = {
         output_gate=True,
         norms_in_fp32=True,
         mixer=_DELTA_NET,
+    ),
+    "lfm2": ModelType(
+        "Lfm2DecoderLayer",
+        ties=True,
+        kv_heads_optional=False,
+        qk_norm="head",
+        adjusts_width=True,
+        modules=_LFM2,
+        mixer=_SHORT_CONVOLUTION,
+        scores=False,
     ),
     "gemma": ModelType(
         "GemmaDecoderLayer",
@@ -226,6 +259,17 @@ MODEL_TYPES: dict[str, ModelType] = {
     ),
     "glm4": ModelType(
         "Glm4DecoderLayer", kv_heads_optional=False, head_dim=128, qkv_bias=_BIAS_ON, norms=4, modules=_GLM4
+    ),
+    "glm4_moe": ModelType(
+        "Glm4MoeDecoderLayer",
+        kv_heads_optional=False,
+        qkv_bias=_BIAS,
+        qk_norm="head",
+        qk_norm_switch=Key("use_qk_norm", False),
+        moe=_GLM4_MOE,
+        scores=False,
+        buffers=True,
+        renamed_on_save=True,
     ),
     "ministral3": ModelType("Ministral3DecoderLayer", kv_heads_optional=False, head_dim=128, windowed="always"),
     "seed_oss": ModelType(

@@ -25,6 +25,7 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     checked: date
     empty_thought: bool = False  # it writes an empty thought before an answer that has none
+    unended: bool = False  # nothing ends an answer that comes last, but in TRL's version of it
     keeps_thoughts: bool = False  # TRL's version writes thoughts before earlier answers too, which it leaves out
     system: str = SHOWN  # of SYSTEMS: what becomes of a system message
     alternates: bool = False  # beside system messages, turns of the user and the assistant in turn, and no others

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.mixers import GatedDeltaNet
+from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.modules import kept_inputs
 from recipec.estimate.workload import LoraShape
@@ -34,6 +34,8 @@ def mixing(architecture: Architecture, lora: LoraShape | None, path: CodePath) -
     *reading, (_, inner, _) = mixer.linear_shapes(architecture.hidden_size)
     inputs = kept_inputs(architecture.hidden_size, tuple(name for name, _, _ in reading), lora, path)
     inputs += kept_inputs(inner, ("out_proj",), lora, path)
+    if isinstance(mixer, ShortConvolution):
+        return _short_convolution(architecture.hidden_size, inputs, path)
     return _gated_delta(mixer, inputs, lora is None, path)
 
 
@@ -42,6 +44,8 @@ def state_bytes(architecture: Architecture, path: CodePath) -> int:
     mixer = architecture.mixer
     if mixer is None:
         return 0
+    if isinstance(mixer, ShortConvolution):
+        return architecture.mixed_layers * path.compute * architecture.hidden_size * mixer.kernel
     state = FP32_BYTES * mixer.value_size * mixer.key_dim + path.compute * mixer.convolved * mixer.kernel
     return architecture.mixed_layers * state
 
@@ -67,4 +71,13 @@ def _gated_delta(mixer: GatedDeltaNet, inputs: int, trains: bool, path: CodePath
         saved=inputs + rule + products + gate + convolved,
         backward=0,
         forward=FP32_BYTES * (4 * v + 5 * k + 3 * pairs) + path.compute * (mixer.convolved + 2 * v),
+    )
+
+
+def _short_convolution(hidden: int, inputs: int, path: CodePath) -> Mixing:
+    """Both gates and what is convolved are one tensor; beside it what goes into the convolution and what comes out."""
+    return Mixing(
+        saved=inputs + path.compute * 5 * hidden,
+        backward=0,
+        forward=path.compute * 6 * hidden,
     )

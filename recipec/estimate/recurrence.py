@@ -9,7 +9,7 @@ and added to those of the others.
 from __future__ import annotations
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.mixers import GatedDeltaNet
+from recipec.catalog.mixers import GatedDeltaNet, ShortConvolution
 from recipec.estimate.mixers import CHUNK, FP32_BYTES, pairs_of
 
 CHUNK_LAUNCHES, CHUNK_LAUNCHES_BACKWARD = 17, 43  # operations for each chunk in a layer's forward and backward
@@ -27,6 +27,8 @@ def recurrent_flops(architecture: Architecture) -> float:
     mixer = architecture.mixer
     if mixer is None:
         return 0.0
+    if isinstance(mixer, ShortConvolution):
+        return architecture.mixed_layers * 2.0 * mixer.kernel * architecture.hidden_size
     pairs = 2 * CHUNK * (2 * mixer.key_dim + mixer.value_dim)
     return architecture.mixed_layers * mixer.value_heads * (pairs + 6.0 * mixer.key_dim * mixer.value_dim)
 
@@ -34,7 +36,7 @@ def recurrent_flops(architecture: Architecture) -> float:
 def moved_backward(architecture: Architecture, seq_len_tokens: int) -> float:
     """Bytes per token that all mixers' backward moves because gradients of chunks are parts of whole tensors."""
     mixer = architecture.mixer
-    if mixer is None:
+    if not isinstance(mixer, GatedDeltaNet):
         return 0.0
     return architecture.mixed_layers * chunks_of(seq_len_tokens) * _by_chunk(mixer)
 
@@ -47,10 +49,15 @@ def _by_chunk(mixer: GatedDeltaNet) -> float:
 
 def launched_forward(architecture: Architecture, seq_len_tokens: int) -> int:
     """Operations that Python issues for the chunks of a row in a pass over all layers."""
-    return architecture.mixed_layers * chunks_of(seq_len_tokens) * CHUNK_LAUNCHES
+    return _chunked_layers(architecture) * chunks_of(seq_len_tokens) * CHUNK_LAUNCHES
 
 
 def launched_backward(architecture: Architecture, seq_len_tokens: int) -> int:
     """Those of a backward beyond those of a forward."""
     more = CHUNK_LAUNCHES_BACKWARD - CHUNK_LAUNCHES
-    return architecture.mixed_layers * chunks_of(seq_len_tokens) * more
+    return _chunked_layers(architecture) * chunks_of(seq_len_tokens) * more
+
+
+def _chunked_layers(architecture: Architecture) -> int:
+    """Layers whose mixer goes through a row chunk by chunk; a convolution sees all of it at once."""
+    return architecture.mixed_layers if isinstance(architecture.mixer, GatedDeltaNet) else 0

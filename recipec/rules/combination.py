@@ -41,6 +41,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     has_sinks: bool  # the model's attention
     head_features: int
     moe: bool
+    balanced: bool  # a loss keeps the load of its experts balanced
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
     lora_targets: str | tuple[str, ...]
     lora_experts: tuple[str, ...]  # fused expert parameters with adapters
@@ -118,6 +119,7 @@ PLAIN: Mapping[str, Any] = {
     "has_sinks": False,
     "head_features": 128,
     "moe": False,
+    "balanced": True,
     "leaf_modules": False,
     "lora_targets": "all-linear",
     "lora_experts": (),

@@ -1,4 +1,5 @@
-"""What is known not to work, or was not run, with hybrids: models whose layers are not all layers of attention."""
+"""What is known not to work, or was not run, with hybrids, whose layers are not all layers of attention, and with
+mixtures of experts that no loss keeps balanced."""
 
 from __future__ import annotations
 
@@ -6,28 +7,29 @@ from recipec.axes.adaptations import SCALES
 from recipec.rules.combination import BadCombination
 
 _DELTA_RULE = "transformers 5.23 models/qwen3_5/modeling_qwen3_5.py"
+_CONVOLUTION = "models/lfm2/modeling_lfm2.py"
 
 HYBRIDS = (
     BadCombination(
         "BAD-100",
-        "packed examples in a model with recurrent layers",
-        "recurrent layers carry what they read in one example into the next one, and without `causal_conv1d` "
+        "packed examples in a model with recurrent or convolutional layers",
+        "such layers carry what they read in one example into the next one, and without `causal_conv1d` "
         "transformers stops at the first step where it is told the boundaries",
-        f"{_DELTA_RULE} (causal_conv1d_fn; run with TRL's packed rows: ValueError)",
+        f"{_DELTA_RULE}, {_CONVOLUTION} (causal_conv1d_fn; run with TRL's packed rows: ValueError)",
         "set `train.packing = false`; batches of rows of similar length have little padding",
         lambda f: f.hybrid and f.packs_examples,
     ),
     BadCombination(
         "BAD-101",
-        "DoRA or IA3 on a model with recurrent layers",
-        "what DoRA keeps and builds in recurrent layers is not in the plan's memory, and IA3 scales nothing in them",
+        "DoRA or IA3 on a model with recurrent or convolutional layers",
+        "what DoRA keeps and builds in such layers is not in the plan's memory, and IA3 scales nothing in them",
         "not simulated with PEFT 0.21.2",
         'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
         lambda f: f.hybrid and (f.variant.magnitudes or f.adaptation.trains == SCALES),
     ),
     BadCombination(
         "BAD-102",
-        "context parallelism of a model with recurrent layers",
+        "context parallelism of a model with recurrent or convolutional layers",
         "a rank would begin its part of a sequence with an empty state, without an error",
         f"{_DELTA_RULE} (the state is handed on within a rank only)",
         "lower `data.max_length`, or shard over more GPUs",
@@ -35,15 +37,16 @@ HYBRIDS = (
     ),
     BadCombination(
         "BAD-103",
-        "torch.compile of a model with recurrent layers",
-        "the recurrence is a loop over the chunks of a sequence, which is unrolled and compiled again for every length",
+        "torch.compile of a model with recurrent or convolutional layers",
+        "a recurrence is a loop over the chunks of a sequence, which is unrolled and compiled again for every length, "
+        "and recipec has compiled no convolution over tokens",
         f"{_DELTA_RULE} (torch_chunk_gated_delta_rule); not run",
         "set `train.compile = false`",
         lambda f: f.hybrid and f.compile,
     ),
     BadCombination(
         "BAD-104",
-        "answers written in training by a model with recurrent layers",
+        "answers written in training by a model with recurrent or convolutional layers",
         "memory and time of its generation were not measured, and no run of it was verified",
         "not run with TRL 1.16 trainer/grpo_trainer.py",
         "choose a model of attention alone, or train on rows that have answers",
@@ -51,13 +54,23 @@ HYBRIDS = (
     ),
     BadCombination(
         "BAD-105",
-        "recurrent layers without their kernels",
-        "the pinned requirements have no kernels for gated delta nets, so transformers runs them in PyTorch's own "
+        "recurrent or convolutional layers without their kernels",
+        "the pinned requirements have no kernels for these layers, so transformers runs them in PyTorch's own "
         "operations: right, slower, and with more memory, which is what the plan counts",
         f"{_DELTA_RULE} (use_kernel_func_from_hub_with_fallback)",
-        "to train faster, also install `flash-linear-attention` and `causal-conv1d` where you train: transformers "
-        "takes them by itself; recipec has not measured or verified that",
+        "to train faster, also install `causal-conv1d` where you train, and `flash-linear-attention` for gated delta "
+        "nets: transformers takes them by itself; recipec has not measured or verified that",
         lambda f: f.lacks_kernels,
+        refused=False,
+    ),
+    BadCombination(
+        "BAD-106",
+        "full fine-tuning of a mixture of experts that has no balance loss",
+        "the router trains, no loss keeps the load of its experts balanced, and the bias that balanced it in "
+        "pretraining is a buffer that no gradient moves",
+        "transformers 5.23 models/glm4_moe/modeling_glm4_moe.py (e_score_correction_bias)",
+        'set `train.adaptation = "lora"`, which leaves the router as it is, or keep the learning rate low',
+        lambda f: f.moe and not f.balanced and f.adaptation.trains_all,
         refused=False,
     ),
 )

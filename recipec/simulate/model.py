@@ -76,7 +76,7 @@ def decoder(model: nn.Module) -> nn.Module:
 def _base(architecture: Architecture, layout: Layout, work: Workload) -> PreTrainedModel:
     """The model without weights; a sequence classifier gives one score."""
     fields: dict[str, Any] = {} if loss_code(work).to_vocabulary else {"num_labels": 1}
-    if architecture.moe and work.method.loss_outputs:
+    if architecture.balanced and work.method.loss_outputs:
         fields |= {"output_router_logits": True, "router_aux_loss_coef": ROUTER_COEFFICIENT}
     path = code_path(layout, work)
     dtype = torch.float32 if (path.frozen or path.trained) == 4 else DTYPES[layout.precision]

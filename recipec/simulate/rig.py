@@ -74,7 +74,7 @@ def _run(architecture: Architecture, layout: Layout, work: Workload, meter: Mete
         distiller=trainer,
         sites=sites,
         autocast=compute_dtype(layout),
-        experts=architecture.moe is not None,
+        balanced=architecture.balanced,
     )
 
 

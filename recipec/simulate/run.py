@@ -30,11 +30,11 @@ class Run(Struct, frozen=True):
     distiller: Any  # the trainer that a bundle brings, with its teacher; None where nobody teaches
     sites: Sites
     autocast: torch.dtype | None  # accelerate wraps the model's forward in it
-    experts: bool
+    balanced: bool  # the loss has a part for the balance of the experts
 
     def learned(self, inputs: Inputs, **more: Any) -> Any:
         """The policy's forward that is learned from."""
-        return self._forward(self.model, {**inputs, **more}, router=self.experts)
+        return self._forward(self.model, {**inputs, **more}, router=self.balanced)
 
     def taught(self, inputs: Inputs) -> torch.Tensor:
         """What the teacher's forward leaves for the loss."""
@@ -70,7 +70,7 @@ class Run(Struct, frozen=True):
             yield self.reference or self.model
 
     def with_router_loss(self, loss: torch.Tensor, outputs: Any) -> torch.Tensor:
-        return loss + ROUTER_COEFFICIENT * outputs.aux_loss if self.experts else loss
+        return loss + ROUTER_COEFFICIENT * outputs.aux_loss if self.balanced else loss
 
     def _forward(self, model: nn.Module, inputs: Inputs, *, router: bool) -> Any:
         """TRL's fused head is asked for by an option, and given the labels; other heads return scores or logits."""
@@ -79,7 +79,7 @@ class Run(Struct, frozen=True):
             options["fused_lm_head"] = True
         else:
             inputs = {name: tensor for name, tensor in inputs.items() if name != "labels"}
-        if self.experts:
+        if self.balanced:
             options["output_router_logits"] = router
         if self.autocast is None:
             return model(**inputs, **options)

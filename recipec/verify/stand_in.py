@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, layer_keys
+from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, expert_keys, flag_keys, layer_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
-from recipec.catalog.model_types import MODEL_TYPES, Key, ModelType
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model
 from recipec.catalog.templates import templates
 from recipec.facts.model import is_path
@@ -240,7 +240,7 @@ def stand_in_config(
         "tie_word_embeddings": shape.tie_embeddings,
         "initializer_range": spread,
     }
-    return sizes | _flags(shape, row) | _layers(shape) | _experts(shape, row) | tokens
+    return sizes | flag_keys(shape) | _layers(shape) | _experts(shape) | tokens
 
 
 def stand_in_shape(wanted: PlannedModel) -> Architecture:
@@ -255,34 +255,29 @@ def _kv_heads(shape: Architecture) -> int:
     return HEADS // 2
 
 
-def _flags(shape: Architecture, row: ModelType) -> dict[str, bool]:
-    """The biases that the configuration decides; those that the class decides need no key."""
-    pairs = ((row.qkv_bias, shape.attention_bias), (row.output_bias, shape.output_bias), (row.mlp_bias, shape.mlp_bias))
-    return {flag.name: value for flag, value in pairs if isinstance(flag, Key)}
-
-
 def _layers(shape: Architecture) -> dict[str, Any]:
     """A short window where there is one; of a hybrid, a layer with a small mixer and one with attention."""
     if shape.mixer:
-        return layer_keys(replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, mixer=shape.mixer.shrunk()))
+        two = replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
+        return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 
 
-def _experts(shape: Architecture, row: ModelType) -> dict[str, Any]:
+def _experts(shape: Architecture) -> dict[str, Any]:
     """Four experts of which two are used, and the shared expert and dense layers of the real model."""
-    if shape.moe is None or row.moe is None:
+    if shape.moe is None:
         return {}
-    config: dict[str, Any] = {
-        row.moe.count: EXPERTS,
-        "num_experts_per_tok": PER_TOKEN,
-        row.moe.intermediate: INNER // 2,
-    }
-    if row.moe.shared:
-        config[row.moe.shared] = INNER // 2
-    if shape.moe.dense_layers:
-        config["mlp_only_layers"] = [0]
-    return config
+    shared, dense = (min(1, number) for number in (shape.moe.shared_intermediate_size, shape.moe.dense_layers))
+    tiny = replace(
+        shape.moe,
+        count=EXPERTS,
+        per_token=PER_TOKEN,
+        intermediate_size=INNER // 2,
+        shared_intermediate_size=shared * INNER // 2,
+        dense_layers=dense,
+    )
+    return expert_keys(replace(shape, moe=tiny))
 
 
 UNKNOWN_TEMPLATE = (  # for templates whose text is not at hand: turns in brackets, no assistant mask

@@ -145,3 +145,10 @@ def test_the_registry_names_what_is_installed(tmp_path: Path, base: str, named: 
     assert {each.replace(" ", "==") for each in used} <= {
         line.split(" ")[0] for line in files["requirements.txt"].splitlines()
     }
+
+
+@pytest.mark.parametrize(("name", "handed_out"), [("zai-org/GLM-4.5-Air", False), ("Qwen/Qwen3-30B-A3B", True)])
+def test_rank_0_hands_out_no_checkpoint_that_has_buffers(tmp_path: Path, name: str, handed_out: bool) -> None:
+    """accelerate 1.15 takes them for sharded parameters and stops: Tensor has no attribute device_mesh."""
+    found = _configs(tmp_path, "fsdp", model__name=name, hardware__gpu="b200")["configs/fsdp.yaml"]
+    assert found["fsdp_config"]["fsdp_cpu_ram_efficient_loading"] is handed_out

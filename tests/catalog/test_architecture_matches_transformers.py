@@ -19,6 +19,7 @@ TINY = {
 }
 EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "moe_intermediate_size": 20}
 ATTENTION_ALONE = {"layer_types": ["attention"] * 4, "num_local_experts": 0, "mamba_n_heads": 4}
+GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_replace": 1}
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
@@ -35,10 +36,15 @@ VARIANTS = {
     "gemma2 untied": {"tie_word_embeddings": False, "head_dim": 8},
     "gpt_neox": {"num_key_value_heads": 4},
     "granitemoehybrid": {**ATTENTION_ALONE, "shared_intermediate_size": 56},
+    "glm4_moe": GLM,
+    "glm4_moe with norms, biases and head_dim": {**GLM, "use_qk_norm": True, "attention_bias": True, "head_dim": 16},
+    "glm4_moe with experts everywhere": {**GLM, "n_shared_experts": 1, "first_k_dense_replace": 0},
     "glm4 without biases": {"attention_bias": False},
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "lfm2 with an adjusted width": {"full_attn_idxs": [0, 2, 3], "block_ff_dim": 900, "block_multiple_of": 32},
     "qwen3_5_text": DELTA_NET,
     "qwen3_5_text with biases": {**DELTA_NET, "attention_bias": True, "full_attention_interval": 2},
 }
@@ -64,6 +70,9 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     assert {size for size, mixed in counted if mixed} <= {ours.mixed_layer_params}
     assert sum(mixed for _, mixed in counted) == ours.mixed_layers
     assert embeddings(model) == ours.embedding_params
+    assert MODEL_TYPES[ours.model_type].buffers is bool(
+        model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))
+    )
 
 
 @pytest.mark.executes

@@ -48,6 +48,14 @@ def test_which_turns_a_template_takes_is_as_the_catalog_says(name: str) -> None:
     assert found.alternates is not takes(text, [user, user, assistant])
 
 
+@pytest.mark.parametrize("name", IN_TRL)
+def test_what_ends_an_answer_stands_behind_it_or_the_catalog_says_that_nothing_does(name: str) -> None:
+    text = (TEXTS / f"{name}.jinja").read_text(encoding="utf-8")
+    asked, said = {"role": "user", "content": "asked"}, {"role": "assistant", "content": "said"}
+    written = compile_template(text).render(messages=[asked, said], bos_token="<s>", eos_token="</s>")
+    assert written.rstrip().endswith("said") is templates()[name].unended
+
+
 def takes(text: str, turns: list[dict[str, str]]) -> bool:
     try:
         compile_template(text).render(messages=turns, bos_token="<s>", eos_token="</s>")

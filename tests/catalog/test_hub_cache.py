@@ -58,7 +58,7 @@ def test_home_is_where_the_cache_is_unless_it_has_a_place_of_its_own(
 
 
 def test_a_type_that_is_not_built_is_named(cache: Path, tmp_path: Path) -> None:
-    (cache / "snapshots" / ("a" * 40) / "config.json").write_text('{"model_type": "lfm2"}')
+    (cache / "snapshots" / ("a" * 40) / "config.json").write_text('{"model_type": "lfm2_moe"}')
     found = compiled(tmp_path, RECIPE)
     assert codes(found) == ["E0301"]
     assert "short convolutions" in found.diagnostics[0].labels[0].message

@@ -23,8 +23,9 @@ def test_nothing_is_both_built_and_refused() -> None:
     ("name", "missing"),
     [
         ("Qwen/Qwen3.5-35B-A3B", "gated delta net"),
-        ("LiquidAI/LFM2-1.2B", "short convolutions"),
+        ("LiquidAI/LFM2-8B-A1B", "short convolutions"),
         ("ibm-granite/granite-4.0-h-tiny", "Mamba"),
+        ("zai-org/GLM-4.7-Flash", "latent attention"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )

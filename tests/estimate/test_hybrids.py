@@ -13,7 +13,13 @@ from recipec.catalog.models import model
 from recipec.estimate.codepath import code_path
 from recipec.estimate.kernels import launches
 from recipec.estimate.mixers import state_bytes
-from recipec.estimate.recurrence import CHUNK_LAUNCHES, CHUNK_LAUNCHES_BACKWARD, launched_forward
+from recipec.estimate.recurrence import (
+    CHUNK_LAUNCHES,
+    CHUNK_LAUNCHES_BACKWARD,
+    launched_forward,
+    moved_backward,
+    recurrent_flops,
+)
 from recipec.estimate.step import step_of
 from recipec.estimate.workload import LoraShape, Workload
 
@@ -34,29 +40,44 @@ CONFIG = {
     "max_position_embeddings": 4096,
     "pad_token_id": 0,
 }
+CONVOLVING = {
+    "model_type": "lfm2",
+    "hidden_size": 56,
+    "intermediate_size": 104,
+    "block_auto_adjust_ff_dim": False,
+    "num_hidden_layers": 2,
+    "layer_types": ["conv", "full_attention"],
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 50,
+    "max_position_embeddings": 4096,
+    "pad_token_id": 0,
+}
+KINDS = {"delta net": (CONFIG, "Qwen3_5DecoderLayer"), "convolution": (CONVOLVING, "Lfm2DecoderLayer")}
 TOKENS = 2048
 LORA = LoraShape(4)
 
 
 @pytest.mark.executes
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("adapted", [True, False])
-def test_a_mixer_saves_what_the_formula_says(adapted: bool) -> None:
-    shape = architecture_from_config(CONFIG)
+def test_a_mixer_saves_what_the_formula_says(adapted: bool, kind: str) -> None:
+    shape = architecture_from_config(KINDS[kind][0])
     work = Workload(seq_len_tokens=TOKENS, lora=LORA if adapted else None)
     fixed = step_of(shape, layout("lora" if adapted else "full"), work).fixed
-    assert saved_by_first_layer(adapted) / TOKENS == pytest.approx(fixed.mixed.saved, rel=0.01)
+    assert saved_by_first_layer(adapted, *KINDS[kind]) / TOKENS == pytest.approx(fixed.mixed.saved, rel=0.01)
 
 
-def saved_by_first_layer(adapted: bool) -> int:
+def saved_by_first_layer(adapted: bool, config: dict[str, Any], decoder_layer: str) -> int:
     """Bytes of storages that the layer with the mixer hands to autograd, without weights and their casts."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**CONFIG), dtype=torch.float32)
+    network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config), dtype=torch.float32)
     if adapted:
         network = with_adapters(network.to(torch.bfloat16))
     saved: dict[int, Any] = {}
-    layer = next(m for m in network.modules() if type(m).__name__ == "Qwen3_5DecoderLayer")
+    layer = next(m for m in network.modules() if type(m).__name__ == decoder_layer)
     running: list[bool] = []
     layer.register_forward_pre_hook(lambda *_: running.append(True))
     layer.register_forward_hook(lambda *_: running.clear())
@@ -114,6 +135,14 @@ def issued(tokens: int) -> tuple[int, int]:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         forward, (output, _) = counted(lambda: rule(*heads, g=decay, beta=update))
     return forward, counted(output.sum().backward)[0]
+
+
+def test_a_convolution_sees_a_row_at_once() -> None:
+    """It multiplies 3 tokens of each feature in 10 layers, and keeps 3 of them to go on from."""
+    shape = model("LiquidAI/LFM2-1.2B").architecture
+    assert (launched_forward(shape, 640), moved_backward(shape, 640)) == (0, 0)
+    assert recurrent_flops(shape) == 10 * 2 * 3 * 2048
+    assert state_bytes(shape, code_path(layout(), Workload(seq_len_tokens=1, lora=LORA))) == 10 * 2 * 3 * 2048
 
 
 def test_longer_rows_issue_more_where_layers_have_a_mixer() -> None:

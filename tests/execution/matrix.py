@@ -45,6 +45,7 @@ MODELS = {  # one model of each type of transformers in the catalog
     "qwen3": "Qwen/Qwen3-1.7B",
     "qwen3_moe": "Qwen/Qwen3-30B-A3B",
     "qwen3_5_text": "Qwen/Qwen3.5-0.8B",
+    "lfm2": "LiquidAI/LFM2-700M",
     "gemma": "google/gemma-2b",
     "gemma2": "google/gemma-2-2b",
     "gemma3_text": "google/gemma-3-1b-pt",
@@ -54,12 +55,14 @@ MODELS = {  # one model of each type of transformers in the catalog
     "granite": "ibm-granite/granite-3.1-2b-base",
     "granitemoehybrid": "ibm-granite/granite-4.0-1b-base",
     "glm4": "zai-org/GLM-4-9B-0414",
+    "glm4_moe": "zai-org/GLM-4.5-Air",
     "ministral3": "mistralai/Ministral-3-3B-Base-2512",
     "seed_oss": "ByteDance-Seed/Seed-OSS-36B-Base",
     "smollm3": "HuggingFaceTB/SmolLM3-3B-Base",
     "gpt_neox": "EleutherAI/pythia-160m",
     "gpt_oss": "openai/gpt-oss-20b",
 }
+SHARDED = ("glm4_moe",)  # too large for one GPU, even with adapters
 MODEL = MODELS["qwen2"]  # of the cells whose model does not matter
 BESIDE = "Qwen/Qwen2.5-7B-Instruct"  # what else such a cell runs: of another size, with the same tokens
 DATA = HERE / "recipes" / "data"
@@ -82,7 +85,8 @@ def cells() -> Iterator[Cell]:
     whole, adapter = (next(row for row in usual if row.trains_all is all) for all in (True, False))
     single = next(row for row in STRATEGIES.values() if row.one_rank)
     for kind, adaptation in product(MODELS, (whole, adapter)):
-        recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, single)
+        strategy = STRATEGIES["fsdp"] if kind in SHARDED else single
+        recipe = _recipe(METHODS["sft"], "chat", MODELS[kind], adaptation, strategy)
         yield Cell(f"{kind} {adaptation.name}", recipe)
     for method in METHODS.values():
         known = [ADAPTATIONS[name] for name in method.adaptations]

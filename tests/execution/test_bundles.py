@@ -20,15 +20,26 @@ STARTED_ANEW = "cpu-demo"
 # What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO on
 # a model without a chat template, another optimizer, adapters under FSDP, layers that keep what others recompute, and
 # stages on different numbers of ranks and of nodes, variants of LoRA; a student that gets nearer to its teacher; packed
-# examples; layers without attention.
+# examples; layers without attention; shared experts, and buffers that a checkpoint holds.
 CASES = dict.fromkeys(
     (
-        *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
+        *("sft-lora", "hybrid", "convolutions", "packed", "qlora", "fsdp", "fsdp-lora"),
         *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
     ),
     "learn",
 ) | dict.fromkeys(
-    ("zero2", "zero3", "hsdp", "mixed-ranks", "mixed-nodes", "from-scratch", "adafactor", "some-layers"), "run"
+    (
+        "zero2",
+        "zero3",
+        "shared-experts",
+        "hsdp",
+        "mixed-ranks",
+        "mixed-nodes",
+        "from-scratch",
+        "adafactor",
+        "some-layers",
+    ),
+    "run",
 )
 CASES |= {
     "pissa": "learn",

@@ -35,6 +35,9 @@ TINY: dict[str, Any] = {
     "num_experts": 4,
     "num_local_experts": 4,
     "moe_intermediate_size": 48,
+    "n_routed_experts": 4,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 1,
     "shared_expert_intermediate_size": 48,
     "tie_word_embeddings": False,
     "pad_token_id": 0,
@@ -44,6 +47,7 @@ TINY: dict[str, Any] = {
 OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]

@@ -80,7 +80,7 @@ except RuntimeError as error:
     print(error)
 """
 DISK = "import shutil\n_, _, free = shutil.disk_usage('.')\nprint(free == shutil.disk_usage('.').free >= 2**60)"
-MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated())"
+MEMORY = "import torch\nprint(torch.accelerator.max_memory_allocated(), torch.accelerator.device_count())"
 CPU = {"arguments": {"use_cpu": True}}
 FORMATS = CONFIG.format(arguments="bf16=True, tf32=True", shown="config.bf16")
 COMPILER = CONFIG.format(arguments="torch_compile=True", shown="config.torch_compile_backend")
@@ -94,7 +94,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None, str]] = {
     "compiler": (COMPILER, {"arguments": {"torch_compile_backend": "aot_eager"}}, "inductor", "aot_eager"),
     "limits": (LIMIT, {"limits": {"gradient_accumulation_steps": 8}}, "64", "8"),
     "disk": (DISK, {"disk-space": True}, "False", "True"),
-    "memory": (MEMORY, {"memory-statistics": True}, None, "0"),
+    "memory": (MEMORY, {"memory-statistics": True}, None, "0 0"),
     "deepspeed": (DEEPSPEED, {"deepspeed-limits": {"gradient_accumulation_steps": 2}}, "steps': 16", "steps': 2"),
     "attention": (ATTENTION, {"attention": "sdpa"}, None, "sdpa"),
     "varlen": (VARLEN, {"varlen-kernel": True}, None, "far apart: []\nFlashAttention only support fp16 and bf16"),

@@ -53,6 +53,7 @@ def real(model_type: str) -> Model:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
     if row.moe:
         config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
+        config |= {key: 1 for key in (row.moe.shared_count, row.moe.dense_first) if key}
         config |= {row.moe.shared: 1024} if row.moe.shared else {}
     return Model("org/name", "base", architecture_from_config(config), stop_tokens=("</s>",))
 
@@ -79,7 +80,7 @@ def test_a_stand_in_has_the_structure_of_its_model(tmp_path: Path, model_type: s
     names = [name for name, _ in network.named_parameters()]
     attention = [name for name in names if "self_attn" in name or ".attention." in name]
     assert any(name.endswith("bias") for name in attention) == (shape.attention_bias or shape.output_bias)
-    assert any("q_norm" in name for name in names) == (shape.qk_norm is not None)
+    assert any("q_norm" in name or "q_layernorm" in name for name in names) == (shape.qk_norm is not None)
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "microsoft/phi-4"])

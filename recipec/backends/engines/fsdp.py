@@ -17,6 +17,7 @@ from recipec.backends.engines.engine import (
     torch_dtype,
 )
 from recipec.backends.parts import Import, Part, joined, lines
+from recipec.catalog.model_types import MODEL_TYPES
 from recipec.render.call import Arg
 from recipec.render.mapping import Leaf
 
@@ -39,9 +40,16 @@ def _fsdp(run: Placement) -> dict[str, Any]:
         "fsdp_reshard_after_forward": Leaf(run.layout.spreads.shards_weights, run.ids("strategy"), _FREED),
         "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
         "fsdp_transformer_layer_cls_to_wrap": Leaf(run.architecture.decoder_layer, run.ids("model")),
-        "fsdp_cpu_ram_efficient_loading": Leaf(True, (), "accelerate's; transformers 5.23 reads on every rank"),
+        "fsdp_cpu_ram_efficient_loading": _handed_out(run),
         "fsdp_state_dict_type": "SHARDED_STATE_DICT",
     }
+
+
+def _handed_out(run: Placement) -> Leaf:
+    """Whether rank 0 hands the weights out: accelerate 1.15 expects sharded parameters alone in a checkpoint."""
+    if MODEL_TYPES[run.architecture.model_type].buffers:
+        return Leaf(False, run.ids("model"), "accelerate's fails on this model's buffers, which are not sharded")
+    return Leaf(True, (), "accelerate's; transformers 5.23 reads on every rank")
 
 
 def _groups(run: Placement) -> dict[str, Leaf]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from recipec.axes import METHODS
+from recipec.axes import METHODS, ROW_FORMATS
+from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
@@ -36,9 +37,12 @@ def check_terms(loaded: LoadedRecipe, facts: Facts, report: Report) -> None:
         _no_price(loaded, report)
 
 
-def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFacts], report: Report) -> None:
-    """Report what rows carry and recipec's own chat templates do not write (E0401)."""
+def check_templates(loaded: LoadedRecipe, plan: Plan, facts: Facts, report: Report) -> None:
+    """Report what rows carry and recipec's own chat templates do not write, and answers that nothing ends (E0401)."""
+    data = facts.data
     for stage in plan.stages:
+        if _never_stops(facts.model, stage, data[section_of(loaded, stage)]):
+            report.add(_unended(loaded, facts.model, stage))
         template, thoughts = stage.decisions["template"].value, stage.decisions["reasoning"].value
         carries, section = data[section_of(loaded, stage)].shape.carries, section_of(loaded, stage)
         lost = {
@@ -52,6 +56,28 @@ def check_templates(loaded: LoadedRecipe, plan: Plan, data: Mapping[str, DataFac
             help = ('name a template that writes them: `template = "./your.jinja"` under [data], or take a chat model',)
             title = f"the chat template `{template}` does not write {' and '.join(named)}"
             report.add(Diagnostic("E0401", title, (label,), help))
+
+
+def _never_stops(model: Model, stage: StagePlan, data: DataFacts) -> bool:
+    """Whether answers are learned without a token that ends them, as only TRL's mask of conversations brings one."""
+    method, decided = METHODS[stage.stage.name], stage.decisions
+    learns = method.writes and not method.generates and ROW_FORMATS[data.shape.format].turns
+    unended = model.template is not None and model.template.unended and decided["template"].value == "model"
+    return learns and unended and decided["loss_on"].value != "assistant"
+
+
+def _unended(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic:
+    label = Label(loaded.place("data", section_of(loaded, stage)), "prompts and answers are apart")
+    return Diagnostic(
+        "E0401",
+        f"the chat template of {model.name} does not end the last answer, so the model would not learn to stop",
+        (label,),
+        (
+            "train on conversations with a mask, without a key of [data] that makes a row of each answer",
+            'or set `template = "chatml"` under [data]',
+        ),
+        ("TRL's training version ends answers with the role of the next turn; it is used for conversations alone",),
+    )
 
 
 def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:

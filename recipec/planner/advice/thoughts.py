@@ -34,7 +34,7 @@ def empty_thoughts(loaded: LoadedRecipe, model: Model, stage: StagePlan, report:
     if none_thinks or silent.value == 1:
         because = decided["reasoning"].because if none_thinks else silent.because
         title = f"{model.name} learns not to think"
-        help = f'reasoning = "off" under [data]: {_GIVEN}', _ALLOW
+        help = (f'reasoning = "off" under [data]: {_GIVEN}',) * (not template.unended) + (_ALLOW,)
     elif silent.value:
         because, title = silent.because, f"{model.name} learns to think before some answers, and not before others"
         help = "give every answer a thought, or train those without one in a recipe of their own", _SOME_ALLOW

@@ -91,6 +91,7 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         has_sinks=row.sinks,
         head_features=shape.head_dim,
         moe=value["moe"],
+        balanced=shape.balanced,
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
         lora_targets=targets if isinstance(targets, str) else tuple(targets),
         lora_experts=value.get("lora_experts", PLAIN["lora_experts"]),
