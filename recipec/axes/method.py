@@ -98,10 +98,16 @@ LOSSES = {
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "advantages": Loss(head="chunked", compares_with="", arguments=()),
     "advantages_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
+    "one_out": Loss(head="chunked", compares_with="", arguments=()),
+    "one_out_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
     "clipped": Loss(head="valued", compares_with=REFERENCE, arguments=("beta", "clip_range", "value_weight")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
 }
+
+# Losses whose trainers score the answers with the weights that wrote them, even where those are the weights that learn.
+SCORED_WHEN_WRITTEN = "one_out", "one_out_near", "clipped"
+OF_WHOLE_ANSWERS = "one_out", "one_out_near"  # losses that weigh an answer by its probability as a whole
 
 
 # Keywords of TRL's DPOConfig that only the loss of DPO and its reference read.
@@ -126,7 +132,7 @@ PROOFS = {
     "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
     "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
     "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
-    "reward_rises": ProofNeeds(metrics=("reward",), compares_with=""),
+    "reward_rises": ProofNeeds(metrics=("reward", "reward_std"), compares_with=""),
     "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
 }
 
@@ -290,6 +296,16 @@ class Method(Struct, frozen=True, kw_only=True):
     def has_value_head(self) -> bool:
         """Whether one more row, on the last hidden states, estimates what each token will still earn."""
         return self.head == VALUED
+
+    @property
+    def scores_when_written(self) -> bool:
+        """Whether every generation is scored by the weights that wrote it, also where one step learns from it."""
+        return self.loss in SCORED_WHEN_WRITTEN
+
+    @property
+    def weighs_whole_answers(self) -> bool:
+        """Whether all tokens of an answer are weighed as one."""
+        return self.loss in OF_WHOLE_ANSWERS
 
     @property
     def best(self) -> str:
