@@ -206,6 +206,7 @@ class Method(Struct, frozen=True, kw_only=True):
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     generates: bool  # its rows are prompts: it learns from answers that it writes itself, and that rewards judge
+    judge: str  # the method whose result judges its answers where the recipe names no reward; "" where it must name one
     passes: tuple[Pass, ...]
     loss: str  # of LOSSES
     loss_outputs: tuple[str, ...]  # of LOSS_OUTPUTS: what TRL's fused head is asked for; empty where it is not used

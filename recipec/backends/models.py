@@ -35,22 +35,25 @@ def gated(job: Job) -> list[str]:
 
 def model_expression(stage: StageJob) -> Raw:
     """Where the stage's model comes from, as code."""
-    start = stage.plan.stage.starts_from
     if has_text_part(stage):
         return code(stage, f'str(BUNDLE / "{TEXT_PART}")', "model")
-    if start is None:
+    if stage.start is None:
         return base_model(stage)
-    previous = stage.job.stages[stage.index - 1]
-    folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.merges else ")")
-    return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
+    return mark(
+        ",".join((*stage.ids("model", "stage"), *stage.start.ids("adaptation"))), f"str({in_bundle(stage.start)})"
+    )
+
+
+def in_bundle(stage: StageJob) -> str:
+    """The folder with the model that later stages load, as code."""
+    return " / ".join(["BUNDLE", *(f'"{part}"' for part in stage.result.split("/"))])
 
 
 def starting_point(stage: StageJob) -> str:
     """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
-    start = stage.plan.stage.starts_from
-    if start is None:
+    if stage.start is None:
         return TEXT_PART if has_text_part(stage) else stage.job.facts.model.name
-    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].merges
+    return stage.start.result
 
 
 def has_text_part(stage: StageJob) -> bool:

@@ -18,7 +18,15 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
-from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models, missing_rewards
+from recipec.recipe.clashes import (
+    clashes,
+    either,
+    foreign_keys,
+    judged_twice,
+    missing_models,
+    missing_prompts,
+    missing_rewards,
+)
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.loops import asked_of_loops
@@ -223,6 +231,8 @@ CHECKS: tuple[Check, ...] = (
     missing_data,
     missing_models,
     missing_rewards,
+    missing_prompts,
+    judged_twice,
     nothing_to_run,
     _both_of_exclusive,
     clashes,

@@ -16,5 +16,5 @@ from recipec.axes.methods.simpo import SIMPO
 
 METHODS = {
     row.name: row
-    for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, RLOO, PPO, REWARD, DISTILL)
+    for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, RLOO, REWARD, PPO, DISTILL)
 }

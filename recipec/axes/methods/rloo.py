@@ -115,6 +115,7 @@ RLOO = Method(
     new_head="",
     random_weights=False,
     generates=True,
+    judge="",
     passes=(_REFERENCE, _POLICY),
     loss="one_out_near",
     loss_outputs=("log_probs", "entropy"),
