@@ -170,7 +170,8 @@ def _reads_files(job: Job) -> bool:
     data = job.loaded.recipe.data
     parts = (*(getattr(data, name) for name in SECTIONS), data.eval, data.test)
     sources = [source for part in parts for source in part or ()]
-    models = [job.facts.model.name, *(other.model.name for other in job.facts.others.values())]
+    beside = (*job.facts.others.values(), *job.facts.rewards.models)
+    models = [job.facts.model.name, *(other.model.name for other in beside)]
     files = any(not Path(source.path).is_absolute() for source in sources if source.path)
     return files or any(map(is_below_root, models))
 
@@ -183,6 +184,11 @@ def _unpinned(job: Job) -> Iterator[Any]:
         for role in stage.method.named_models:
             if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
                 yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
+    for judge in job.facts.rewards.models:
+        if not is_path(judge.model.name) and not judge.revision:
+            yield SimpleNamespace(
+                model=job.last.traced("rewards", judge.model.name), key=Raw("alignment.reward.revision")
+            )
 
 
 def _whole(stage: StageJob) -> str:
@@ -226,9 +232,41 @@ def _stage(stage: StageJob) -> Any:
         speed=stage.because(_speed(stage), "prediction", "world_size"),
         time=stage.because(_time(plan), "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
+        judged_by=stage.because(_judged_by(stage), "rewards") if stage.method.generates else "",
+        before_next=stage.because(_before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
         rejected=stage.because(plan.rejected, "alternatives"),
+    )
+
+
+def _judged_by(stage: StageJob) -> str:
+    """What judges the answers, where a model does."""
+    if stage.judge:
+        return (
+            f"the result of stage {stage.judge.name} scores every answer; it is loaded frozen and is not trained here"
+        )
+    models = [f"{judge.model.name} (logged as `{judge.name}`)" for judge in stage.job.facts.rewards.models]
+    return f"answers are scored by {' and '.join(models)}, loaded frozen" if models else ""
+
+
+def _before_next(stage: StageJob) -> str:
+    """What has to be right before a later stage uses the result; empty where none does."""
+    after = [
+        other for other in stage.job.stages if stage.name in (other.plan.stage.starts_from, other.plan.stage.judge)
+    ]
+    if not after:
+        return ""
+    used = f"{' and '.join(other.name for other in after)} use{'s' * (len(after) == 1)} this result"
+    if stage.judges:
+        return (
+            f"{used} as the judge of answers. Read `accuracy` and `length_correlation` in `outputs/{stage.name}`: "
+            "where the accuracy on held-out pairs is near 50%, or scores follow the length of answers, "
+            f"{after[-1].name} learns the judge's mistakes; add pairs before you go on"
+        )
+    return (
+        f"{used}. Compare the evaluations before and after in `outputs/{stage.name}`: where `eval_loss` did not fall, "
+        "correct this stage before you go on; later stages start from it"
     )
 
 

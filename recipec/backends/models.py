@@ -29,7 +29,8 @@ _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls eve
 
 def gated(job: Job) -> list[str]:
     """The models for which the hub wants an accepted licence."""
-    models = (job.facts.model, *(other.model for other in job.facts.others.values()))
+    beside = (*job.facts.others.values(), *job.facts.rewards.models)
+    models = (job.facts.model, *(other.model for other in beside))
     return [model.name for model in models if model.gated]
 
 

@@ -68,6 +68,7 @@ class RewardModel(Struct, frozen=True):
 
     name: str  # by which its rewards are logged; its own among all
     model: Model
+    like: str | None  # the model whose shape it has, where the recipe says so
     revision: str | None
     weight: float
     place: Place
@@ -107,6 +108,13 @@ class Rewards(Struct, frozen=True):
         pinned = [judge.revision for judge in self.models]
         return (
             known("reward_models", named, "the models that the recipe names", "rewards", origin="recipe"),
+            known(
+                "reward_likes",
+                [judge.like for judge in self.models],
+                "as the recipe says",
+                "reward_models",
+                origin="recipe",
+            ),
             known("reward_revisions", pinned, "as the recipe says", "reward_models", origin="recipe"),
         )
 
@@ -155,7 +163,7 @@ def _judge(
         report.add(_unusable(f"`{source.model}` judges twice", place, "listed again", "list it once"))
         return
     name = JUDGE if not others else f"{JUDGE}_{len(others) + 1}"
-    yield RewardModel(name, model, source.revision, 1.0 if source.weight is None else source.weight, place)
+    yield RewardModel(name, model, source.like, source.revision, 1.0 if source.weight is None else source.weight, place)
 
 
 def _modules(files: Sequence[str]) -> dict[str, str]:

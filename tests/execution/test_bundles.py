@@ -24,7 +24,7 @@ STARTED_ANEW = "cpu-demo"
 CASES = dict.fromkeys(
     (
         *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
-        *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "rloo", "ppo"),
+        *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "rloo", "ppo", "rlhf"),
     ),
     "learn",
 ) | dict.fromkeys(
