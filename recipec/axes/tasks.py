@@ -33,7 +33,7 @@ def methods_of(task: str, named: str | None = None) -> tuple[Method, ...]:
 def stages_of(task: str, named: str | None = None) -> tuple[Method, ...]:
     """The methods that can run for a task, in order: those that fulfil it, and those that may go before them."""
     last = methods_of(task, named)
-    before = {name for row in last or methods_of(task) for name in (*row.after, row.judge)}
+    before = {name for row in last or methods_of(task) for name in row.after} | {row.judge for row in last}
     return tuple(row for row in METHODS.values() if row in last or row.name in before)
 
 

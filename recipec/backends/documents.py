@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,19 +10,19 @@ from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
 from recipec.axes.adaptations import PROMPTS
 from recipec.axes.lora_variants import STANDARD
+from recipec.backends.between import before_next, judged_by
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import is_below_root, starting_point
+from recipec.backends.models import is_below_root, starting_point, unpinned
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.trackers import trackers
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.dataset import DataShape
-from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
@@ -117,7 +116,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "selection": _selection(job),
         "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
         "needs": needs(job),
-        "unpinned": list(_unpinned(job)),
+        "unpinned": list(unpinned(job)),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "several_nodes": job.because(job.nodes > 1, "world_size"),
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
@@ -176,21 +175,6 @@ def _reads_files(job: Job) -> bool:
     return files or any(map(is_below_root, models))
 
 
-def _unpinned(job: Job) -> Iterator[Any]:
-    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
-    if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
-        yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
-    for stage in job.stages:
-        for role in stage.method.named_models:
-            if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
-                yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
-    for judge in job.facts.rewards.models:
-        if not is_path(judge.model.name) and not judge.revision:
-            yield SimpleNamespace(
-                model=job.last.traced("rewards", judge.model.name), key=Raw("alignment.reward.revision")
-            )
-
-
 def _whole(stage: StageJob) -> str:
     """The folder whose result loads without PEFT."""
     return f"outputs/{stage.name}" + "/merged" * stage.adapts.merges
@@ -232,41 +216,11 @@ def _stage(stage: StageJob) -> Any:
         speed=stage.because(_speed(stage), "prediction", "world_size"),
         time=stage.because(_time(plan), "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
-        judged_by=stage.because(_judged_by(stage), "rewards") if stage.method.generates else "",
-        before_next=stage.because(_before_next(stage), "stage"),
+        judged_by=stage.because(judged_by(stage), "rewards") if stage.method.generates else "",
+        before_next=stage.because(before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
         rejected=stage.because(plan.rejected, "alternatives"),
-    )
-
-
-def _judged_by(stage: StageJob) -> str:
-    """What judges the answers, where a model does."""
-    if stage.judge:
-        return (
-            f"the result of stage {stage.judge.name} scores every answer; it is loaded frozen and is not trained here"
-        )
-    models = [f"{judge.model.name} (logged as `{judge.name}`)" for judge in stage.job.facts.rewards.models]
-    return f"answers are scored by {' and '.join(models)}, loaded frozen" if models else ""
-
-
-def _before_next(stage: StageJob) -> str:
-    """What has to be right before a later stage uses the result; empty where none does."""
-    after = [
-        other for other in stage.job.stages if stage.name in (other.plan.stage.starts_from, other.plan.stage.judge)
-    ]
-    if not after:
-        return ""
-    used = f"{' and '.join(other.name for other in after)} use{'s' * (len(after) == 1)} this result"
-    if stage.judges:
-        return (
-            f"{used} as the judge of answers. Read `accuracy` and `length_correlation` in `outputs/{stage.name}`: "
-            "where the accuracy on held-out pairs is near 50%, or scores follow the length of answers, "
-            f"{after[-1].name} learns the judge's mistakes; add pairs before you go on"
-        )
-    return (
-        f"{used}. Compare the evaluations before and after in `outputs/{stage.name}`: where `eval_loss` did not fall, "
-        "correct this stage before you go on; later stages start from it"
     )
 
 

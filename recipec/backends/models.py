@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,6 +35,21 @@ def gated(job: Job) -> list[str]:
     beside = (*job.facts.others.values(), *job.facts.rewards.models)
     models = (job.facts.model, *(other.model for other in beside))
     return [model.name for model in models if model.gated]
+
+
+def unpinned(job: Job) -> Iterator[Any]:
+    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
+    if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
+        yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
+    for stage in job.stages:
+        for role in stage.method.named_models:
+            if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
+                yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
+    for judge in job.facts.rewards.models:
+        if not is_path(judge.model.name) and not judge.revision:
+            yield SimpleNamespace(
+                model=job.last.traced("rewards", judge.model.name), key=Raw("alignment.reward.revision")
+            )
 
 
 def model_expression(stage: StageJob) -> Raw:

@@ -28,7 +28,6 @@ from recipec.axes import (
     tasks,
 )
 from recipec.axes.attention import ATTENTIONS, SDPA
-from recipec.axes.method import REWARDS
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import ON_DEVICE
 from recipec.axes.tasks import NO_ALIGNMENT
@@ -356,47 +355,6 @@ def missing_models(written: Written) -> Iterator[Diagnostic]:
             help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
             label = written.label(TASK, f"needs `{name}`")
             yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
-
-
-def missing_rewards(written: Written) -> Iterator[Diagnostic]:
-    """A method that writes the answers it learns from is told what judges them."""
-    able = methods_of(written.get(*TASK), written.get(*METHOD))
-    held = [row for row in able if written.has("data", row.section)] or able
-    if not held or not all(row.generates for row in held) or written.has("alignment", REWARDS):
-        return
-    judges = [METHODS[row.judge] for row in held if row.judge]
-    if any(written.has("data", judge.section) for judge in judges):
-        return  # what they train judges
-    place = METHOD if written.has(*METHOD) else ("data", held[0].section)
-    help = [f'for example {REWARDS} = "rewards.py:is_right", a function of yours, or `{{ model = "./my-judge" }}`']
-    help += [f"or add data.{judge.section}, from which a reward model is trained first" for judge in judges]
-    title = f"missing key `{REWARDS}` in [alignment]"
-    yield Diagnostic("E0201", title, (written.label(place, f"needs `{REWARDS}`"),), tuple(help))
-
-
-def missing_prompts(written: Written) -> Iterator[Diagnostic]:
-    """A method whose judge learns from rows of its own still needs prompts to answer."""
-    for row in methods_of(written.get(*TASK), written.get(*METHOD)) if written.has(*METHOD) else ():
-        judge = METHODS.get(row.judge)
-        if judge and written.has("data", judge.section) and not written.has("data", row.section):
-            label = written.label(METHOD, f"answers the prompts of `data.{row.section}`")
-            help = f'for example {row.section} = "{SECTIONS[row.section].examples[0]}"; the pairs train what judges'
-            yield Diagnostic("E0201", f"missing key `{row.section}` in [data]", (label,), (help,))
-
-
-def judged_twice(written: Written) -> Iterator[Diagnostic]:
-    """A recipe names its reward, or has rows from which a judge is trained: not both."""
-    for row in methods_of(written.get(*TASK), written.get(*METHOD)) if written.has(*METHOD) else ():
-        judge = METHODS.get(row.judge)
-        if judge and written.has("alignment", REWARDS) and written.has("data", judge.section):
-            labels = (
-                written.label(("alignment", REWARDS), "judges the answers"),
-                written.label(("data", judge.section), "would train a reward model, which is then not needed"),
-            )
-            help = (f"remove data.{judge.section}, or alignment.{REWARDS}: a reward model is then trained first",)
-            yield Diagnostic(
-                "E0401", f"data.{judge.section} beside `alignment.{REWARDS}` teaches nothing", labels, help
-            )
 
 
 def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:

@@ -18,14 +18,12 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
+from recipec.recipe.check_rewards import judged_twice, missing_prompts, missing_rewards
 from recipec.recipe.clashes import (
     clashes,
     either,
     foreign_keys,
-    judged_twice,
     missing_models,
-    missing_prompts,
-    missing_rewards,
 )
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted

@@ -40,7 +40,7 @@ CASES |= {
     "prompt-tuning": "learn",
     "warm": "learn",
 }
-CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
+CASES |= {"judged": "run", "loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
 
 pytestmark = pytest.mark.executes
 
