@@ -106,6 +106,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         **plan_names(stage),
+        "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
         "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
@@ -131,7 +132,6 @@ def plan_names(stage: StageJob) -> dict[str, Any]:
         "plan_digest": f"{stage_digest(job.loaded, job.facts, stage.plan)}-{stage.name}",
         "predicted_peak_gib": stage.because(round(_predicted_peak(stage) / GIB, 1), "prediction", "gpu"),
         "starts_from": _starts_from(stage),
-        "judged": stage.because(stage.judge is not None, "stage"),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
     }
