@@ -138,6 +138,13 @@ BASES: dict[str, Tables] = {
         {"gpu": "h100"},
         alignment={"reward": "judge.py:is_right"},
     ),
+    "rloo": _recipe(
+        "align",
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        {"prompts": "prompts.jsonl"} | _KNOWN,
+        {"gpu": "h100"},
+        alignment={"method": "rloo", "reward": "judge.py:is_right"},
+    ),
     "ppo": _recipe(
         "align",
         "Qwen/Qwen2.5-0.5B-Instruct",
@@ -174,6 +181,7 @@ OF_METHOD = {
     "simpo": "simpo",
     "reward": "reward",
     "grpo": "grpo",
+    "rloo": "rloo",
     "ppo": "ppo",
     "distill": "distill",
 }

@@ -71,7 +71,7 @@ WEIGHTS = [1.0, 0.1]
 
 
 def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
-    """Stop before a model is loaded: too few prompts for a generation, or a function that cannot judge the first."""
+    """Stop before a model is loaded: too few prompts for a generation, or one that cannot judge the first."""
     if len(rows) < prompts:
         raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}: lower the global batch")
     first = rows.select(range(min(TRIED, len(rows))))

@@ -9,7 +9,7 @@ from recipec.axes.models import NAMED_MODELS, NamedModel
 from recipec.axes.row_formats import CARRIED, ROW_FORMATS, Carried, Role, RowFormat
 from recipec.axes.sections import COMMON_SECTION, SECTIONS, DataSection
 from recipec.axes.strategies import OFFLOADS, STRATEGIES, Strategy
-from recipec.axes.tasks import formats_of, methods_of, readers, stages_of, tasks
+from recipec.axes.tasks import formats_of, methods_of, readers, sections_of, stages_of, tasks
 
 __all__ = [
     "ADAPTATIONS",
@@ -43,6 +43,7 @@ __all__ = [
     "meant_by",
     "methods_of",
     "readers",
+    "sections_of",
     "stages_of",
     "tasks",
 ]

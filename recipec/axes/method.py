@@ -98,10 +98,16 @@ LOSSES = {
     "unpaired": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta", "loss_type")),
     "advantages": Loss(head="chunked", compares_with="", arguments=()),
     "advantages_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
+    "one_out": Loss(head="chunked", compares_with="", arguments=()),
+    "one_out_near": Loss(head="chunked", compares_with=REFERENCE, arguments=("beta",)),
     "clipped": Loss(head="valued", compares_with=REFERENCE, arguments=("beta", "clip_range", "value_weight")),
     "ranking": Loss(head="scalar", compares_with="", arguments=()),
     "divergence": Loss(head="divergence", compares_with=TEACHER, arguments=("beta", "temperature", "label_weight")),
 }
+
+# Losses whose trainers score the answers with the weights that wrote them, even where those are the weights that learn.
+SCORED_WHEN_WRITTEN = "one_out", "one_out_near", "clipped"
+OF_WHOLE_ANSWERS = "one_out", "one_out_near"  # losses that weigh an answer by its probability as a whole
 
 
 # Keywords of TRL's DPOConfig that only the loss of DPO and its reference read.
@@ -126,7 +132,7 @@ PROOFS = {
     "starts_as_reference": ProofNeeds(metrics=("rewards/chosen",), compares_with=REFERENCE),
     "rewards_separate": ProofNeeds(metrics=("rewards/chosen", "rewards/rejected"), compares_with=""),
     "accuracy_rises": ProofNeeds(metrics=("accuracy",), compares_with=""),
-    "reward_rises": ProofNeeds(metrics=("reward",), compares_with=""),
+    "reward_rises": ProofNeeds(metrics=("reward", "reward_std"), compares_with=""),
     "divergence_falls": ProofNeeds(metrics=(), compares_with=TEACHER),
 }
 
@@ -200,6 +206,7 @@ class Method(Struct, frozen=True, kw_only=True):
     new_head: str  # the module that it adds to the model, random at first, which trains beside adapters; "" for none
     random_weights: bool  # of the recipe's model it takes the architecture and the tokenizer alone
     generates: bool  # its rows are prompts: it learns from answers that it writes itself, and that rewards judge
+    judge: str  # the method whose result judges its answers where the recipe names no reward; "" where it must name one
     passes: tuple[Pass, ...]
     loss: str  # of LOSSES
     loss_outputs: tuple[str, ...]  # of LOSS_OUTPUTS: what TRL's fused head is asked for; empty where it is not used
@@ -290,6 +297,16 @@ class Method(Struct, frozen=True, kw_only=True):
     def has_value_head(self) -> bool:
         """Whether one more row, on the last hidden states, estimates what each token will still earn."""
         return self.head == VALUED
+
+    @property
+    def scores_when_written(self) -> bool:
+        """Whether every generation is scored by the weights that wrote it, also where one step learns from it."""
+        return self.loss in SCORED_WHEN_WRITTEN
+
+    @property
+    def weighs_whole_answers(self) -> bool:
+        """Whether all tokens of an answer are weighed as one."""
+        return self.loss in OF_WHOLE_ANSWERS
 
     @property
     def best(self) -> str:

@@ -33,8 +33,14 @@ def methods_of(task: str, named: str | None = None) -> tuple[Method, ...]:
 def stages_of(task: str, named: str | None = None) -> tuple[Method, ...]:
     """The methods that can run for a task, in order: those that fulfil it, and those that may go before them."""
     last = methods_of(task, named)
-    before = {name for row in last or methods_of(task) for name in row.after}
+    before = {name for row in last or methods_of(task) for name in row.after} | {row.judge for row in last}
     return tuple(row for row in METHODS.values() if row in last or row.name in before)
+
+
+def sections_of(methods: Collection[Method]) -> tuple[str, ...]:
+    """The sections of [data] for the rows of the methods, and of those that train what judges their answers."""
+    judges = (METHODS[row.judge] for row in methods if row.judge)
+    return tuple(dict.fromkeys(row.section for row in (*methods, *judges)))
 
 
 def readers(section: str, sections: Collection[str], task: str, named: str | None = None) -> tuple[Method, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,19 +10,19 @@ from recipec import __version__
 from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
 from recipec.axes.adaptations import PROMPTS
 from recipec.axes.lora_variants import STANDARD
+from recipec.backends.between import before_next, judged_by
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
 from recipec.backends.machine import merged_gib, needs
 from recipec.backends.methods import BACKENDS
-from recipec.backends.models import is_below_root, starting_point
+from recipec.backends.models import is_below_root, starting_point, unpinned
 from recipec.backends.ruff import ruff_artifact
 from recipec.backends.trackers import trackers
 from recipec.backends.training import summary
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.stack import requirements
 from recipec.dataset import DataShape
-from recipec.facts.model import is_path
 from recipec.planner.plan import StagePlan
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
@@ -118,7 +117,7 @@ def _readme_names(job: Job) -> dict[str, Any]:
         "selection": _selection(job),
         "text_part": job.because(job.facts.model.name if job.facts.model.stored else "", "model"),
         "needs": needs(job),
-        "unpinned": list(_unpinned(job)),
+        "unpinned": list(unpinned(job)),
         "distributed": job.because(launcher and any(stage.strategy.distributed for stage in job.stages), "strategy"),
         "several_nodes": job.because(job.nodes > 1, "world_size"),
         "groups": job.because(any(stage.strategy.groups for stage in job.stages), "strategy"),
@@ -171,19 +170,10 @@ def _reads_files(job: Job) -> bool:
     data = job.loaded.recipe.data
     parts = (*(getattr(data, name) for name in SECTIONS), data.eval, data.test)
     sources = [source for part in parts for source in part or ()]
-    models = [job.facts.model.name, *(other.model.name for other in job.facts.others.values())]
+    beside = (*job.facts.others.values(), *job.facts.rewards.models)
+    models = [job.facts.model.name, *(other.model.name for other in beside)]
     files = any(not Path(source.path).is_absolute() for source in sources if source.path)
     return files or any(map(is_below_root, models))
-
-
-def _unpinned(job: Job) -> Iterator[Any]:
-    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
-    if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
-        yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
-    for stage in job.stages:
-        for role in stage.method.named_models:
-            if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
-                yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
 
 
 def _whole(stage: StageJob) -> str:
@@ -227,6 +217,8 @@ def _stage(stage: StageJob) -> Any:
         speed=stage.because(_speed(stage), "prediction", "world_size"),
         time=stage.because(_time(plan), "prediction"),
         cost=stage.because(_cost(plan), "prediction"),
+        judged_by=stage.because(judged_by(stage), "rewards") if stage.method.generates else "",
+        before_next=stage.because(before_next(stage), "stage"),
         waits=stage.because(_waits(plan), "prediction", "world_size"),
         decisions=[_row(stage, id) for id in _shown_decisions(stage)],
         rejected=stage.because(plan.rejected, "alternatives"),

@@ -24,6 +24,7 @@ from recipec.backends.models import (
     from_hub,
     has_template_file,
     head_options,
+    in_bundle,
     model_expression,
     other_models,
     pinned_revision,
@@ -223,6 +224,8 @@ def _asked_with(stage: StageJob) -> Raw:
     if stage.method.generates:
         judging = f'Path(__file__).with_name("{FUNCTIONS}").glob("*.py")'
         files += [f'Path(__file__).with_name("{REWARDS}.py")', f"*sorted({judging})"]
+    if stage.judge:  # another result of that stage gives other scores
+        files.append(f'{in_bundle(stage.judge)} / "finished.json"')
     files += ['BUNDLE / "chat_template.jinja"'] * has_template_file(stage)
     files += [f'BUNDLE / "{MARKED_TEMPLATE}"'] * stage.marks_turns
     line = f"({', '.join(files)}, *more)"

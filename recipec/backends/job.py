@@ -101,6 +101,29 @@ class StageJob(Struct, frozen=True):
         return engines.BACKENDS[self.strategy.engine]
 
     @property
+    def start(self) -> StageJob | None:
+        """The stage whose result it begins with; None where it begins with the recipe's model."""
+        return self._stage(self.plan.stage.starts_from)
+
+    @property
+    def judge(self) -> StageJob | None:
+        """The stage whose result judges its answers; None where no stage does."""
+        return self._stage(self.plan.stage.judge)
+
+    def _stage(self, name: str | None) -> StageJob | None:
+        return next((stage for stage in self.job.stages if stage.name == name), None)
+
+    @property
+    def judges(self) -> bool:
+        """Whether a later stage has its answers judged by the result."""
+        return any(stage.plan.stage.judge == self.name for stage in self.job.stages)
+
+    @property
+    def result(self) -> str:
+        """The folder of the bundle with the model that later stages load."""
+        return f"outputs/{self.name}" + "/merged" * self.merges
+
+    @property
     def folder(self) -> str:
         """Where the stage's scripts are, "" or "stages/1-sft/"."""
         return f"stages/{self.index + 1}-{self.name}/" if len(self.job.plan.stages) > 1 else ""
@@ -158,8 +181,13 @@ class StageJob(Struct, frozen=True):
     def eos_token(self) -> str:
         """The end token to train with; "" where the model that the stage begins with has it."""
         decided = self.value("eos_token")
-        given = any(before.eos_token for before in self.job.stages[: self.index])
+        given = self.start is not None and self.start.ends_otherwise
         return "" if decided == "none" or given else str(decided)
+
+    @property
+    def ends_otherwise(self) -> bool:
+        """Whether it, or a stage that it goes on from, gave the model another end token."""
+        return bool(self.eos_token) or (self.start is not None and self.start.ends_otherwise)
 
     @property
     def carries_tools(self) -> bool:
@@ -212,7 +240,7 @@ class StageJob(Struct, frozen=True):
 
     @property
     def merges(self) -> bool:
-        """Whether the adapter must be merged because another stage starts from this one."""
+        """Whether the adapter must be merged because another stage loads the result."""
         return self.adapts.merges and self.index + 1 < len(self.job.plan.stages)
 
     @property

@@ -23,6 +23,7 @@ def merge_artifact(stage: StageJob) -> Artifact:
         "quantized": stage.because(stage.adapts.quantized, "quantization"),
         "bits": stage.because(BASES[stage.adapts.base].bits, "quantization"),
         "is_last": stage.because(not stage.merges, "stage"),
+        "judges": stage.because(stage.judges, "stage"),
         "path": path,
         "loader": Raw(stage.method.adapter_class),
         "dtype": dtype,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -29,28 +32,47 @@ _NO_CARD = "trainer.create_model_card = lambda **_: None  # TRL's card calls eve
 
 def gated(job: Job) -> list[str]:
     """The models for which the hub wants an accepted licence."""
-    models = (job.facts.model, *(other.model for other in job.facts.others.values()))
+    beside = (*job.facts.others.values(), *job.facts.rewards.models)
+    models = (job.facts.model, *(other.model for other in beside))
     return [model.name for model in models if model.gated]
+
+
+def unpinned(job: Job) -> Iterator[Any]:
+    """The models of the hub whose commit the recipe leaves open, and the key that pins it."""
+    if not is_path(job.facts.model.name) and not job.loaded.recipe.model.revision:
+        yield SimpleNamespace(model=job.stages[0].traced("model", job.facts.model.name), key=Raw("model.revision"))
+    for stage in job.stages:
+        for role in stage.method.named_models:
+            if not is_path(stage.value(role)) and not stage.value(f"{role}_revision"):
+                yield SimpleNamespace(model=stage.traced(role), key=Raw(f"alignment.{role}.revision"))
+    for judge in job.facts.rewards.models:
+        if not is_path(judge.model.name) and not judge.revision:
+            yield SimpleNamespace(
+                model=job.last.traced("rewards", judge.model.name), key=Raw("alignment.reward.revision")
+            )
 
 
 def model_expression(stage: StageJob) -> Raw:
     """Where the stage's model comes from, as code."""
-    start = stage.plan.stage.starts_from
     if has_text_part(stage):
         return code(stage, f'str(BUNDLE / "{TEXT_PART}")', "model")
-    if start is None:
+    if stage.start is None:
         return base_model(stage)
-    previous = stage.job.stages[stage.index - 1]
-    folder = f'str(BUNDLE / "outputs" / "{start}"' + (' / "merged")' if previous.merges else ")")
-    return mark(",".join((*stage.ids("model", "stage"), *previous.ids("adaptation"))), folder)
+    return mark(
+        ",".join((*stage.ids("model", "stage"), *stage.start.ids("adaptation"))), f"str({in_bundle(stage.start)})"
+    )
+
+
+def in_bundle(stage: StageJob) -> str:
+    """The folder with the model that later stages load, as code."""
+    return " / ".join(["BUNDLE", *(f'"{part}"' for part in stage.result.split("/"))])
 
 
 def starting_point(stage: StageJob) -> str:
     """Where the stage's model comes from, as people write it: a hub id, or a folder of the bundle."""
-    start = stage.plan.stage.starts_from
-    if start is None:
+    if stage.start is None:
         return TEXT_PART if has_text_part(stage) else stage.job.facts.model.name
-    return f"outputs/{start}" + "/merged" * stage.job.stages[stage.index - 1].merges
+    return stage.start.result
 
 
 def has_text_part(stage: StageJob) -> bool:

@@ -99,7 +99,7 @@ def _stops_early(stage: StageJob) -> Any:
 
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
-    *("max_dropped", "disk_gib", "continues"),
+    *("max_dropped", "disk_gib", "continues", "judged"),
 )
 
 

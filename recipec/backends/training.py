@@ -106,6 +106,7 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         "bundle_root": bundle_root(stage),
         "constants": brought.constants,
         **plan_names(stage),
+        "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
         "thinks_not": stage.because(stage.thinks_not, "reasoning"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
@@ -287,12 +288,13 @@ def _starts_from(stage: StageJob) -> Traced:
 
 
 def _scripts_before(stage: StageJob) -> Raw:
-    """What makes the result that the stage starts from; empty for the first stage."""
-    if stage.plan.stage.starts_from is None:
-        return Raw("")
-    previous = stage.job.stages[stage.index - 1]
-    text = "train.py" + " and merge_adapter.py" * previous.merges + f" of stage {previous.name}"
-    return mark(",".join(previous.ids("stage", "adaptation")), text)
+    """What makes the results that the stage needs; empty for a stage that needs none."""
+    needed = [before for before in (stage.start, stage.judge) if before]
+    ids = [id for before in needed for id in before.ids("stage", "adaptation")]
+    if len(needed) > 1:
+        return mark(",".join(ids), f"the scripts of stages {' and '.join(before.name for before in needed)}")
+    texts = ("train.py" + " and merge_adapter.py" * before.merges + f" of stage {before.name}" for before in needed)
+    return mark(",".join(ids), "".join(texts)) if needed else Raw("")
 
 
 def preflight_names(stage: StageJob) -> dict[str, Any]:
@@ -313,6 +315,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
     return {
         "planned": [SimpleNamespace(name=name, value=value) for name, value in planned.items()],
         "starts_from": _starts_from(stage),
+        "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
         "scripts_before": _scripts_before(stage),
         "stops_early": stage.because(bool(stage.value("early_stopping_patience")), "early_stopping_patience"),

@@ -55,7 +55,8 @@ def generation_seconds(
 ) -> float:
     """Of an optimizer step its share of a generation: every answer as long as it may be, and the prompts' pass.
 
-    A generation that several steps learn from is also scored once more, by the weights that wrote it.
+    A generation that several steps learn from is also scored once more, by the weights that wrote it; some methods
+    always score it. Reward models score every answer; the time of functions is not known.
     """
     answers, prompt = answers_at_once(layout, work), work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
@@ -67,8 +68,10 @@ def generation_seconds(
     each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)
     seconds = work.written_tokens * (each + _gathering(layout, step, link))
     seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
-    if work.updates > 1 or work.method.has_value_head:
+    if work.updates > 1 or work.method.scores_when_written:
         seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
+    for judge in work.judges:
+        seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
     return seconds / (work.updates * work.answer_passes)
 
 

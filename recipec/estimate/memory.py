@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from recipec.catalog.architecture import Architecture
 from recipec.estimate.device import device_overhead_bytes, reserved_factor
 from recipec.estimate.generation import generation_terms
+from recipec.estimate.judges import judging_terms
 from recipec.estimate.moments import moments
 from recipec.estimate.scored import memory_scored
 from recipec.estimate.step import Step, step_of
@@ -50,6 +51,8 @@ def step_memory(architecture: Architecture, layout: Layout, work: Workload) -> M
     step = step_of(architecture, layout, work)
     live = moments(step)
     if work.written_tokens:
+        if work.judges:
+            live["judging"] = {**step.fixed.resident, **judging_terms(layout, work, step)}
         live["generation"] = {**step.fixed.resident, **generation_terms(architecture, layout, work, step)}
     totals = {name: round(sum(terms.values())) for name, terms in live.items()}
     peak = max(totals, key=totals.__getitem__)

@@ -44,7 +44,7 @@ def _resident(step: Step) -> Terms:
 
 def _load(step: Step) -> Terms:
     """The model is on the device, nothing else; 4-bit loading holds one weight in the compute type beside it."""
-    kept = ("weights", "adapters", "reference_model", "teacher_model")
+    kept = ("weights", "adapters", "reference_model", "teacher_model", "reward_models")
     terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
     fixed = step.fixed
     largest = fixed.path.compute * fixed.sizes.largest_linear if fixed.path.quantized else 0
@@ -54,7 +54,7 @@ def _load(step: Step) -> Terms:
 
 def _scored_once(step: Step) -> Terms:
     """The reference scores all rows before training; under FSDP it is a copy, and the policy is not sharded yet."""
-    kept = ("weights", "adapters")
+    kept = ("weights", "adapters", "reward_models")
     terms = {name: size for name, size in step.fixed.states.terms.items() if name in kept}
     passes = [{**_running(part.layer, part.head, part.in_evaluation), "activations": part.masks} for part in step.once]
     return {**terms, **max(passes, key=_total)}

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from recipec.axes.strategies import DEEPSPEED
 from recipec.estimate.codepath import CodePath
+from recipec.estimate.judges import judge_bytes
 from recipec.estimate.optimizers import FP32_BYTES, STATES
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.teacher import Teacher
@@ -41,6 +42,7 @@ def states(layout: Layout, work: Workload, sizes: Sizes, path: CodePath, teacher
         "optimizer_states": optimizer_states(layout, sizes, path) / path.state_shards,
         "reference_model": weights if _keeps_reference(layout, work) else 0.0,
         "teacher_model": teacher.resident if teacher else 0.0,
+        "reward_models": judge_bytes(work, path),
     }
     gradients = sizes.trainable * path.gradient / path.gradient_shards
     step = sizes.trainable * path.step_gradient / path.state_shards

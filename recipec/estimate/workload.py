@@ -72,6 +72,7 @@ class Workload(Struct, frozen=True):
     example_tokens: int = 0  # of a usual one of the examples that share a sequence; 0: one fills it
     lora: LoraShape | None = None
     teacher: Architecture | None = None  # the model that a distilling method learns from, and no other method has
+    judges: tuple[Architecture, ...] = ()  # reward models, whole and frozen on every rank
     written_tokens: int = 0  # of a sequence, those that the model writes itself, at most; 0 where the rows hold all
     updates: int = 1  # optimizer steps that learn from one generation
     answer_passes: int = 1  # over the answers of a generation

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from recipec.axes import METHODS, ROW_FORMATS, Method, RowFormat, formats_of, methods_of, readers, stages_of
 from recipec.axes.adaptations import ALL_LINEAR, targeted
+from recipec.axes.method import REWARDS
 from recipec.axes.row_formats import FLAGS
 from recipec.catalog.architecture import Architecture
 from recipec.dataset import DataShape
@@ -286,7 +287,7 @@ def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
     task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
     held, preferred = train_format(data).value, preference_format(data).value
     method = goal.alignment_method(task, preferred).value if named in (None, AUTO) else named
-    return goal.stages(task, held, preferred, method).value
+    return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS))).value
 
 
 def _text_to_split(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:

@@ -8,6 +8,7 @@ from itertools import chain
 from msgspec import Struct, field
 
 from recipec.axes import COMMON_SECTION, SECTIONS
+from recipec.axes.method import REWARDS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
@@ -163,14 +164,15 @@ def _goal(loaded: LoadedRecipe) -> list[Decision]:
         stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
-        *(_has(loaded, section) for section in SECTIONS if section != COMMON_SECTION),
+        *(_has(loaded, "data", section) for section in SECTIONS if section != COMMON_SECTION),
+        _has(loaded, "alignment", REWARDS),
         stated(loaded, "track_project", track.project, "track", "project", absent="the tracker's own default"),
         stated(loaded, "track_run", track.run or loaded.recipe.recipe.name, "track", "run", absent="the recipe's name"),
     ]
 
 
-def _has(loaded: LoadedRecipe, section: str) -> Decision:
-    """Whether the recipe has a section of [data] that only some methods read."""
-    has = loaded.is_set("data", section)
-    because = f"set in {loaded.where('data', section)}" if has else f"no data.{section}"
-    return known(f"has_{section}", has, because, origin="recipe")
+def _has(loaded: LoadedRecipe, table: str, key: str) -> Decision:
+    """Whether the recipe has a key that only some methods read."""
+    has = loaded.is_set(table, key)
+    because = f"set in {loaded.where(table, key)}" if has else f"no {table}.{key}"
+    return known(f"has_{key}", has, because, origin="recipe")

@@ -8,15 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from keyword import iskeyword
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from recipec.axes.method import GIVEN_TO_REWARDS as GIVEN
 from recipec.axes.method import REWARDS
+from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.facts.data import DataFacts
 from recipec.facts.fact import known
+from recipec.facts.model import look_up
 from recipec.files import read_regular
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
@@ -27,6 +31,7 @@ _TAKEN = {  # names of the bundle's rewards.py, which imports the modules by the
     *("Callable", "Dataset", "Iterator", "Path", "TrainerState"),
     *("ANSWERS", "CLAMP", "REWARDS", "SECONDS", "TRIED", "WEIGHTS", "Reward"),
 }
+JUDGE = "reward_model"  # by which the scores of a model are logged
 _WAY = 'write FILE:NAME, as in reward = "rewards.py:is_right"'
 
 
@@ -58,11 +63,23 @@ class Reward(Struct, frozen=True):
     place: Place
 
 
+class RewardModel(Struct, frozen=True):
+    """One model that scores answers."""
+
+    name: str  # by which its rewards are logged; its own among all
+    model: Model
+    like: str | None  # the model whose shape it has, where the recipe says so
+    revision: str | None
+    weight: float
+    place: Place
+
+
 class Rewards(Struct, frozen=True):
-    """All functions of a recipe, and the texts of their files."""
+    """All functions of a recipe, the texts of their files, and the reward models."""
 
     functions: tuple[Reward, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # module -> text
+    models: tuple[RewardModel, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,13 +90,38 @@ class Rewards(Struct, frozen=True):
         """The columns that any function is handed, where rows hold these."""
         return tuple(dict.fromkeys(column for reward in self.functions for column in reward.reads.handed(held)))
 
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """What a stage has to know: the functions with their weights, and a digest of their files."""
-        listed = [f"{reward.name} x {reward.weight:g}" for reward in self.functions]
+    def decisions(self, judge: str) -> tuple[Decision, ...]:
+        """What a stage has to know: what judges with which weights, and a digest of the functions' files.
+
+        `judge` names the stage whose result judges, "" where the recipe names what does.
+        """
+        if judge:
+            because = "the recipe names no reward, so that a reward model is trained first"
+            return (known("rewards", [f"{JUDGE} x 1"], because, "stages", origin="planner"),)
+        listed = [f"{reward.name} x {reward.weight:g}" for reward in (*self.functions, *self.models)]
+        return (*self._of_functions(listed), *self._of_models())
+
+    def _of_models(self) -> tuple[Decision, ...]:
+        if not self.models:
+            return ()
+        named = [judge.model.name for judge in self.models]
+        pinned = [judge.revision for judge in self.models]
+        return (
+            known("reward_models", named, "the models that the recipe names", "rewards", origin="recipe"),
+            known(
+                "reward_likes",
+                [judge.like for judge in self.models],
+                "as the recipe says",
+                "reward_models",
+                origin="recipe",
+            ),
+            known("reward_revisions", pinned, "as the recipe says", "reward_models", origin="recipe"),
+        )
+
+    def _of_functions(self, listed: list[str]) -> tuple[Decision, ...]:
         digest = sha256("".join(f"{name}\n{text}\n" for name, text in sorted(self.files.items())).encode()).hexdigest()
         return (
-            known("rewards", listed, "the functions that the recipe names", origin="recipe"),
+            known("rewards", listed, "the functions and models that the recipe names", origin="recipe"),
             known("reward_files", digest[:16], "of the files that hold them", "rewards", origin="recipe"),
         )
 
@@ -89,8 +131,16 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
     sources = getattr(loaded.recipe.alignment, REWARDS) or []
     texts: dict[str, str] = {}
     found: list[Reward] = []
+    judges: list[RewardModel] = []
     for index, source in enumerate(sources):
         place = loaded.place("alignment", REWARDS, index)
+        if (source.function is None) == (source.model is None):
+            label = "names both" if source.function else "names neither"
+            report.add(_unusable("a reward is one function or one model", place, label, "keep one of them"))
+            continue
+        if source.model is not None:
+            judges += _judge(loaded, source, index, place, judges, report)
+            continue
         reward = _reward(loaded, source.function, source.weight, place, texts, report)
         if reward and any((one.file, one.function) == (reward.file, reward.function) for one in found):
             report.add(_unusable(f"`{source.function}` judges twice", place, "listed again", "list it once"))
@@ -98,7 +148,22 @@ def look_up_rewards(loaded: LoadedRecipe, report: Report) -> Rewards:
             found.append(reward)
     modules = _modules([reward.file for reward in found])
     named = _named([replace(reward, module=modules[reward.file]) for reward in found])
-    return Rewards(tuple(named), {modules[file]: texts[file] for file in modules})
+    return Rewards(tuple(named), {modules[file]: texts[file] for file in modules}, tuple(judges))
+
+
+def _judge(
+    loaded: LoadedRecipe, source: Any, index: int, place: Place, others: Sequence[RewardModel], report: Report
+) -> Iterator[RewardModel]:
+    """A reward model; none, with a diagnostic, where it is not known, or is listed again."""
+    section = SimpleNamespace(name=source.model, like=source.like, revision=source.revision)
+    model = look_up(loaded, section, ("alignment", REWARDS, index), report)
+    if model is None:
+        return
+    if any(other.model.name == model.name for other in others):
+        report.add(_unusable(f"`{source.model}` judges twice", place, "listed again", "list it once"))
+        return
+    name = JUDGE if not others else f"{JUDGE}_{len(others) + 1}"
+    yield RewardModel(name, model, source.like, source.revision, 1.0 if source.weight is None else source.weight, place)
 
 
 def _modules(files: Sequence[str]) -> dict[str, str]:

@@ -60,7 +60,7 @@ def _digest(parts: Any) -> str:
 
 
 _OF_MODELS = (f"{role}{part}" for role in NAMED_MODELS for part in ("", "_revision"))
-_NAMED = ("model", "stage", "rewards", "reward_files", *_OF_MODELS)
+_NAMED = ("model", "stage", "rewards", "reward_files", "reward_models", "reward_revisions", "judge", *_OF_MODELS)
 
 
 def _trains(decision: Decision) -> bool:

@@ -22,6 +22,7 @@ class Stage(Struct, frozen=True):
 
     name: str  # of its row in METHODS; also its folder, and [train.NAME]
     starts_from: str | None  # the stage whose result it continues; None: the recipe's model
+    judge: str = ""  # the stage whose result judges its answers; "" where nobody trains what does
 
 
 class Rejected(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from msgspec.structs import replace
@@ -56,7 +56,7 @@ def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: S
     given = contexts(loaded, facts)
     found: list[StagePlan] = []
     for context in given:
-        before = found[-1].layout.adapts if found and context.stage.starts_from == found[-1].stage.name else None
+        before = next((one.layout.adapts for one in found if one.stage.name == context.stage.starts_from), None)
         plan = _plan_stage(replace(context, before=before), given, loaded, report)
         found += [plan] if plan is not None else []
     return Plan(tuple(found), selection) if len(found) == len(given) else None
@@ -75,19 +75,35 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     task, held = facts.decisions["task"], train_format(facts.data)
     preferred = ledger.record(preference_format(facts.data))
     method = ledger.decide(goal.alignment_method, task, preferred)
-    names = ledger.decide(goal.stages, task, held, preferred, method).value
-    return ledger, [Stage(name, names[index - 1] if index else None) for index, name in enumerate(names)]
+    names = ledger.decide(goal.stages, task, held, preferred, method, facts.decisions["has_reward"]).value
+    return ledger, list(_in_order(names))
+
+
+def _in_order(names: Sequence[str]) -> Iterator[Stage]:
+    """Each stage goes on from the one before it; what judges the last one's answers is none of its starts."""
+    judge = next((judge for name in names if (judge := METHODS[name].judge) in names), "")
+    start = None
+    for name in names:
+        yield Stage(name, start, judge if METHODS[name].judge == judge else "")
+        start = start if name == judge else name
 
 
 def _context(
     loaded: LoadedRecipe, facts: Facts, goals: tuple[Decision, ...], stage: Stage, stages: list[Stage]
 ) -> Context:
     wishes, method = loaded.wishes(stage.name, last=stage is stages[-1]), METHODS[stage.name]
+    goals = goals if method.generates else tuple(map(_watched_by_losses, goals))
     rows = read_by(facts.data[method.rows_in(facts.data)], method, marks_answers(loaded, facts.decisions))
     if facts.adapter is None or stage is not stages[0]:
         return Context(stage, goals, facts, rows, wishes, None)
     fact = facts.adapter.fact(loaded)
     return Context(stage, (*goals, fact), facts, rows, facts.adapter.wishes(wishes), None)
+
+
+def _watched_by_losses(decision: Decision) -> Decision:
+    """What decided the stages, with what to watch in one that logs no rewards."""
+    rules = {rule.decides: rule for rule in (goal.alignment_method, goal.stages)}
+    return replace(decision, watch=rules[decision.id].watch) if decision.id in rules else decision
 
 
 def _plan_stage(context: Context, given: list[Context], loaded: LoadedRecipe, report: Report) -> StagePlan | None:

@@ -23,11 +23,11 @@ from recipec.axes import (
     formats_of,
     meant_by,
     methods_of,
+    sections_of,
     stages_of,
     tasks,
 )
 from recipec.axes.attention import ATTENTIONS, SDPA
-from recipec.axes.method import REWARDS
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import ON_DEVICE
 from recipec.axes.tasks import NO_ALIGNMENT
@@ -213,7 +213,7 @@ def _stages_of_tasks() -> Iterator[Clash]:
 
 def _sections_of_tasks() -> Iterator[Clash]:
     def names(task: str, named: str | None) -> list[str]:
-        return [row.section for row in _last(task, named)]
+        return list(sections_of(_last(task, named)))
 
     own = [section for section in SECTIONS if section != COMMON_SECTION]
     for choice, section in _barred(own, names):
@@ -355,17 +355,6 @@ def missing_models(written: Written) -> Iterator[Diagnostic]:
             help = f'for example {name} = "{NAMED_MODELS[name].examples[0]}"'
             label = written.label(TASK, f"needs `{name}`")
             yield Diagnostic("E0201", f"missing key `{name}` in [alignment]", (label,), (help,))
-
-
-def missing_rewards(written: Written) -> Iterator[Diagnostic]:
-    """A method that writes the answers it learns from is told what judges them."""
-    able = methods_of(written.get(*TASK), written.get(*METHOD))
-    held = [row for row in able if written.has("data", row.section)] or able
-    if held and all(row.generates for row in held) and not written.has("alignment", REWARDS):
-        place = METHOD if written.has(*METHOD) else ("data", held[0].section)
-        help = ('for example reward = "rewards.py:is_right", a function of yours',)
-        title = f"missing key `{REWARDS}` in [alignment]"
-        yield Diagnostic("E0201", title, (written.label(place, f"needs `{REWARDS}`"),), help)
 
 
 def foreign(key: str, value: Any, methods: Collection[Method], at: Place, other: Label) -> Diagnostic:

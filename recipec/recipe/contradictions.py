@@ -18,7 +18,13 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
-from recipec.recipe.clashes import clashes, either, foreign_keys, missing_models, missing_rewards
+from recipec.recipe.check_rewards import judged_twice, missing_prompts, missing_rewards
+from recipec.recipe.clashes import (
+    clashes,
+    either,
+    foreign_keys,
+    missing_models,
+)
 from recipec.recipe.document import Written
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.loops import asked_of_loops
@@ -236,6 +242,8 @@ CHECKS: tuple[Check, ...] = (
     missing_data,
     missing_models,
     missing_rewards,
+    missing_prompts,
+    judged_twice,
     nothing_to_run,
     _both_of_exclusive,
     clashes,

@@ -95,16 +95,36 @@ class ModelSource(Section):
 
 
 class RewardSource(Section):
-    """A function of the user's that judges answers, and how much it counts."""
+    """A function of the user's or a reward model that judges answers, and how much it counts."""
 
-    function: Line = required(
+    function: Line | None = key(
         "Function",
         "A Python file and the name of a function in it: it is given what its parameters name, `completions` among "
         "them, and returns a number for each answer.",
         "rewards.py:is_right",
+        absent="the entry names a `model`",
+    )
+    model: Line | None = key(
+        "Model",
+        "A reward model that gives each answer one score, in place of a function: a hub id, or the ./folder of a model "
+        "as the task `reward` trains it.",
+        "./reward-model",
+        absent="the entry names a `function`",
+    )
+    like: Line | None = key(
+        "Like",
+        "For a reward model outside the catalog: a catalog name of the same shape, for its memory.",
+        "Qwen/Qwen3-0.6B",
+        absent="the shape is that of the catalog, or of the folder's config.json",
+    )
+    revision: Line | None = key(
+        "Revision",
+        "Branch, tag or commit of the reward model on the Hugging Face Hub.",
+        "main",
+        absent="the default branch on the Hub",
     )
     weight: Annotated[float, Field(ge=-1000, le=1000)] | None = key(
-        "Weight", "What its rewards are multiplied by before those of all functions are added.", 0.5, default=1
+        "Weight", "What its rewards are multiplied by before those of all entries are added.", 0.5, default=1
     )
 
     @model_validator(mode="before")
@@ -148,11 +168,11 @@ Alignment = create_model(
             Rewards | None,
             key(
                 "Reward",
-                "What judges the answers that the model writes: a Python function, or a list of them, each with its "
-                "weight.",
+                "What judges the answers that the model writes: a Python function, a reward model, or a list of them, "
+                "each with its weight.",
                 "rewards.py:is_right",
-                ["rewards.py:is_right", {"function": "rewards.py:is_short", "weight": 0.2}],
-                absent="the recipe is refused where a method needs it",
+                ["rewards.py:is_right", {"model": "./reward-model", "weight": 0.2}],
+                absent="for PPO a reward model is trained first from data.preferences; other methods need it",
             ),
         )
     },

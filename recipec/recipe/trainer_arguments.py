@@ -47,6 +47,18 @@ _MORE = {
     answer_passes beta clip_range gae_lambda max_completion_length minibatches missing_eos_penalty model_init_kwargs
     num_generations reward_weights target_kl temperature value_clip_range value_weight
     """,
+    "RLOOConfig": """
+    beta cache_implementation chat_template_kwargs disable_dropout ds3_gather_for_generation epsilon
+    epsilon_high generation_batch_size generation_kwargs log_completions log_multimodal log_unique_prompts
+    mask_truncated_completions max_completion_length min_p model_init_kwargs normalize_advantages
+    num_completions_to_print num_generations num_generations_eval num_iterations pad_to_multiple_of
+    ref_model_mixup_alpha ref_model_sync_steps repetition_penalty reward_clip_range reward_weights
+    router_aux_loss_coef shuffle_dataset steps_per_generation sync_ref_model temperature top_k top_p
+    transformers_continuous_batching_config trust_remote_code use_transformers_continuous_batching
+    use_transformers_paged use_vllm vllm_enable_sleep_mode vllm_gpu_memory_utilization vllm_group_port
+    vllm_max_model_length vllm_mode vllm_model_impl vllm_server_base_url vllm_server_host vllm_server_port
+    vllm_server_timeout vllm_structured_outputs_regex vllm_tensor_parallel_size
+    """,
     "GRPOConfig": """
     beta cache_implementation cast_lm_head_to_fp32 chat_template_kwargs delta disable_dropout
     ds3_gather_for_generation entropy_coef entropy_coef_delta entropy_coef_max entropy_coef_min entropy_target

@@ -47,13 +47,19 @@ def alignment_method(task: str, preference_format: str | None) -> Choice:
     source="docs/rule-books/001.md, Decision tree: fine-tuning or continued pre-training; Step 1; "
     "docs/rule-books/003.md, Which fine-tuning method",
 )
-def stages(task: str, train_format: str | None, preference_format: str | None, alignment_method: str) -> Choice:
+def stages(
+    task: str, train_format: str | None, preference_format: str | None, alignment_method: str, has_reward: bool
+) -> Choice:
     """Stages that run, in order: the method of the task or of the alignment, and before it what `data.train` is for.
 
     Rule book 001 sends new knowledge to continued pretraining, a task to fine-tuning and behavior to alignment. It puts
     supervised fine-tuning before PPO and calls DPO a single stage. recipec runs supervised fine-tuning before DPO if
     and only if `data.train` holds supervised rows (text, instruction, chat, prompt-completion). Preference rows in
     `data.train` give a single stage.
+
+    PPO learns from rewards. Where the recipe names none (`alignment.reward`), a reward model is trained first from
+    `data.preferences`; it starts from the same weights as PPO, and judges the answers that PPO writes to
+    `data.prompts`.
 
     For a domain shift rule book 003 wants continued pretraining and then instruction tuning. recipec runs one of the
     two per recipe (NOT-003): train the first recipe, then set `model.name` of the second to its output folder.
@@ -65,10 +71,12 @@ def stages(task: str, train_format: str | None, preference_format: str | None, a
     if last is None:
         return Choice((), f"no stage of task {task} learns from the {train_format or 'given'} rows")
     before = tuple(name for name in last.after if train_format in METHODS[name].formats)
-    names = (*before, last.name)
+    judge = (last.judge,) if last.judge and not has_reward else ()
+    names = (*before, *judge, last.name)
     data = f"`data.train` holds {train_format} rows" if train_format else "`data.train` is not given"
     method = "" if alignment_method == NO_ALIGNMENT else f", the alignment method is {alignment_method}"
-    return Choice(names, f"the task is {task}{method}, and {data}")
+    judged = f", and no reward is named, so that {METHODS[last.judge].title} comes before" if judge else ""
+    return Choice(names, f"the task is {task}{method}, and {data}{judged}")
 
 
 def _last(task: str, held: set[str | None], alignment_method: str) -> Method | None:

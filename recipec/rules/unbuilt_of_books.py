@@ -21,13 +21,11 @@ OF_BOOKS = (
         "NOT-001",
         "Other methods that learn from answers they write",
         "TRL 1.16, experimental/ (online_dpo, nash_md, xpo, minillm, gold)",
-        "each is another way to use rewards or a judge, and GRPO and PPO have their place",
-        'set `alignment.method = "grpo"` or `"ppo"` with prompts and a reward function, or `"dpo"` with preferences; '
-        "each has a beta that controls the distance to the reference model",
+        "each is another way to use rewards or a judge, and GRPO, RLOO and PPO have their place",
+        'set `alignment.method = "grpo"`, `"rloo"` or `"ppo"` with prompts and a reward function, or `"dpo"` with '
+        "preferences; each has a beta that controls the distance to the reference model",
         words=(
-            "rloo",
             "online_dpo",
-            "reinforce",
             "rlaif",
             "rlhf_ppo",
             "iterative_dpo",

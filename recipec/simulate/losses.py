@@ -112,6 +112,21 @@ def advantages_near(run: Run, inputs: Inputs) -> torch.Tensor:
     return run.with_router_loss(BETA * near.mean() - ratios.sum() / outputs.label_mask.sum(), outputs)
 
 
+def one_out(run: Run, inputs: Inputs) -> torch.Tensor:
+    """RLOOTrainer._compute_loss without a KL: the ratio of whole answers to the policy that wrote them."""
+    outputs = run.learned(inputs)
+    run.sites.differentiated(outputs.log_probs)
+    logps = outputs.log_probs.sum(1)
+    ratios = torch.exp(logps - logps.detach())
+    return run.with_router_loss(-torch.min(ratios, ratios.clamp(0.8, 1.2)).mean(), outputs)
+
+
+def one_out_near(run: Run, inputs: Inputs) -> torch.Tensor:
+    """RLOOTrainer._compute_loss with a KL, which is part of the rewards: the reference scores the answers before."""
+    run.by_reference(inputs)
+    return one_out(run, inputs)
+
+
 def clipped(run: Run, inputs: Inputs) -> torch.Tensor:
     """PPOTrainer.compute_loss without its value head, whose copy of the states the formula adds."""
     run.by_reference(inputs)
@@ -121,5 +136,8 @@ def clipped(run: Run, inputs: Inputs) -> torch.Tensor:
     return torch.maximum(-ratios, -ratios.clamp(0.8, 1.2)).sum() / outputs.label_mask.sum()
 
 
-_ALL = (supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence, advantages, advantages_near, clipped)
+_ALL = (
+    *(supervised, pairs, odds, contrast, margin, unpaired, ranking, divergence),
+    *(advantages, advantages_near, one_out, one_out_near, clipped),
+)
 LOSSES: dict[str, Callable[[Run, Inputs], torch.Tensor]] = {function.__name__: function for function in _ALL}

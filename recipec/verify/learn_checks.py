@@ -16,7 +16,7 @@ from recipec.axes import Method
 
 NEARER_SHARE = 0.75  # of its first value: what is left of the distance to a teacher with random weights
 ACCURATE_SHARE = 0.9  # of the pairs of one batch whose chosen answer a reward model scores higher when it knows them
-EARNED = 0.05  # by which the mean reward of a toy rises that gives half of 1 to chance: three times what chance moves
+EARNED = 0.4  # of the spread of the first rewards, by which the mean of a toy rises: three times what chance moves
 STEPS_COMPARED = 4  # at the beginning and at the end of a rise, each a mean over some 250 tokens
 LOGIT_TOLERANCE = 0.02  # of the largest logit: the rounding of bf16 through a few layers
 REWARD_TOLERANCE = 0.01  # of a policy that has not been trained: the rounding of bf16 in two forwards
@@ -108,12 +108,13 @@ def accuracy_rises(history: History) -> list[str]:
 
 
 def reward_rises(history: History) -> list[str]:
-    """A mean reward that did not rise by EARNED from the first steps to the last."""
+    """A mean reward that did not rise by EARNED of its first spread from the first steps to the last."""
     values = logged(history, "reward")
     if len(values) < 2 * STEPS_COMPARED:
         return [f"reward was logged {len(values)} times only"]
     begun, ended = (sum(part) / STEPS_COMPARED for part in (values[:STEPS_COMPARED], values[-STEPS_COMPARED:]))
-    return [] if ended >= begun + EARNED else [f"reward went from {begun:.3f} to {ended:.3f}, not up by {EARNED}"]
+    rise = EARNED * sum(logged(history, "reward_std")[:STEPS_COMPARED]) / STEPS_COMPARED
+    return [] if ended >= begun + rise else [f"reward went from {begun:.3f} to {ended:.3f}, not up by {rise:.2f}"]
 
 
 def _falling_problems(values: Sequence[float], share: float) -> list[str]:

@@ -24,7 +24,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.catalog.models import Model, model
 from recipec.catalog.templates import templates
 from recipec.facts.model import is_path
-from recipec.verify.bundle import Bundle
+from recipec.verify.bundle import Bundle, BundleStage
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -79,7 +79,15 @@ def models_of(bundle: Bundle) -> list[PlannedModel]:
             if name and name not in [model.name for model in found]:
                 like, revision = (stage.decisions.get(f"{role}_{fact}") for fact in ("like", "revision"))
                 found.append(PlannedModel(role, name, like, revision, part.gives == "score"))
+        found += _reward_models(stage)
     return found
+
+
+def _reward_models(stage: BundleStage) -> Iterator[PlannedModel]:
+    """The models that the recipe names as judges of answers."""
+    judges = ("reward_models", "reward_likes", "reward_revisions")
+    for name, like, revision in zip(*(stage.decisions.get(id, ()) for id in judges), strict=True):
+        yield PlannedModel("reward model", name, like, revision, scores=True)
 
 
 def place_models(bundle: Bundle, root: Path, texts: list[str]) -> str:

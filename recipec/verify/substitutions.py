@@ -294,7 +294,7 @@ def _rewards(given: Situation) -> Applied | None:
         return None
     planned = ", ".join(name for stage in stages for name in stage.decisions["rewards"])
     toy = "the share of an answer's tokens with an even number"
-    return Applied(planned, toy, {"toy-rewards": True, "toy-scores": True})
+    return Applied(planned, toy, dict.fromkeys(("toy-rewards", "toy-rloo-rewards", "toy-scores"), True))
 
 
 def _packed_length(given: Situation) -> Applied | None:

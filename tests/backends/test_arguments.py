@@ -33,6 +33,11 @@ MUST = {
     "KTOConfig": COMMON | {"disable_dropout"},
     "RewardConfig": COMMON | {"disable_dropout"},
     "PPOConfig": COMMON - {"max_length", "train_sampling_strategy"} | {"value_clip_range", "reward_weights"},
+    "RLOOConfig": COMMON - {"max_length", "train_sampling_strategy"}
+    | {
+        *("num_generations_eval", "num_iterations", "top_p", "top_k", "repetition_penalty"),
+        *("shuffle_dataset", "reward_weights", "disable_dropout"),
+    },
     "GRPOConfig": COMMON - {"max_length", "train_sampling_strategy"}
     | {
         *("importance_sampling_level", "scale_rewards", "mask_truncated_completions", "cast_lm_head_to_fp32"),
@@ -63,6 +68,7 @@ SHAPES = {
     "simpo": {"tf32"},
     "reward": {"tf32", "chat_template_path"},
     "grpo": {"tf32", "epsilon", "epsilon_high"},
+    "rloo": {"tf32"},
     "ppo": {"tf32"},
     "distill": {"tf32", "assistant_only_loss"},
     "text": {"tf32", "packing_strategy"},

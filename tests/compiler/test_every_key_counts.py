@@ -132,6 +132,9 @@ CASES: dict[str, tuple[str, Any]] = {
     "alignment.method": ("sft-dpo", "none"),
     "alignment.reward.function": ("grpo+rewards", "judge.py:is_short"),
     "alignment.reward.weight": ("grpo+rewards", 0.5),
+    "alignment.reward.model": ("grpo+reward model", "Qwen/Qwen2.5-1.5B-Instruct"),
+    "alignment.reward.like": ("grpo+unknown reward model", "Qwen/Qwen2.5-1.5B-Instruct"),
+    "alignment.reward.revision": ("grpo+reward model", "abc"),
     **{f"alignment.{own.key}": (OF_METHOD[row.name], others_of(own)[0]) for row in METHODS.values() for own in row.own},
     "alignment.teacher.name": ("distill+teacher", "Qwen/Qwen2.5-3B-Instruct"),
     "alignment.teacher.like": ("distill+unknown teacher", "Qwen/Qwen2.5-3B-Instruct"),
@@ -184,6 +187,8 @@ CASES: dict[str, tuple[str, Any]] = {
 MORE: dict[str, Tables] = {
     "unknown model": {"model.name": "org/unknown", "model.like": "Qwen/Qwen3-8B"},
     "teacher": {"alignment.teacher": {"name": "Qwen/Qwen2.5-7B-Instruct"}},
+    "reward model": {"alignment.reward": {"model": "Qwen/Qwen2.5-0.5B-Instruct"}},
+    "unknown reward model": {"alignment.reward": {"model": "org/unknown", "like": "Qwen/Qwen2.5-0.5B-Instruct"}},
     "unknown teacher": {"alignment.teacher": {"name": "org/unknown", "like": "Qwen/Qwen2.5-7B-Instruct"}},
     "share": {"data.eval_fraction": 0.1},
     "hub": {"data.train": {"hub": "org/rows"}, "data.format": "chat"},

@@ -25,6 +25,8 @@ CASES = dict.fromkeys(
     (
         *("sft-lora", "hybrid", "convolutions", "packed", "qlora", "fsdp", "fsdp-lora"),
         *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
+        *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
+        *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "rloo", "ppo", "rlhf"),
     ),
     "learn",
 ) | dict.fromkeys(
@@ -52,7 +54,7 @@ CASES |= {
     "curriculum": "learn",
     "warm": "learn",
 }
-CASES |= {"loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
+CASES |= {"judged": "run", "loop-lora": "learn", "loop-torch": "run"}  # steps of train.py's own
 
 pytestmark = pytest.mark.executes
 

@@ -22,6 +22,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "dpo": [("dpo", "lora", "none", "ddp", "none")],
     "full-finetune": [("sft", "full", "none", "fsdp", "none")],
     "grpo": [("grpo", "lora", "none", "single", "none")],
+    "rloo": [("rloo", "lora", "none", "single", "none")],
     "kto": [("kto", "lora", "none", "single", "none")],
     "mixture": [("sft", "lora", "none", "single", "none")],
     "orpo": [("orpo", "lora", "none", "fsdp", "none")],

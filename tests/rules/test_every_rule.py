@@ -56,6 +56,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "template_has_mask": (False, True),
     "answers_apart": (False, True),
     "has_sdpa": (False, True),
+    "has_reward": (False, True),
     "attention": ("sdpa", "flash_attention_2", "eager"),
     "packing": (False, True),
     "moe": (False, True),

@@ -65,6 +65,7 @@ def of_method(method: Method) -> Iterator[str]:
     yield from _of_reasons(row, method)
     yield from _of_rows(row, method)
     yield from _of_order(row, method)
+    yield from _of_judge(row, method)
     yield from _of_passes(row, method)
     yield from _of_loss(row, method)
     yield from _of_result(row, method)
@@ -82,6 +83,7 @@ def _of_names(row: str, method: Method) -> Iterator[str]:
     yield from unknown(row, "formats", method.formats, ROW_FORMATS, "the formats of rows")
     yield from unknown(row, "kinds", method.kinds, KINDS, "the kinds of rows")
     yield from unknown(row, "after", method.after, METHODS, "the methods")
+    yield from unknown(row, "judge", [method.judge] * bool(method.judge), METHODS, "the methods")
     yield from unknown(row, "adaptations", method.adaptations, ADAPTATIONS, "the adaptations")
     yield from unknown(row, "preferred", method.preferred, method.adaptations, "its adaptations")
     yield from unknown(row, "packs", [method.packs], PACKINGS, "the ways to pack")
@@ -148,6 +150,22 @@ def _of_order(row: str, method: Method) -> Iterator[str]:
             yield f"{row} runs after method `{name}`, which METHODS does not have above it"
         if name in METHODS and METHODS[name].section == method.section:
             yield f"{row} runs after method `{name}`, and both learn from data.{method.section}"
+
+
+def _of_judge(row: str, method: Method) -> Iterator[str]:
+    """What judges answers gives scores, is trained before, and from rows of its own."""
+    judge = METHODS.get(method.judge)
+    if judge is None:
+        return
+    order = list(METHODS)
+    if not method.generates:
+        yield f"{row}: its judge is `{judge.name}`, and it writes no answers"
+    if judge.writes:
+        yield f"{row}: its judge `{judge.name}` writes text, and gives no scores"
+    if order.index(judge.name) >= order.index(method.name):
+        yield f"{row}: its judge `{judge.name}` is not above it in METHODS"
+    if judge.section == method.section:
+        yield f"{row}: its judge `{judge.name}` learns from data.{judge.section} too"
 
 
 def _of_passes(row: str, method: Method) -> Iterator[str]:

@@ -10,9 +10,11 @@ from recipec.axes.methods.orpo import ORPO
 from recipec.axes.methods.ppo import PPO
 from recipec.axes.methods.pretrain import PRETRAIN
 from recipec.axes.methods.reward import REWARD
+from recipec.axes.methods.rloo import RLOO
 from recipec.axes.methods.sft import SFT
 from recipec.axes.methods.simpo import SIMPO
 
 METHODS = {
-    row.name: row for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, PPO, REWARD, DISTILL)
+    row.name: row
+    for row in (PRETRAIN, CONTINUE_PRETRAIN, SFT, DPO, KTO, ORPO, CPO, SIMPO, GRPO, RLOO, REWARD, PPO, DISTILL)
 }

@@ -32,6 +32,7 @@ CONTINUE_PRETRAIN = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),

@@ -31,6 +31,7 @@ CPO = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="tokens"),),
     loss="contrast",
     loss_outputs=("log_probs", "entropy", "mean_logits", "is_top1"),

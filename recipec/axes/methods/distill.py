@@ -33,6 +33,7 @@ DISTILL = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(
         Pass(model="teacher", sequences=1, gradient=False, gives="tokens"),
         Pass(model="policy", sequences=1, gradient=True, gives="tokens"),

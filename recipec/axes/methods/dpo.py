@@ -28,6 +28,7 @@ DPO = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(
         Pass(model="policy", sequences=2, gradient=True, gives="tokens"),
         Pass(model="reference", sequences=2, gradient=False, gives="tokens"),

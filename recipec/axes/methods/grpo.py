@@ -125,6 +125,7 @@ GRPO = Method(
     new_head="",
     random_weights=False,
     generates=True,
+    judge="",
     passes=(_REFERENCE, _POLICY),
     loss="advantages_near",
     loss_outputs=("log_probs", "entropy"),

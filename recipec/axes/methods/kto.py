@@ -35,6 +35,7 @@ KTO = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(_MISMATCHED, _POLICY, _REFERENCE, _REFERENCE),
     loss="unpaired",
     loss_outputs=("log_probs", "entropy", "mean_logits"),

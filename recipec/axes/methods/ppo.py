@@ -237,6 +237,7 @@ PPO = Method(
     new_head="",
     random_weights=False,
     generates=True,
+    judge="reward",
     passes=(_REFERENCE, _POLICY),
     loss="clipped",
     loss_outputs=("log_probs", "entropy"),

@@ -28,6 +28,7 @@ PRETRAIN = Method(
     new_head="",
     random_weights=True,
     generates=False,
+    judge="",
     passes=(Pass(model="policy", sequences=1, gradient=True, gives="tokens"),),
     loss="supervised",
     loss_outputs=("log_probs", "entropy", "is_top1"),

@@ -30,6 +30,7 @@ REWARD = Method(
     new_head="score",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="score"),),
     loss="ranking",
     loss_outputs=(),

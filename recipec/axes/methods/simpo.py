@@ -33,6 +33,7 @@ SIMPO = Method(
     new_head="",
     random_weights=False,
     generates=False,
+    judge="",
     passes=(Pass(model="policy", sequences=2, gradient=True, gives="tokens"),),
     loss="margin",
     loss_outputs=("log_probs", "entropy", "mean_logits", "is_top1"),

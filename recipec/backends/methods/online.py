@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from recipec.backends.engines.engine import torch_dtype
 from recipec.backends.job import StageJob
 from recipec.backends.methods.backend import Measure
+from recipec.backends.models import below_root, bundle_root, code, in_bundle, is_below_root
 from recipec.backends.parts import Import, Part, lines
+from recipec.facts.rewards import JUDGE as NAME
 from recipec.render.artifact import Artifact
 from recipec.render.call import Arg
 from recipec.render.traced import Raw
 
+JUDGE = "judge"  # the file of the bundle that runs a reward model
 REWARDS = "rewards"  # the file of the bundle that has the functions as they are trained with
 FUNCTIONS = "functions"  # the folder with copies of the user's files
 SECONDS = 60  # that one call may take before the run stops: our decision
@@ -44,7 +48,8 @@ _CHECK = 'check_rewards(rows["train"], config.generation_batch_size // config.nu
 def rewards_part(stage: StageJob) -> Part:
     """The functions that judge, tried on the first rows before a model is loaded."""
     ids = stage.ids("rewards")
-    names, needed = ("REWARDS", "WEIGHTS", "check_rewards"), stage.ids("global_batch_size", "per_prompt", "updates")
+    names = (*["JUDGE"] * (stage.judge is not None), "REWARDS", "WEIGHTS", "check_rewards")
+    needed = stage.ids("global_batch_size", "per_prompt", "updates")
     return Part(
         own_imports=tuple(Import(REWARDS, name, ids) for name in names),
         before_trainer=lines((*ids, *needed), _CHECK),
@@ -53,18 +58,46 @@ def rewards_part(stage: StageJob) -> Part:
 
 
 def reward_artifacts(stage: StageJob) -> list[Artifact]:
-    """rewards.py, and the user's files beside it."""
+    """rewards.py, the user's files beside it, and what runs a reward model."""
     rewards, ids = stage.job.facts.rewards, stage.ids("rewards")
     copies = [
         Artifact(f"{stage.folder}{FUNCTIONS}/{module}.py", ids, "trl/given.py.j2", {"given": Raw(text)})
         for module, text in rewards.files.items()
     ]
-    return [Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)), *copies]
+    judge = [Artifact(f"{stage.folder}{JUDGE}.py", ids, "trl/judge.py.j2", _names_of_judge(stage))] * _has_judge(stage)
+    return [Artifact(f"{stage.folder}{REWARDS}.py", ids, "trl/rewards.py.j2", _names(stage)), *copies, *judge]
+
+
+def _has_judge(stage: StageJob) -> bool:
+    """Whether a model judges the answers: one of the recipe's, or the result of a stage."""
+    return bool(stage.judge or stage.job.facts.rewards.models)
+
+
+def _names_of_judge(stage: StageJob) -> dict[str, Any]:
+    return {
+        "stage": stage.traced("stage"),
+        "dtype": code(stage, torch_dtype(stage.value("precision")), "precision"),
+        "at_once": stage.traced("micro_batch_size"),
+    }
+
+
+def _judges(stage: StageJob) -> Iterator[dict[str, Any]]:
+    """Where each reward model comes from, as code, by what its rewards are logged, and what they count."""
+    if stage.judge:
+        yield {"name": NAME, "source": Raw("str(JUDGE)"), "revision": None, "weight": stage.because(1.0, "rewards")}
+    for judge in stage.job.facts.rewards.models:
+        yield {
+            "name": judge.name,
+            "source": below_root(stage, "rewards", judge.model.name),
+            "revision": judge.revision,
+            "weight": stage.because(judge.weight, "rewards"),
+        }
 
 
 def _names(stage: StageJob) -> dict[str, Any]:
-    functions = stage.job.facts.rewards.functions
+    functions, models = stage.job.facts.rewards.functions, list(_judges(stage))
     handed = stage.shape.handed
+    below = any(is_below_root(judge.model.name) for judge in stage.job.facts.rewards.models)
     return {
         "stage": stage.traced("stage"),
         "modules": [Raw(name) for name in sorted({reward.module for reward in functions})],
@@ -74,9 +107,16 @@ def _names(stage: StageJob) -> dict[str, Any]:
                 "call": Raw(f"{reward.module}.{reward.function}"),
                 "asks": reward.reads.given,
                 "columns": reward.reads.handed(handed),
-                "weight": stage.because(reward.weight, "rewards"),
             }
             for reward in functions
+        ],
+        "judges": models,
+        "judge": code(stage, in_bundle(stage.judge), "judge") if stage.judge else None,
+        "bundle_root": bundle_root(stage),
+        "below_root": stage.because(below, "rewards"),
+        "weights": [
+            *(stage.because(reward.weight, "rewards") for reward in functions),
+            *(model["weight"] for model in models),
         ],
         "columns": bool(handed),
         "seconds": SECONDS,

@@ -61,7 +61,7 @@ class Context(Struct, frozen=True):
         """A fresh ledger that holds the facts."""
         ledger = Ledger(self.wishes)
         others = [self.facts.others[role].decisions.values() for role in METHODS[self.stage.name].named_models]
-        rewards = self.facts.rewards.decisions if METHODS[self.stage.name].generates else ()
+        rewards = self.facts.rewards.decisions(self.stage.judge) if METHODS[self.stage.name].generates else ()
         given = (*self.facts.decisions.values(), *chain(*others), *rewards, *self.data.decisions.values(), *self.goals)
         for fact in given:
             ledger.record(fact)
@@ -69,6 +69,9 @@ class Context(Struct, frozen=True):
         place = f"stage {names.index(self.stage.name) + 1} of {len(names)}" if len(names) > 1 else "the only stage"
         inputs = tuple(decision.id for decision in self.goals)
         ledger.record(Decision("stage", self.stage.name, place, inputs=inputs, origin="planner"))
+        if self.stage.judge:
+            because = "the recipe names no reward, so that the result of this stage judges the answers"
+            ledger.record(Decision("judge", self.stage.judge, because, inputs=("stages",), origin="planner"))
         return ledger
 
 
@@ -378,6 +381,12 @@ def answers_in(prompts: int, value: Mapping[str, Any]) -> int:
     return max(1, prompts * value["per_prompt"] // each) * each * value.get("answer_passes", 1)
 
 
+def _judges(value: Mapping[str, Any], facts: Facts) -> tuple[Architecture, ...]:
+    """The reward models that are kept beside the policy: those of the recipe, or one that is trained from its model."""
+    trained = [facts.model.architecture] * ("judge" in value)
+    return (*trained, *(judge.model.architecture for judge in facts.rewards.models))
+
+
 def work_of(ledger: Ledger, facts: Facts) -> Workload:
     """One training step as the estimates see it."""
     value = {id: decision.value for id, decision in ledger.decisions.items()}
@@ -388,6 +397,7 @@ def work_of(ledger: Ledger, facts: Facts) -> Workload:
         seq_len_tokens=value["max_length"] + value.get("max_new_tokens", 0) + value.get("virtual_tokens", 0),
         lora=adapter_shape(facts.model.architecture, value),
         teacher=facts.others[TEACHER].model.architecture if method.has_teacher else None,
+        judges=_judges(value, facts) if method.generates else (),
         head=LOOPS[value["loop"]].head if "loop" in value else "",
         written_tokens=value.get("max_new_tokens", 0),
         updates=value.get("updates", 1),

@@ -149,18 +149,22 @@ def noted_rows(module, prefix):
     module.Trainer.training_step = training_step
 
 
+TOY_SCALE = 8  # of RLOO, whose KL is taken off rewards as they are: those of chance then spread by about 1
+
+
 def toy_rewards(module, value):
     """Answers are judged by the share of their tokens with an even number; the bundle's functions run, too."""
     import torch
 
     trainer = module.GRPOTrainer if hasattr(module, "GRPOTrainer") else module.RLOOTrainer
+    scale = 1 if hasattr(module, "GRPOTrainer") else TOY_SCALE
     judge = trainer._calculate_rewards
 
     def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
         found = torch.zeros_like(judge(self, inputs, prompts, completions, completion_ids_list))
         even = [sum(token % 2 == 0 for token in answer) / max(len(answer), 1) for answer in completion_ids_list]
         counts = next(place for place, weight in enumerate(self.reward_weights) if weight)
-        mine = torch.tensor(even, device=found.device)
+        mine = torch.tensor(even, device=found.device) * scale
         found[:, counts] = self.accelerator.gather(mine) / self.reward_weights[counts]
         return found
 
@@ -193,6 +197,7 @@ def _digests(inputs):
 PATCHES = {
     "toy-scores": ("ppo_trainer", toy_scores),
     "toy-rewards": ("trl.trainer.grpo_trainer", toy_rewards),
+    "toy-rloo-rewards": ("trl.trainer.rloo_trainer", toy_rewards),
     "first-step": ("transformers.trainer_callback", first_step),
     "noted-rows": ("transformers.trainer", noted_rows),
     "first-rows": ("datasets.load", first_rows),

@@ -1,0 +1,35 @@
+"""What README.md says of a stage's result to whoever uses it: what judges answers, and what must be right before."""
+
+from __future__ import annotations
+
+from recipec.backends.job import StageJob
+
+
+def judged_by(stage: StageJob) -> str:
+    """What judges the answers, where a model does."""
+    if stage.judge:
+        return (
+            f"the result of stage {stage.judge.name} scores every answer; it is loaded frozen and is not trained here"
+        )
+    models = [f"{judge.model.name} (logged as `{judge.name}`)" for judge in stage.job.facts.rewards.models]
+    return f"answers are scored by {' and '.join(models)}, loaded frozen" if models else ""
+
+
+def before_next(stage: StageJob) -> str:
+    """What has to be right before a later stage uses the result; empty where none does."""
+    after = [
+        other for other in stage.job.stages if stage.name in (other.plan.stage.starts_from, other.plan.stage.judge)
+    ]
+    if not after:
+        return ""
+    used = f"{' and '.join(other.name for other in after)} use{'s' * (len(after) == 1)} this result"
+    if stage.judges:
+        return (
+            f"{used} as the judge of answers. Read `accuracy` and `length_correlation` in `outputs/{stage.name}`: "
+            "where the accuracy on held-out pairs is near 50%, or scores follow the length of answers, "
+            f"{after[-1].name} learns the judge's mistakes; add pairs before you go on"
+        )
+    return (
+        f"{used}. Compare the evaluations before and after in `outputs/{stage.name}`: where `eval_loss` did not fall, "
+        "correct this stage before you go on; later stages start from it"
+    )

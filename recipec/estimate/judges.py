@@ -1,0 +1,40 @@
+"""Reward models beside a policy: frozen, whole on every rank, in the compute type; they score micro batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from recipec.catalog.architecture import Architecture
+from recipec.estimate.activations import activations
+from recipec.estimate.codepath import CodePath
+from recipec.estimate.workload import Workload
+from recipec.layout import Layout
+
+if TYPE_CHECKING:
+    from recipec.estimate.step import Step
+
+
+def judge_bytes(work: Workload, path: CodePath) -> float:
+    """Of their weights; the head that gives a score is one row in place of the vocabulary's."""
+    return path.compute * float(sum(judge.params - _head(judge) for judge in work.judges))
+
+
+def judging_terms(layout: Layout, work: Workload, step: Step) -> Mapping[str, float]:
+    """Bytes while they score, beside what is there at all times: one layer of a pass that saves nothing."""
+    frozen = replace(step.fixed.path, residual=step.fixed.path.compute, quantized=0.0, adapter_copy=0)
+    frozen = replace(frozen, saves_frozen_inputs=0)
+    kinds = [activations(judge, None, frozen, mixed) for judge in work.judges for mixed in _kinds(judge)]
+    tokens = layout.micro_batch * work.seq_len_tokens
+    return {"working_set": tokens * max(max(each.forward, each.attention) for each in kinds)}
+
+
+def _head(judge: Architecture) -> int:
+    """Parameters of the matrix that makes logits of hidden states, which a reward model does without."""
+    return 0 if judge.tie_embeddings else judge.vocab_size * judge.hidden_size
+
+
+def _kinds(judge: Architecture) -> tuple[bool, ...]:
+    return (False, True) if judge.mixer else (False,)

@@ -1,0 +1,56 @@
+"""What judges the answers of a method that writes them: rewards that the recipe names, or rows that train a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from recipec.axes import METHODS, SECTIONS, Method, methods_of
+from recipec.axes.method import REWARDS
+from recipec.diagnostics.model import Diagnostic
+from recipec.recipe.clashes import METHOD, TASK
+from recipec.recipe.document import Written
+
+
+def missing_rewards(written: Written) -> Iterator[Diagnostic]:
+    """A method that writes the answers it learns from is told what judges them."""
+    able = methods_of(written.get(*TASK), written.get(*METHOD))
+    held = [row for row in able if written.has("data", row.section)] or able
+    if not held or not all(row.generates for row in held) or written.has("alignment", REWARDS):
+        return
+    judges = [METHODS[row.judge] for row in held if row.judge]
+    if any(written.has("data", judge.section) for judge in judges):
+        return  # what they train judges
+    place = METHOD if written.has(*METHOD) else ("data", held[0].section)
+    help = [f'for example {REWARDS} = "rewards.py:is_right", a function of yours, or `{{ model = "./my-judge" }}`']
+    help += [f"or add data.{judge.section}, from which a reward model is trained first" for judge in judges]
+    title = f"missing key `{REWARDS}` in [alignment]"
+    yield Diagnostic("E0201", title, (written.label(place, f"needs `{REWARDS}`"),), tuple(help))
+
+
+def _with_judge(written: Written) -> Iterator[tuple[Method, Method]]:
+    """The method that alignment.method names and what trains the judge of its answers, where its row has one."""
+    rows = (row for row in methods_of(written.get(*TASK)) if row.alignment == written.get(*METHOD))
+    yield from ((row, METHODS[row.judge]) for row in rows if row.judge)
+
+
+def missing_prompts(written: Written) -> Iterator[Diagnostic]:
+    """A method whose judge learns from rows of its own still needs prompts to answer."""
+    for row, judge in _with_judge(written):
+        if written.has("data", judge.section) and not written.has("data", row.section):
+            label = written.label(METHOD, f"answers the prompts of `data.{row.section}`")
+            help = f'for example {row.section} = "{SECTIONS[row.section].examples[0]}"; the pairs train what judges'
+            yield Diagnostic("E0201", f"missing key `{row.section}` in [data]", (label,), (help,))
+
+
+def judged_twice(written: Written) -> Iterator[Diagnostic]:
+    """A recipe names its reward, or has rows from which a judge is trained: not both."""
+    for _row, judge in _with_judge(written):
+        if written.has("alignment", REWARDS) and written.has("data", judge.section):
+            labels = (
+                written.label(("alignment", REWARDS), "judges the answers"),
+                written.label(("data", judge.section), "would train a reward model, which is then not needed"),
+            )
+            help = (f"remove data.{judge.section}, or alignment.{REWARDS}: a reward model is then trained first",)
+            yield Diagnostic(
+                "E0401", f"data.{judge.section} beside `alignment.{REWARDS}` teaches nothing", labels, help
+            )
