@@ -10,7 +10,7 @@ from recipec.axes import KINDS, ROW_FORMATS, Kind
 from recipec.axes.row_formats import EITHER, IDS, TEXTS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import MARKED_TEMPLATE, base_folder, base_model, from_hub, has_template_file, no_model
-from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, of_conversations, weighs
+from recipec.backends.prepared_rows import asks_hardness, contents_of_rows, marks_of, weighs
 from recipec.backends.reading import (
     Way,
     carries,
@@ -25,11 +25,11 @@ from recipec.backends.reading import (
     way_of,
     ways_to_write,
 )
+from recipec.backends.splitting import cuts_answers, parts_of_rows, requiring, splitting
 from recipec.dataset import DataShape
 from recipec.facts.conversations import WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
-from recipec.facts.splitting import FEWEST_ROWS, OWN_CLASSES
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
@@ -82,15 +82,15 @@ def _names(job: Job) -> dict[str, Any]:
         "marked_template": MARKED_TEMPLATE,
         "stage_fields": _fields(stages),
         **reading(job),
-        **_parts(job),
+        **parts_of_rows(job),
         **_bringing(job),
-        **_splitting(job),
+        **splitting(job),
         **_converting(stages),
         **contents(stages),
         **_selecting(stages),
         **_losing(stages),
         **_ordering(stages),
-        **_requiring(job),
+        **requiring(job),
         "shuffles": first.because(any(map(_shuffles, stages)), "sampling"),
         "all_shuffle": first.because(all(map(_shuffles, stages)), "sampling"),
         **contents_of_rows(stages),
@@ -136,93 +136,6 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     empty |= {"int": "int = 0", "str": 'str = ""'}
     fields += [f"{name}: {empty[type]}" for name, (type, has) in given.items() if any(has) and not all(has)]
     return [Raw(field) for field in fields]
-
-
-def _parts(job: Job) -> dict[str, Any]:
-    """Which parts of the rows come from files of their own."""
-    data = job.loaded.recipe.data
-    return {
-        "reads_eval": data.eval is not None,
-        "reads_test": data.test is not None,
-        "all_read_eval": all(stage.value("has_eval_file") for stage in job.stages),
-        "all_read_test": all(stage.value("has_test_file") for stage in job.stages),
-        **_comparing(job),
-        "split_name": Raw("name" if data.eval or data.test else '"train"'),
-        "weighs": weighs(job),
-    }
-
-
-def _has(stage: StageJob, part: str) -> bool:
-    return bool(stage.value(f"has_{part}_file") or stage.value(f"{part}_fraction"))
-
-
-def _comparing(job: Job) -> dict[str, bool]:
-    """Whether rows for evaluation may be those of the test: where a file brings one of them."""
-    data = job.loaded.recipe.data
-    both = [_has(stage, "eval") and _has(stage, "test") for stage in job.stages]
-    brought = data.eval is not None or data.test is not None
-    return {"all_compare": brought and all(both), "compares_parts": brought and any(both)}
-
-
-def _splitting(job: Job) -> dict[str, Any]:
-    """How evaluation and test rows are set aside."""
-    split, column = job.loaded.recipe.data.split, split_column(job)
-    shared = any(stage.kind.shares_prompts for stage in job.stages)
-    return {
-        "splits_eval": any(stage.value("eval_fraction") for stage in job.stages),
-        "splits_test": any(stage.value("test_fraction") for stage in job.stages),
-        "all_split_eval": all(stage.value("eval_fraction") for stage in job.stages),
-        "all_split_test": all(stage.value("test_fraction") for stage in job.stages),
-        "eval_share": _eval_share(job),
-        "splits_by_time": bool(split and split.time),
-        "splits_by_group": bool(split and split.group),
-        "splits_by_class": bool(split and split.stratify),
-        "own_classes": OWN_CLASSES,
-        "fewest_rows": FEWEST_ROWS,
-        "looks_ahead": bool(split and split.stratify) or any(map(_mixes_sources, job.stages)),
-        "splits_by_prompt": column is None and shared,
-        "all_conversations": all(map(of_conversations, job.stages)),
-        "some_conversations": any(map(of_conversations, job.stages)),
-        "split_column": column,
-    }
-
-
-def _mixes_sources(stage: StageJob) -> bool:
-    return any(len(stage.sources(part)) > 1 for part in ("", "eval", "test"))
-
-
-def _eval_share(job: Job) -> Raw:
-    """The share for evaluation of what the test rows have left."""
-    tested = any(stage.value("test_fraction") for stage in job.stages)
-    return Raw("stage.eval_fraction" + " / (1 - stage.test_fraction)" * tested)
-
-
-def _requiring(job: Job) -> dict[str, Any]:
-    """How many rows are needed, and what may have dropped the others."""
-    kinds = [stage.kind for stage in job.stages]
-    reasons = {
-        "unlearned": any(map(of_conversations, job.stages)),
-        "empty": True,
-        "duplicates": True,
-        "equal": any(len(kind.taught) > 1 for kind in kinds),
-        "contradictory": any(kind.flag for kind in kinds),
-        "leaks": True,
-        "too_long": any(stage.value("overflow") == "drop" for stage in job.stages),
-        "unanswered": any(map(_cuts_answers, job.stages)),
-    }
-    return {
-        "needed_rows": _needed_rows(job.stages),
-        "drop_reasons": job.because([reason for reason, has in reasons.items() if has], "overflow", "data_format"),
-    }
-
-
-def _needed_rows(stages: list[StageJob]) -> Raw | None:
-    """One row for every part that the training data are split into; None where they are not split."""
-    counts = [[stage.value(name) > 0 for stage in stages] for name in ("eval_fraction", "test_fraction")]
-    always = 1 + sum(all(has) for has in counts)
-    names = [name for name, has in zip(("eval", "test"), counts, strict=True) if any(has) and not all(has)]
-    needed = " + ".join([str(always), *(f"bool(stage.{name}_fraction)" for name in names)])
-    return None if needed == "1" else Raw(needed)
 
 
 def _bringing(job: Job) -> dict[str, Any]:
@@ -349,16 +262,14 @@ def _selecting(stages: list[StageJob]) -> dict[str, Any]:
     return {
         "overflow_drop": _overflow(stages, any(stage.value("overflow") == "drop" for stage in stages)),
         "overflow_split": _overflow(stages, any(_splits(stage) for stage in stages)),
-        "overflow_cut": _overflow(stages, any(map(_cuts_answers, stages))),
-        "takes_while": _overflow(
-            stages, any(map(_cuts_answers, stages)) and any(stage.kind.masked for stage in stages)
-        ),
+        "overflow_cut": _overflow(stages, any(map(cuts_answers, stages))),
+        "takes_while": _overflow(stages, any(map(cuts_answers, stages)) and any(stage.kind.masked for stage in stages)),
     }
 
 
 def _losing(stages: list[StageJob]) -> dict[str, Any]:
     """What is said where too many rows are over max_length."""
-    drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(_cuts_answers, stages))
+    drops, cuts = any(stage.value("overflow") == "drop" for stage in stages), any(map(cuts_answers, stages))
     truncate = ', or cut them: `overflow = "truncate"`' * (drops and all(stage.method.truncates for stage in stages))
     ways = f"Raise `max_length` under [data] of the recipe{truncate} and build again"
     return {
@@ -370,11 +281,6 @@ def _losing(stages: list[StageJob]) -> dict[str, Any]:
 
 def _overflow(stages: list[StageJob], used: bool) -> Traced:
     return stages[0].job.because(used, "overflow", "packing")
-
-
-def _cuts_answers(stage: StageJob) -> bool:
-    """Whether the trainer cuts the end off of what is longer, and the end is an answer."""
-    return bool(stage.value("overflow") == "truncate" and not stage.format.splits)
 
 
 def _splits(stage: StageJob) -> bool:

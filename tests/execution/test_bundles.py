@@ -24,8 +24,6 @@ STARTED_ANEW = "cpu-demo"
 CASES = dict.fromkeys(
     (
         *("sft-lora", "hybrid", "convolutions", "packed", "qlora", "fsdp", "fsdp-lora"),
-        *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "ppo"),
-        *("sft-lora", "hybrid", "packed", "qlora", "fsdp", "fsdp-lora"),
         *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "rloo", "ppo", "rlhf"),
     ),
     "learn",
