@@ -20,11 +20,11 @@ os.environ.setdefault("WANDB_PROJECT", "code-assistant")
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -38,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-14B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "79b12bde4202a96d-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "cc37dd3467228263-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 58.8
 
@@ -93,7 +93,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 
@@ -126,7 +126,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=4),
+            StopWithoutProgress(patience=4),
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "cpo"
-PLAN = "d2c94eab207bae4d-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "5517b9cd8c363013-cpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 70.3
 
@@ -89,7 +89,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

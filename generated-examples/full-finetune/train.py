@@ -37,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "3733d0314e9890c4-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "cb7e391cdb3a5925-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 30.5
 
@@ -95,7 +95,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_pin_memory=True,
         dataset_num_proc=8,  # processes that tokenize while the other ranks wait
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
     )
 

@@ -234,7 +234,8 @@ class RunGuard(TrainerCallback):
         measured = {}
         if "loss" in logs:
             self.train_loss = logs["loss"]
-            self.train_reward = logs.get("reward") or self.train_reward  # logged where answers were written
+            if logs.get("reward") is not None:  # logged where answers were written
+                self.train_reward = logs["reward"]
             now, tokens = time.monotonic(), state.num_input_tokens_seen / self.trainer.args.world_size
             measured["tokens_per_second"] = (tokens - self.tokens) / (now - self.began)  # of each rank, no padding
             self.compare_time((now - self.began) / (state.global_step - self.logged), state)

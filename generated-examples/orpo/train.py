@@ -37,7 +37,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "mistralai/Mistral-7B-v0.3"
 DATA = BUNDLE / "data" / "orpo"
-PLAN = "992072e22a0e6208-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "4d44e72482c26308-orpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 57.5
 
@@ -93,7 +93,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

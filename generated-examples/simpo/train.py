@@ -38,7 +38,7 @@ from simpo import SimPOTrainer
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 DATA = BUNDLE / "data" / "simpo"
-PLAN = "c823b39efb77faf5-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "7d3001cead650050-simpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 46.3
 
@@ -94,7 +94,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         dataloader_num_workers=4,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
     )
 

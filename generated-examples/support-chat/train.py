@@ -19,11 +19,12 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import BitsAndBytesConfig, EarlyStoppingCallback
+from transformers import BitsAndBytesConfig
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -37,7 +38,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "c55a2d8c701c7191-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "60cd5396a1e0f3c8-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 16.8
 
@@ -92,7 +93,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 
@@ -135,7 +136,7 @@ def main() -> None:
         peft_config=lora_config(),
         quantization_config=nf4_config(),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            StopWithoutProgress(patience=3),
         ],
     )
     for parameter in trainer.model.parameters():  # TRL makes the adapter bf16, where small steps round to nothing

@@ -18,11 +18,11 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 
 import torch
 from datasets import load_dataset
-from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     best_of_saved,
     check_disk,
     check_rows,
@@ -37,7 +37,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-7B-Instruct"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "b0bf6e6b9f7c243a-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "66661805dd9bdf62-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 18.5
 
@@ -92,7 +92,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 
@@ -113,7 +113,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            StopWithoutProgress(patience=3),
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume

@@ -254,9 +254,9 @@ def _carries_template(stage: StageJob) -> bool:
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
     decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
-    imported = Import("transformers", "EarlyStoppingCallback", decisions, left_out=not patience)
-    stop = Call("EarlyStoppingCallback", [Arg("early_stopping_patience", patience)])
-    return Part(imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ())
+    imported = Import("preflight", "StopWithoutProgress", decisions, left_out=not patience)
+    stop = Call("StopWithoutProgress", [Arg("patience", patience)])
+    return Part(own_imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ())
 
 
 def _drops(stage: StageJob) -> Traced:

@@ -77,24 +77,18 @@ def pin_memory(gpu_is_cpu: bool) -> Choice:
 @rule(
     "LOAD-004",
     decides="persistent_workers",
-    watch="tokens_per_second: no pause at the start of an epoch or after an evaluation",
+    watch="tokens_per_second: only a short pause at the start of an epoch and of an evaluation",
     source="docs/rule-books/001.md, Anti-pattern 4 (idle times between steps); torch 2.13 utils/data/dataloader.py",
 )
-def persistent_workers(stage: str, dataloader_workers: int) -> Choice:
-    """Persistent workers: data loader processes are kept between epochs and evaluations.
+def persistent_workers() -> Choice:
+    """Persistent workers: data loader processes start again at every epoch and evaluation.
 
-    Rule book 001 lists long idle times between steps as a symptom of wasted computation and does not name this cause.
-    Starting the workers again at every epoch and evaluation is such a pause, so recipec keeps them. With 0 workers
-    PyTorch refuses the setting.
-
-    A method that answers its prompts itself keeps none: TRL's sampler would ask the held-out prompts in another order
-    at each evaluation, and a resumed run would begin with the first order again.
+    Kept workers would spare that pause of about a second, which rule book 001 counts as an idle time between steps.
+    They cost exact resumes. PyTorch draws one random number whenever it starts the workers. A run that keeps them draws
+    once, and a resumed run once more in its next epoch: from there on its dropout is another, and it ends with other
+    weights. A method that answers its prompts itself would also ask held-out prompts in another order each time.
     """
-    if method_of(stage).generates:
-        return Choice(False, "kept workers would ask held-out prompts in another order each time, and after a resume")
-    if dataloader_workers == 0:
-        return Choice(False, "there are no workers to keep")
-    return Choice(True, "workers that are kept need not be started again at every epoch and evaluation")
+    return Choice(False, "with kept workers a resumed run would draw other random numbers, and end with other weights")
 
 
 @rule(

@@ -167,8 +167,8 @@ def test_patience_is_that_of_the_recipe(tmp_path: Path, patience: int) -> None:
     """Also in a single pass, where recipec would let every training end; 0 lets it end."""
     recipe = with_key(with_key(BASES["lora-single"], "train.epochs", 1), "train.early_stopping_patience", patience)
     text = texts(good(tmp_path, recipe))["train.py"]
-    assert (f"EarlyStoppingCallback(early_stopping_patience={patience})" in text) == (patience > 0)
-    assert ("EarlyStoppingCallback" in text) == (patience > 0)
+    assert (f"StopWithoutProgress(patience={patience})" in text) == (patience > 0)
+    assert ("StopWithoutProgress" in text) == (patience > 0)
 
 
 @pytest.mark.parametrize("key", CARRIED)

@@ -15,7 +15,7 @@ import pytest
 from compiling import BASES, good, texts, with_key
 from datasets import Dataset
 from emitted_modules import load
-from transformers import EarlyStoppingCallback, TrainerControl, TrainerState
+from transformers import TrainerControl, TrainerState
 
 from recipec.compiler import compile_recipe
 
@@ -479,17 +479,15 @@ def test_another_chat_template_than_the_planned_one_is_refused(
         preflight.check_tokenizer(trainer(f"{read} "))
 
 
-@pytest.mark.parametrize(("counted", "stops"), [(0, False), (2, False), (3, True)])
-def test_a_resumed_run_goes_on_to_count_evaluations_without_progress(
-    preflight: ModuleType, tmp_path: Path, counted: int, stops: bool
+@pytest.mark.parametrize(("losses", "stops"), [((), False), ((3, 2, 2.5, 2.1), False), ((3, 2, 2.5, 2.1, 2), True)])
+@pytest.mark.parametrize("moment", ["on_train_begin", "on_evaluate"])
+def test_evaluations_without_progress_are_counted_whether_or_not_they_are_saved_and_after_a_resume(
+    preflight: ModuleType, tmp_path: Path, losses: tuple[float, ...], stops: bool, moment: str
 ) -> None:
-    """transformers 5.23 counts them anew, so that a run that was stopped and resumed would train for longer."""
-    callback, control = EarlyStoppingCallback(early_stopping_patience=3), TrainerControl()
-    before = EarlyStoppingCallback(early_stopping_patience=3)
-    before.early_stopping_patience_counter = counted
-    TrainerState(stateful_callbacks=[before]).save_to_json(str(tmp_path / "trainer_state.json"))
-    resumed = SimpleNamespace(callback_handler=SimpleNamespace(callbacks=[callback]))
-    state = TrainerState.load_from_json(str(tmp_path / "trainer_state.json"))
-    preflight.resume_patience(resumed, state, control)
-    assert callback.early_stopping_patience_counter == counted
+    """transformers 5.23 counts against the best of those that were saved, and a resumed run anew."""
+    history = [logs for loss in losses for logs in ({"loss": 1.0}, {"eval_loss": loss})]
+    TrainerState(log_history=history, best_metric=None).save_to_json(str(tmp_path / "trainer_state.json"))
+    state, control = TrainerState.load_from_json(str(tmp_path / "trainer_state.json")), TrainerControl()
+    args = SimpleNamespace(metric_for_best_model="eval_loss", greater_is_better=False)
+    getattr(preflight.StopWithoutProgress(3), moment)(args, state, control)
     assert control.should_training_stop is stops

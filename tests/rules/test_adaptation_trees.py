@@ -149,23 +149,26 @@ def test_alignment_branch(facts, expected):
 
 
 @pytest.mark.parametrize(
-    ("task", "train_format", "preference_format", "method", "expected"),
+    ("task", "train_format", "preference_format", "method", "has_reward", "expected"),
     [
-        ("instruct", "text", None, "none", ("sft",)),
-        ("instruct", "instruction", None, "none", ("sft",)),
-        ("instruct", "chat", None, "none", ("sft",)),
-        ("instruct", "prompt-completion", None, "none", ("sft",)),
-        ("continue-pretrain", "text", None, "none", ("continue-pretrain",)),
-        ("pretrain", "text", None, "none", ("pretrain",)),
-        ("align", None, "preference", "dpo", ("dpo",)),
-        ("align", "chat", "preference", "dpo", ("sft", "dpo")),
-        ("align", "chat", None, "none", ("sft",)),
-        ("align", "preference", "preference", "dpo", ("dpo",)),
-        ("align", "preference", "preference", "none", ()),
-        ("reward", None, "preference", "none", ("reward",)),
-        ("reward", "preference", "preference", "none", ("reward",)),
-        ("reward", "chat", None, "none", ()),
+        ("instruct", "text", None, "none", False, ("sft",)),
+        ("instruct", "instruction", None, "none", False, ("sft",)),
+        ("instruct", "chat", None, "none", False, ("sft",)),
+        ("instruct", "prompt-completion", None, "none", False, ("sft",)),
+        ("continue-pretrain", "text", None, "none", False, ("continue-pretrain",)),
+        ("pretrain", "text", None, "none", False, ("pretrain",)),
+        ("align", None, "preference", "dpo", False, ("dpo",)),
+        ("align", "chat", "preference", "dpo", False, ("sft", "dpo")),
+        ("align", "chat", None, "none", False, ("sft",)),
+        ("align", "preference", "preference", "dpo", False, ("dpo",)),
+        ("align", "preference", "preference", "none", False, ()),
+        ("reward", None, "preference", "none", False, ("reward",)),
+        ("reward", "preference", "preference", "none", False, ("reward",)),
+        ("reward", "chat", None, "none", False, ()),
+        ("align", "chat", "preference", "ppo", False, ("sft", "reward", "ppo")),
+        ("align", None, "preference", "ppo", False, ("reward", "ppo")),
+        ("align", "chat", None, "ppo", True, ("sft", "ppo")),
     ],
 )
-def test_stages(task, train_format, preference_format, method, expected):
-    assert stages(task, train_format, preference_format, method).value == expected
+def test_stages(task, train_format, preference_format, method, has_reward, expected):
+    assert stages(task, train_format, preference_format, method, has_reward).value == expected

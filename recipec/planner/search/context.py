@@ -199,7 +199,7 @@ def _learning(ledger: Ledger) -> None:
     ledger.decide(loader.dataloader_workers, given["cores_per_gpu"], given["host_cores"], given["gpus_per_node"])
     ledger.decide(loader.prefetch_factor)
     ledger.decide(loader.pin_memory, given["gpu_is_cpu"])
-    ledger.decide(loader.persistent_workers, given["stage"], given["dataloader_workers"])
+    ledger.decide(loader.persistent_workers)
     _order(ledger)
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run to the hub otherwise
 
 from datasets import load_dataset
-from transformers import EarlyStoppingCallback
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -37,7 +37,7 @@ BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 MODEL = str(DATA_ROOT / "demo-model")
 DATA = BUNDLE / "data" / "sft"
-PLAN = "ba6dd4a8578562b3-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "a25eb146a28fc124-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 2.2
 
@@ -92,7 +92,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=2,
         dataloader_pin_memory=False,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
     )
 
@@ -115,7 +115,7 @@ def main() -> None:
         train_dataset=rows["train"],
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            StopWithoutProgress(patience=3),
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume

@@ -19,12 +19,13 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 
 import torch
 from datasets import load_dataset
-from transformers import AutoTokenizer, EarlyStoppingCallback
+from transformers import AutoTokenizer
 from trl import SFTConfig
 
 from distillation import SupervisedDistillationTrainer
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -40,7 +41,7 @@ BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-1.7B"
 TEACHER = "Qwen/Qwen3-14B"
 DATA = BUNDLE / "data" / "distill"
-PLAN = "c8700a4820bcce43-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "467f12a7c61e55ed-distill"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 66.8
 
@@ -95,7 +96,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
     )
 
@@ -125,7 +126,7 @@ def main() -> None:
         temperature=1.0,
         label_weight=0.0,
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=4),
+            StopWithoutProgress(patience=4),
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume

@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen2.5-3B"
 DATA = BUNDLE / "data" / "continue-pretrain"
-PLAN = "c3aa0b61cea637b9-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "b295adba17326f1f-continue-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 63.0
 
@@ -88,7 +88,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},
     )
 

@@ -34,7 +34,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "Qwen/Qwen3-4B-Instruct-2507"
 DATA = BUNDLE / "data" / "kto"
-PLAN = "42647c54774111a8-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "f0f946a0c7242bda-kto"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 15.0
 
@@ -93,7 +93,7 @@ def training_config(args: argparse.Namespace) -> KTOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 

@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parent
 MODEL = "HuggingFaceTB/SmolLM2-1.7B"
 DATA = BUNDLE / "data" / "pretrain"
-PLAN = "92655ee34d9762ca-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "09d3359d6cd1ff8f-pretrain"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 1000  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 60.7
 
@@ -94,7 +94,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataset_num_proc=8,  # processes that tokenize while the other ranks wait
         ddp_timeout=10800,  # seconds that the other ranks wait for the rows
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
     )
 
 

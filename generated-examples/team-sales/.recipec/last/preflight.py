@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from datasets import Dataset
 from safetensors import safe_open
-from transformers import Trainer, TrainerCallback, TrainerState
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rows import ends_with_stop, trained_text, trained_tokens
@@ -116,16 +116,6 @@ def checkpoint_to_resume(output_dir: Path, resume: str, run: dict) -> str | None
     return None
 
 
-def resume_patience(trainer: Trainer, state, control) -> None:
-    """Go on to count evaluations without progress, which a resumed Trainer counts anew; stop where they were enough."""
-    stored = state.stateful_callbacks.get("EarlyStoppingCallback")
-    for callback in trainer.callback_handler.callbacks if stored else ():
-        if type(callback).__name__ == "EarlyStoppingCallback":
-            callback.early_stopping_patience_counter = stored["attributes"]["early_stopping_patience_counter"]
-            enough = callback.early_stopping_patience_counter >= callback.early_stopping_patience
-            control.should_training_stop = control.should_training_stop or enough
-
-
 def lock_folder(output_dir: Path) -> None:
     """Keep other runs out of the folder for as long as this process lives."""
     output_dir.mkdir(parents=True, exist_ok=True)
@@ -178,6 +168,25 @@ def check_tokenizer(trainer: Trainer) -> None:
             )
 
 
+class StopWithoutProgress(TrainerCallback):
+    """End the training after so many evaluations without a better one, also those that are not saved.
+
+    transformers' own callback counts against the best that was saved, and a resumed run counts anew.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs) -> None:
+        self.on_evaluate(args, state, control)  # a resumed run may have had enough of them
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs) -> None:
+        found = [logs[args.metric_for_best_model] for logs in state.log_history if args.metric_for_best_model in logs]
+        best = max if args.greater_is_better else min
+        if found and len(found) - 1 - found.index(best(found)) >= self.patience:
+            control.should_training_stop = True
+
+
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
@@ -206,7 +215,6 @@ class RunGuard(TrainerCallback):
             forget_result(Path(args.output_dir), self.anew)
         self.began = self.stepped = time.monotonic()
         self.logged, self.compared = state.global_step, state.global_step + 20  # the first steps are slower
-        resume_patience(self.trainer, state, control)
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
         self.stepped = time.monotonic()

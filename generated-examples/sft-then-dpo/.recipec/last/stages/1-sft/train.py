@@ -19,11 +19,12 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import AutoTokenizer, EarlyStoppingCallback
+from transformers import AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -38,7 +39,7 @@ from similar_lengths import SimilarLengths
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = "Qwen/Qwen2.5-7B"
 DATA = BUNDLE / "data" / "sft"
-PLAN = "d905d1ee87919016-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "983a4ec99c367d79-sft"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 47.5
 
@@ -94,7 +95,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 
@@ -131,7 +132,7 @@ def main() -> None:
         processing_class=tokenizer,
         peft_config=lora_config(),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            StopWithoutProgress(patience=3),
         ],
     )
     tokenizer.chat_template = own_template  # the result keeps the model's

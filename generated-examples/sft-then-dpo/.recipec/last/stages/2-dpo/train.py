@@ -18,11 +18,11 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports every run 
 import torch
 from datasets import load_dataset
 from peft import LoraConfig
-from transformers import EarlyStoppingCallback
 from trl import DPOConfig, DPOTrainer
 
 from preflight import (
     RunGuard,
+    StopWithoutProgress,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -35,7 +35,7 @@ from preflight import (
 BUNDLE = Path(__file__).resolve().parents[2]
 MODEL = str(BUNDLE / "outputs" / "sft" / "merged")
 DATA = BUNDLE / "data" / "dpo"
-PLAN = "5fbf787d56f0f62b-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
+PLAN = "2c58a8e440bd4b07-dpo"  # checkpoints carry this; resuming another plan's checkpoint is refused
 EVAL_ROWS = 500  # evaluated on the way: always the same ones
 PREDICTED_PEAK_GIB = 42.9
 
@@ -92,7 +92,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
         dataloader_prefetch_factor=2,
-        dataloader_persistent_workers=True,
+        dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "bfloat16", "attn_implementation": "sdpa"},
     )
 
@@ -125,7 +125,7 @@ def main() -> None:
         eval_dataset=rows["eval"].select(range(min(EVAL_ROWS, len(rows["eval"])))),
         peft_config=lora_config(),
         callbacks=[
-            EarlyStoppingCallback(early_stopping_patience=3),
+            StopWithoutProgress(patience=3),
         ],
     )
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
