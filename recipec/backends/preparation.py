@@ -34,7 +34,7 @@ from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.call import WIDTH, Arg, Call, assigned
 from recipec.render.environment import snippet
-from recipec.render.traced import Raw, Traced
+from recipec.render.traced import Raw, Traced, mark
 
 
 def preparation_artifacts(job: Job) -> list[Artifact]:
@@ -102,13 +102,14 @@ def _names(job: Job) -> dict[str, Any]:
 def _ordering(stages: list[StageJob]) -> dict[str, Any]:
     """How the rows of a curriculum are put from easy to hard."""
     ordered = [stage.ordered for stage in stages]
-    return {
-        "orders": stages[0].because(any(ordered), "sampling"),
+    found = {
+        "orders": any(ordered),
         "all_order": all(ordered),
         "hardness": asks_hardness(stages),
         "all_hard": all(stage.hardness_column for stage in stages),
         "some_by_length": any(stage.ordered and not stage.hardness_column for stage in stages),
     }
+    return {name: stages[0].job.because(value, "sampling") for name, value in found.items()}
 
 
 def _dataset_names(stages: list[StageJob]) -> Raw:
@@ -120,6 +121,9 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
     }
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
     return Raw(", ".join(sorted(names)))
+
+
+_OF_ORDER = ("shuffled", "parts", "hardness")  # what the order of the rows decides
 
 
 def _fields(stages: list[StageJob]) -> list[Raw]:
@@ -135,7 +139,8 @@ def _fields(stages: list[StageJob]) -> list[Raw]:
     empty = {"list[dict]": "list[dict] | None = None", "float": "float = 0.0", "bool": "bool = False"}
     empty |= {"int": "int = 0", "str": 'str = ""'}
     fields += [f"{name}: {empty[type]}" for name, (type, has) in given.items() if any(has) and not all(has)]
-    return [Raw(field) for field in fields]
+    ordered = ",".join(stages[0].job.ids("sampling"))
+    return [mark(ordered, field) if field.startswith(_OF_ORDER) else Raw(field) for field in fields]
 
 
 def _bringing(job: Job) -> dict[str, Any]:

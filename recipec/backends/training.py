@@ -253,10 +253,12 @@ def _carries_template(stage: StageJob) -> bool:
 
 def _stopping_part(stage: StageJob) -> Part:
     ids, patience = stage.ids("early_stopping_patience"), stage.value("early_stopping_patience")
-    decisions = (*ids, *stage.ids(*_ALSO_DECIDE))
-    imported = Import("preflight", "StopWithoutProgress", decisions, left_out=not patience)
+    imported = Import("preflight", "StopWithoutProgress", ids, left_out=not patience)
+    others = Import("transformers", "BitsAndBytesConfig", stage.ids(*_ALSO_DECIDE), left_out=True)
     stop = Call("StopWithoutProgress", [Arg("patience", patience)])
-    return Part(own_imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ())
+    return Part(
+        imports=(others,), own_imports=(imported,), arguments=(Arg("callbacks", [stop], ids),) if patience else ()
+    )
 
 
 def _drops(stage: StageJob) -> Traced:

@@ -113,10 +113,20 @@ _ARGUMENTS: dict[str, Put] = {
 
 _DESCRIBED = with_key(with_key(LORA, "data.train", [{"hub": "org/name"}]), "data.format", "instruction")
 
+_CURRICULA: dict[str, Put] = {
+    f"train.{stage}curriculum.column": _at(f"train.{stage}curriculum.column", recipe)
+    for stage, recipe in {"": _DESCRIBED, **{f"{name}.": base for name, base in _STAGES.items()}}.items()
+}
+
 _TEACHERS: dict[str, Callable[[str], Tables]] = {
     ".name": lambda value: {"name": value, "like": "Qwen/Qwen2.5-7B"},
     ".like": lambda value: {"name": "org/unknown", "like": value},
     ".revision": lambda value: {"name": "Qwen/Qwen2.5-7B-Instruct", "revision": value},
+}
+_JUDGES: dict[str, Callable[[str], Any]] = {
+    ".model": lambda value: [{"model": value, "like": "Qwen/Qwen2.5-0.5B"}],
+    ".like": lambda value: [{"model": "org/unknown", "like": value}],
+    ".revision": lambda value: [{"model": "Qwen/Qwen2.5-0.5B", "revision": value}],
 }
 # Where a recipe has strings -> a recipe with the value there. `[]` is an entry of a list, `{key}` a key of a table.
 FIELDS: dict[str, Put] = {
@@ -139,6 +149,7 @@ FIELDS: dict[str, Put] = {
     "data.columns{key}": lambda value: with_key(LORA, "data.columns", {value: "instruction"}),
     "data.columns{value}": lambda value: with_key(_DESCRIBED, "data.columns", {"instruction": value}),
     "data.template": _at("data.template", CHATS),
+    **{f"alignment.reward[]{part}": _at("alignment.reward", _PROMPTS) for part in _JUDGES},
     "alignment.reward[].function": lambda value: with_key(_PROMPTS, "alignment.reward", [{"function": value}]),
     "hardware.gpu": _at("hardware.gpu"),
     "hardware.measured": _at("hardware.measured"),
@@ -154,9 +165,11 @@ FIELDS: dict[str, Put] = {
     **_SOURCE,
     **_ADAPTERS,
     **_ARGUMENTS,
+    **_CURRICULA,
 }  # fmt: skip
 _WRAPPED = {
     **{f"alignment.teacher{part}": wrap for part, wrap in _TEACHERS.items()},
+    **{f"alignment.reward[]{part}": wrap for part, wrap in _JUDGES.items()},
     "data.split.stratify": lambda value: {"stratify": value},
     "data.split.group": lambda value: {"group": value},
     "data.split.time": lambda value: {"time": value},

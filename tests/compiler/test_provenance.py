@@ -76,8 +76,6 @@ FLIPS: dict[str, tuple[Any, ...]] = {
     "train.precision": ("fp16", "fp32", "bf16"),
     "train.prompt.virtual_tokens": (7,),
     "train.curriculum.by": ("length",),
-    "train.curriculum.column": ("topic",),
-    "train.curriculum.parts": (4,),
     "train.quantization": ("nf4", "none"),
     "train.save_every": (0.4,),
     "train.early_stopping_patience": (9,),
@@ -93,6 +91,10 @@ NOT_BUILT = {"train.tensor_parallel", "train.context_parallel", "train.expert_pa
 OF_MIXTURES = {"train.lora.expert_rank"}  # no base is one: tests/compiler/test_every_key_counts.py
 OTHER_SCRIPT = {"train.loop"}  # another train.py altogether: tests/execution/test_own_loops.py
 OF_ROWS = {"data.format"}  # the bases' rows are of their formats: tests/dataset/test_formats.py
+OF_ROWS |= {
+    "train.curriculum.column",
+    "train.curriculum.parts",
+}  # no base orders rows: tests/execution/test_curriculum.py
 OF_TRACKERS = {"track.project"}  # no base has a tracker with projects: tests/backends/test_arguments.py
 
 # Lines that no single decision is behind, and why.
@@ -112,6 +114,7 @@ CONDITIONAL = {
     ),
     "lora_expert_rank": "lora_experts",
     "virtual_tokens": "adaptation",
+    "curriculum_parts": "curriculum_by",
     "decay_share": "schedule",
     **dict.fromkeys(("beta", "dpo_loss", "reference", "starts_from_adapter", "precomputed_reference"), "stage"),
 }

@@ -19,6 +19,7 @@ from recipec.estimate.workload import Workload, adapter_shape
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.planner.plan import Stage
+from recipec.planner.search.global_batch import raise_batch, whole_groups
 from recipec.rules import (
     adaptation as adaptations,
 )
@@ -84,7 +85,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
         _small_states(ledger, context.small_states)
     _data(ledger)
     _learning(ledger)
-    _raise_batch(ledger, context.least_batch)
+    raise_batch(ledger, context.least_batch)
     if ADAPTATIONS[adaptation].trains == MATRICES:
         _lora(ledger, context.facts.model.architecture)
     if ADAPTATIONS[adaptation].trains == SCALES:
@@ -94,7 +95,7 @@ def settle(context: Context, adaptation: str, because: str) -> Ledger:
     for rule in preference.own_rules(context.stage.name):
         ledger.decide(rule, *(ledger.decisions[name] for name in rule.inputs))
     if settled_method(ledger.decisions).generates:
-        _whole_groups(ledger)
+        whole_groups(ledger)
     if settled_method(ledger.decisions).has_reference:
         _reference(ledger, context)
     _trainable(ledger, context.facts.model.architecture)
@@ -216,26 +217,6 @@ def _order(ledger: Ledger) -> None:
     inputs = (*(one.decides for one in asked), parts.id)
     pages = {"rule": rule.id, "watch": parts.watch, "source": rule.source}
     ledger.record(Decision("sampling", "sequential", because, inputs=inputs, origin="planner", **pages))
-
-
-def _raise_batch(ledger: Ledger, least: int) -> None:
-    """A larger global batch of those that the rule accepts, where GPUs would be idle with the one that it decided."""
-    batch = ledger.decisions["global_batch_size"]
-    if batch.origin == "recipe" or batch.accepts is None or not batch.value < least <= batch.accepts[1]:
-        return
-    why = f"raised from {batch.value}, with which GPUs would be idle; {batch.because}"
-    ledger.decisions[batch.id] = replace(batch, value=least, because=why, inputs=(*batch.inputs, "gpus"))
-
-
-def _whole_groups(ledger: Ledger) -> None:
-    """A global batch of answers that holds all of each prompt, where the recipe does not set it."""
-    batch, group = ledger.decisions["global_batch_size"], ledger.decisions["per_prompt"].value
-    if batch.origin == "recipe" or batch.value % group == 0:
-        return
-    whole = max(group, round(batch.value / group) * group)
-    because = f"the nearest to {batch.value} that holds all {group} answers of each prompt; {batch.because}"
-    inputs = (*batch.inputs, "per_prompt")
-    ledger.decisions[batch.id] = replace(batch, value=whole, because=because, inputs=inputs)
 
 
 def _lora(ledger: Ledger, architecture: Architecture) -> None:
