@@ -11,7 +11,7 @@ def judged_by(stage: StageJob) -> str:
         return (
             f"the result of stage {stage.judge.name} scores every answer; it is loaded frozen and is not trained here"
         )
-    models = [f"{judge.model.name} (logged as `{judge.name}`)" for judge in stage.job.facts.rewards.models]
+    models = [f"{judge.model.name} (logged as {judge.name})" for judge in stage.job.facts.rewards.models]
     return f"answers are scored by {' and '.join(models)}, loaded frozen" if models else ""
 
 
