@@ -104,9 +104,9 @@ _SHARED = (
 
 
 def _preflight_names(stage: StageJob) -> dict[str, Any]:
-    """Of those of every preflight.py; the loop itself goes on to count evaluations without progress."""
+    """Of those of every preflight.py; the loop itself counts evaluations without progress."""
     names = preflight_names(stage)
-    return {name: names[name] for name in _SHARED} | {"stops_early": False}
+    return {name: names[name] for name in _SHARED}
 
 
 def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:

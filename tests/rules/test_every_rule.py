@@ -73,7 +73,6 @@ VALUES = {  # parameter name -> values that cross every threshold
     "eval_every": (0.01, 0.2),
     "cores_per_gpu": (None, 1, 3, 4, 8, 64),
     "host_cores": (None, 2, 88),
-    "dataloader_workers": (0, 4),
     "starts_from_adapter": (False, True),
     "true_share": (None, 0.01, 0.3, 0.45, 0.5, 0.571, 0.572, 0.9),
     "undesirable_weight": (0.5, 1.0, 7.7),
