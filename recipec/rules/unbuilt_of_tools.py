@@ -207,13 +207,13 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-042",
-        "Reward models and judges as the reward of GRPO and PPO",
+        "A level of KL control that chooses PPO by itself, and judges that write a verdict",
         "docs/rule-books/001.md, Decision tree: alignment method; Step 1; TRL 1.16, trainer/grpo_trainer.py "
         "(reward_funcs)",
-        "TRL gives any checkpoint a head for scores, a random one where it has none, and says nothing; rewards are "
-        "Python functions",
-        "load the model in a file of your own, and let a function of it return the scores",
-        words=("reward_model_path", "reward_models", "judge", "judges", "rm_path"),
+        "recipec takes PPO only where the recipe names it; rewards are Python functions and reward models",
+        'set `alignment.method = "ppo"`: with `data.preferences` it trains a reward model first. To use a reward model '
+        "that you have, set `alignment.reward.model`",
+        words=("kl_control", "reward_model_path", "reward_models", "judge", "judges", "rm_path"),
     ),
     Unbuilt(
         "NOT-043",
