@@ -10,6 +10,8 @@ from compiling import BASES, good, texts
 from emitted_modules import load
 from tiny_models import ARGUMENTS, WORDS, save, tokenizer
 
+from recipec.rules.loader import persistent_workers
+
 pytestmark = pytest.mark.executes
 
 LENGTHS = [3 + (17 * number) % 29 for number in range(41)]
@@ -97,7 +99,7 @@ def test_ranks_share_the_rows_and_skip_those_before_a_resume(emitted, skipped):
 
 
 def trained(emitted, folder, model, resume=None, stop=None):
-    """The weights after two epochs of SFT, or after what a checkpoint leaves of them, or after step `stop`."""
+    """The weights after three epochs of SFT with a worker, or from a checkpoint on, or after step `stop`."""
     from datasets import Dataset
     from transformers import TrainerCallback
     from trl import SFTConfig, SFTTrainer
@@ -107,7 +109,8 @@ def trained(emitted, folder, model, resume=None, stop=None):
             control.should_training_stop = state.global_step == stop
 
     texts = [" ".join(f"w{3 + (row + place) % (WORDS - 3)}" for place in range(n)) for row, n in enumerate(LENGTHS)]
-    saving = {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 1}
+    saving = {"max_steps": -1, "num_train_epochs": 3, "save_strategy": "steps", "save_steps": 1}
+    saving |= {"dataloader_num_workers": 1, "dataloader_persistent_workers": persistent_workers().value}
     config = SFTConfig(
         str(folder), **(ARGUMENTS | saving), gradient_accumulation_steps=2, train_sampling_strategy="group_by_length"
     )
