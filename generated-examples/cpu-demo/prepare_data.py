@@ -188,7 +188,7 @@ def converted_row(raw: dict, stage: Stage) -> dict:
 
 def parsed(text: bytes) -> dict:
     """A row of which nothing is left out."""
-    row = json.loads(text, object_pairs_hook=once)
+    row = json.loads(text.decode("utf-8-sig"), object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:
@@ -238,7 +238,10 @@ def json_lines(file: Path, shown: str) -> Iterator[dict]:
     """One JSON object a line."""
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if row := line.strip():
+            row = line.strip()
+            if row.startswith(b"["):
+                raise ValueError(f"a list begins on line {number}: a file that is one JSON list must be named .json")
+            if row:
                 yield {"row": row, "place": f"{shown}, line {number}"}
 
 

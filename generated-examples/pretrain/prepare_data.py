@@ -151,7 +151,7 @@ def converted_row(raw: dict, stage: Stage) -> dict:
 
 def parsed(text: bytes) -> dict:
     """A row of which nothing is left out."""
-    row = json.loads(text, object_pairs_hook=once)
+    row = json.loads(text.decode("utf-8-sig"), object_pairs_hook=once)
     if not isinstance(row, dict):
         raise ValueError(f"this is no JSON object: {row!r:.100}")
     if lost := [name for name, value in row.items() if name not in COLUMNS and value not in NOTHING]:

@@ -22,7 +22,7 @@ from recipec.render.traced import Raw
 # Ending of a data file -> the function that reads it, a template of templates/data/readers.
 _READERS = {
     ".jsonl": "json_lines",
-    ".json": "json_list",
+    ".json": "json_rows",
     ".csv": "csv_records",
     ".parquet": "parquet_rows",
     ".txt": "text_file",
@@ -46,9 +46,9 @@ def reading(job: Job) -> dict[str, Any]:
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
         "reads_csv": ".csv" in endings,
         "reads_parquet": ".parquet" in endings,
-        "readers": [_reader(ending) for ending in endings],
+        "readers": [_reader(ending) for ending in _with_parts(endings)],
         "rows_in_file": Raw(_rows_in_file(endings)),
-        "readers_by_ending": Raw("{" + ", ".join(f'"{ending}": {_READERS[ending]}' for ending in endings) + "}"),
+        "by_ending": Raw(_by_ending(endings)) if len(endings) > 1 else None,
         **_columns(job),
     }
 
@@ -62,6 +62,15 @@ def _ignored_of_hub(job: Job) -> Raw | None:
 
 def _rows_in_file(endings: Sequence[str]) -> str:
     return f"{_READERS[endings[0]] if len(endings) == 1 else 'READERS[file.suffix]'}(file, shown)"
+
+
+def _with_parts(endings: Sequence[str]) -> list[str]:
+    """The endings whose functions are needed: a file named .json may hold lines."""
+    return [ending for ending in _READERS if ending in endings or (ending == ".jsonl" and ".json" in endings)]
+
+
+def _by_ending(endings: Sequence[str]) -> str:
+    return "{" + ", ".join(f'"{ending}": {_READERS[ending]}' for ending in endings) + "}"
 
 
 def _columns(job: Job) -> dict[str, Any]:

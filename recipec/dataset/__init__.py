@@ -7,6 +7,7 @@ from recipec.dataset.contents import (
     BadContent,
     carried,
     fields_of,
+    flag_of,
     thoughts,
     turns_of,
 )
@@ -14,7 +15,7 @@ from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
 from recipec.dataset.files import ENDINGS, endings_in, files_of
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
-from recipec.dataset.sample import Sample, read_sample
+from recipec.dataset.sample import Sample, first_rows, read_sample
 from recipec.dataset.suggested import misnamed, suggested_columns
 
 __all__ = [
@@ -36,7 +37,9 @@ __all__ = [
     "endings_in",
     "fields_of",
     "files_of",
+    "first_rows",
     "flag_columns",
+    "flag_of",
     "misnamed",
     "read_sample",
     "recognise",

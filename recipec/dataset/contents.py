@@ -21,6 +21,7 @@ CALLS, RESULTS = "function_call", ("tool", "observation")  # speakers of message
 _OF_CALLS = {"id", "type", "index", "name", "arguments"}
 _AROUND_CALLS = {"id", "type", "index", "function"}
 _OF_RESULTS = ("tool_call_id", "name")  # fields of a result: the call that it answers, and the tool
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 THOUGHT = "<think>", "</think>"  # around what is thought, where it stands before an answer in its text
 
 NOTHING: tuple[Any, ...] = (None, "", [], {})  # values of a column or a field that say nothing
@@ -123,9 +124,9 @@ def thoughts(turn: Mapping[str, Any]) -> str:
     return text.rpartition(THOUGHT[1])[0].replace(THOUGHT[0], "").strip()  # some models' texts lack the first tag
 
 
-def is_flag(value: Any) -> bool:
-    """Whether a value says yes or no: true, false, 1 or 0."""
-    return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
+def flag_of(value: Any) -> bool | None:
+    """What true, false, 1 or 0 say, also as texts: CSV files hold nothing else. None for any other value."""
+    return _FLAGS.get(str(value).strip().lower()) if isinstance(value, int | str) else None
 
 
 def _kind(value: Any, name: str) -> str:

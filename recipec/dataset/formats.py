@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from recipec.axes import ROW_FORMATS, Role, RowFormat
 from recipec.axes.row_formats import EITHER, FLAGS, MESSAGES, TEXTS
-from recipec.dataset.contents import BadContent, Row, content_of, is_flag
+from recipec.dataset.contents import BadContent, Row, content_of, flag_of
 from recipec.dataset.faults import RowFault, UnknownFormat, told
 from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.suggested import misnamed, suggested_columns
@@ -157,25 +158,30 @@ def _close(rows: tuple[Row, ...], formats: list[RowFormat], renamed: Mapping[str
 
 def flag_columns(rows: Iterable[Row], names: Iterable[str]) -> list[str]:
     """Those of the columns that hold a flag in every row."""
-    return [name for name in names if all(is_flag(row.get(name)) for row in rows)]
+    return [name for name in names if all(flag_of(row.get(name)) is not None for row in rows)]
 
 
 def _flag_faults(placed: Placed, format: RowFormat, columns: Mapping[str, str]) -> list[RowFault]:
-    """Every flag of a source is true or false, or every one is 1 or 0: a reader takes a column for one type."""
+    """Every flag of a source is written alike: a column that mixes true and 1 may mean two things by them."""
     names = (columns[role.name] for role in format.required if role.holds == FLAGS)
     return [fault for name in names for fault in _flags_unlike(placed, format, name)]
 
 
 def _flags_unlike(placed: Placed, format: RowFormat, name: str) -> Iterator[RowFault]:
-    first = next(((place, row[name]) for place, row in placed if is_flag(row[name])), None)
+    first = next(((place, row[name]) for place, row in placed if flag_of(row[name]) is not None), None)
     for place, row in placed:
         value = row[name]
-        if not is_flag(value):
+        if flag_of(value) is None:
             held = f"`{name}` holds {json.dumps(value):.40}, where {format.name} rows hold true or false, or 1 or 0"
             yield RowFault(place, held, name)
-        elif first and isinstance(value, bool) != isinstance(first[1], bool):
+        elif first and _written(value) != _written(first[1]):
             held = f"`{name}` holds {json.dumps(value)}, but {first[0]} holds {json.dumps(first[1])}"
             yield RowFault(place, held, name)
+
+
+def _written(flag: Any) -> tuple[type, bool]:
+    """How a flag is written: its type, and whether as a digit."""
+    return type(flag), str(flag).strip() in "01"
 
 
 def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:

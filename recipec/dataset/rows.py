@@ -41,11 +41,16 @@ _OPENING, _COMMA = re.compile(r"\s*\[\s*"), re.compile(r"\s*,\s*")
 _DECODER = json.JSONDecoder(object_pairs_hook=once)
 
 
+def written_as(ending: str, text: str) -> str:
+    """The ending that says how a text is written: a file named .json holds one list, or one object on every line."""
+    return ".jsonl" if ending == ".json" and not _OPENING.match(text) else ending
+
+
 def json_lines(text: str, shown: str) -> Numbered:
     """Yield the object on every line that is not blank. Only a newline ends a line: JSON strings may hold the rest."""
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, _object(line, f"{shown}:{number}")
+        if row := line.removeprefix("\ufeff").strip():  # files that were put together have a mark within, too
+            yield number, _object(row, f"{shown}:{number}")
 
 
 def json_array(text: str, shown: str) -> Numbered:
@@ -131,10 +136,12 @@ READERS: dict[str, Callable[[str, str], Numbered]] = {
 
 
 def _object(line: str, where: str) -> Row:
+    if _OPENING.match(line):
+        raise Unreadable(where, "a list begins on this line: a file that is one JSON list must be named .json")
     try:
         row = json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(where, f"this line is not JSON: {_said(error)}") from error
+        raise Unreadable(where, f"this line is not one JSON object: {_said(error)}") from error
     if not isinstance(row, dict):
         raise Unreadable(where, f"this line is {type(row).__name__}, not an object")
     return _shallow(row, where)

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from recipec.dataset.files import ENDINGS
-from recipec.dataset.rows import READERS, Row, Unreadable, csv_beginning, json_beginning
+from recipec.dataset.rows import READERS, Row, Unreadable, csv_beginning, json_beginning, written_as
 
 SAMPLE_ROWS = 200
 SAMPLE_BYTES = 4 * 2**20  # of the first file; a row longer than this is not data but a mistake
@@ -21,7 +21,7 @@ class Sample(Struct, frozen=True):
     """The first rows of a source, and how many it has in all."""
 
     file: str  # the first of the source, as the recipe would write it, for messages
-    kind: str  # the ending of its files
+    kind: str  # the ending that says how its files are written
     rows: tuple[Row, ...]
     lines: tuple[int, ...]  # 1-based line of each row in its file; of JSON lists and Parquet, the number of the row
     total_rows: int | None  # estimated from the sizes of all files; None when the sample cannot tell (a .txt document)
@@ -55,12 +55,30 @@ def read_sample(files: list[Path], shown: str, folder: Path | None = None) -> Sa
         shown = files[0].relative_to(folder).as_posix()
     if kind == ".parquet":
         return parquet_sample(files, shown) if find_spec("pyarrow") else None
+    kind, found, read_bytes = _beginning(files[0], kind, shown)
+    lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
+    _check_characters(lines, rows, shown)
+    total_bytes = sum(file.stat().st_size for file in files)
+    total = None if kind == ".txt" else round(len(found) * total_bytes / read_bytes)
+    return Sample(shown, kind, rows, lines, total, total_bytes, len(files))
+
+
+def first_rows(file: Path, shown: str) -> list[Row]:
+    """The rows in the first SAMPLE_BYTES of a file, or the first SAMPLE_ROWS of Parquet. Raises Unreadable."""
+    kind = _kind([file], shown)
+    if kind == ".parquet":
+        return list(parquet_sample([file], shown).rows)
+    return [row for _, row in _beginning(file, kind, shown)[1]]
+
+
+def _beginning(file: Path, kind: str, shown: str) -> tuple[str, list[tuple[int, Row]], int]:
+    """How a file is written, the rows in its first SAMPLE_BYTES, and how many bytes hold them. Raises Unreadable."""
     try:
-        sizes = [file.stat().st_size for file in files]
-        head = _head(files[0])
+        head = _head(file)
     except OSError as error:
         raise Unreadable(shown, error.strerror or "it cannot be read") from error
     text, whole = _text(head, kind, shown), len(head) <= SAMPLE_BYTES
+    kind = written_as(kind, text)
     if kind == ".json" and not whole:
         found, text = json_beginning(text, shown)
     else:
@@ -69,11 +87,7 @@ def read_sample(files: list[Path], shown: str, folder: Path | None = None) -> Sa
         found = csv_beginning(text, shown) if cut_csv else list(READERS[kind](text, shown))
     if not found:
         raise Unreadable(shown, "it holds no rows" if whole else f"its first row is longer than {_LIMIT}")
-    lines, rows = zip(*found[:SAMPLE_ROWS], strict=True)
-    _check_characters(lines, rows, shown)
-    read_bytes = sizes[0] if whole else len(text.encode())
-    total = None if kind == ".txt" else round(len(found) * sum(sizes) / read_bytes)
-    return Sample(shown, kind, rows, lines, total, sum(sizes), len(files))
+    return kind, found, len(head) if whole else len(text.encode())
 
 
 def parquet_sample(files: list[Path], shown: str) -> Sample:
@@ -127,7 +141,8 @@ def _text(head: bytes, kind: str, shown: str) -> str:
         text, _ = codecs.utf_8_decode(head[:SAMPLE_BYTES], "strict", len(head) <= SAMPLE_BYTES)
     except UnicodeDecodeError as error:
         line = head.count(b"\n", 0, error.start) + 1
-        raise Unreadable(f"{shown}:{line}", f"it is not UTF-8 (byte 0x{head[error.start]:02x})") from error
+        reason = f"it is not UTF-8 (byte 0x{head[error.start]:02x}): save the file as UTF-8"
+        raise Unreadable(f"{shown}:{line}", reason) from error
     text = text.removeprefix("\ufeff")
     return text.replace("\r\n", "\n").replace("\r", "\n") if kind == ".csv" else text
 

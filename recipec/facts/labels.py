@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from recipec.axes import ROW_FORMATS
 from recipec.axes.row_formats import FLAGS
+from recipec.dataset import flag_of
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.fact import known
 from recipec.facts.sources import SampledSource
@@ -43,7 +44,7 @@ def _label(source: SampledSource) -> str:
 def _share(sources: Sequence[SampledSource]) -> float:
     """Every source counts by its rows, as often as they are drawn."""
     drawn = [source.weight * (source.sample.total_rows or 1) for source in sources]
-    shares = [sum(row[_label(source)] for row in source.rows) / len(source.rows) for source in sources]
+    shares = [sum(flag_of(row[_label(source)]) or 0 for row in source.rows) / len(source.rows) for source in sources]
     return sum(count * share for count, share in zip(drawn, shares, strict=True)) / sum(drawn)
 
 

@@ -12,7 +12,7 @@ from recipec.facts.sources import SampledSource
 def unusable(part: str, place: Place, faults: Sequence[RowFault], sources: Sequence[SampledSource]) -> Diagnostic:
     """The rows of a part of the data that cannot be used."""
     rows = list(dict.fromkeys(fault.place for fault in faults))
-    help = tuple(_of_flags(faults, sources))
+    help = tuple(_of_flags(faults))
     if len(rows) == len(faults) == 1:
         return Diagnostic("E0304", f"`{rows[0]}` cannot be used", (Label(place, faults[0].said),), help)
     first, *others = told(faults)
@@ -20,10 +20,7 @@ def unusable(part: str, place: Place, faults: Sequence[RowFault], sources: Seque
     return Diagnostic("E0304", title, (Label(place, first),), help, tuple(others))
 
 
-def _of_flags(faults: Sequence[RowFault], sources: Sequence[SampledSource]) -> Iterator[str]:
+def _of_flags(faults: Sequence[RowFault]) -> Iterator[str]:
     """What to write where a column must be true or false."""
     for name in dict.fromkeys(fault.flag for fault in faults if fault.flag):
-        if any(source.sample and source.sample.kind == ".csv" for source in sources):
-            yield f"write the rows as JSON lines (.jsonl), with `{name}` true or false: CSV files hold only text"
-        else:
-            yield f"write true or false in `{name}` of every row, or 1 or 0 in every row, without quotes"
+        yield f"write true or false in `{name}` of every row, or 1 or 0 in every row"

@@ -6,14 +6,15 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from msgspec import Struct, field
 
 from recipec.axes.row_formats import IDS
+from recipec.dataset import Unreadable, files_of, first_rows
 from recipec.verify.bundle import Bundle
+from recipec.verify.outside import below_root
 from recipec.verify.rows import NoSample, Row, SourceData, bundle_data, sample_rows
 
 _AROUND_TOOLS = 200  # characters' worth of what a chat template writes around tools; the vocabulary has its words
@@ -59,7 +60,7 @@ def _own_rows(root: Path | None, source: SourceData, count: int) -> list[Row] | 
     """
     if root is None or "path" not in source.given or source.content == IDS:
         return None
-    files = sorted(root.glob(source.given["path"]))
+    files = files_of(source.given["path"], root)
     most = 3 * source.max_length  # characters: the small vocabulary spends a token on few of them
     short = [row for row in read_rows(files, 20 * count) if _characters(row) <= most]
     return short[:count] if len(short) >= _FEWEST_OWN_ROWS else None
@@ -76,23 +77,15 @@ def place_rows(source: Mapping[str, Any], rows: list[Row], root: Path, hub_root:
         path = hub_root / f"{key.replace('/', '--').replace(' ', '--')}.jsonl"
         placed.hub[key] = str(path)
     else:
-        try:
-            path = root / local_path(source["path"])
-        except ValueError as error:
-            raise NoSample(str(error)) from error
+        path = root / local_path(source["path"])
     if not path.exists():
         write_rows(path, rows)
 
 
 def local_path(pattern: str) -> str:
-    """A file name that a path or glob of the recipe matches; raises ValueError for one outside the data root."""
-    path = PurePosixPath(pattern)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError(
-            f"{pattern} is outside the data root, and a rehearsal writes its rows only inside one: name the file by a "
-            "path below the recipe's folder (a symbolic link there will do)"
-        )
-    return "/".join("" if part == "**" else _literal(part) for part in path.parts).strip("/").replace("//", "/")
+    """A file name that a path or glob of the recipe matches, once it is below the data root."""
+    parts = PurePosixPath(below_root(pattern)).parts
+    return "/".join(_literal(part) for part in parts if part != "**")
 
 
 def _literal(part: str) -> str:
@@ -142,29 +135,12 @@ def _write_text(path: Path, rows: Sequence[Row]) -> None:
 
 
 def read_rows(files: Iterable[Path], limit: int) -> list[Row]:
-    """Up to `limit` rows from the beginning of each file."""
-    return [row for file in files for row in islice(_rows(file, limit), limit)]
+    """Up to `limit` rows from the beginning of each file; none of one that prepare_data.py will refuse."""
+    return [row for file in files for row in _rows(file)[:limit]]
 
 
-def _rows(path: Path, limit: int) -> Iterable[Row]:
-    if path.suffix in (".jsonl", ".json"):
-        return _json_rows(path)
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(islice(csv.DictReader(file), limit))
-    if path.suffix == ".parquet":
-        from datasets import Dataset
-
-        return Dataset.from_parquet(str(path)).take(limit).to_list()
-    return [{"text": path.read_text(encoding="utf-8")}]
-
-
-def _json_rows(path: Path) -> Iterable[Row]:
-    """Rows of a JSON array, or one row a line."""
-    with path.open(encoding="utf-8") as file:
-        if file.read(1) == "[":
-            file.seek(0)
-            yield from json.load(file)
-            return
-        file.seek(0)
-        yield from (json.loads(line) for line in file if line.strip())
+def _rows(file: Path) -> list[Row]:
+    try:
+        return first_rows(file, str(file))
+    except Unreadable:
+        return []

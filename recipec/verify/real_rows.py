@@ -12,6 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from recipec.dataset import files_of
 from recipec.rules.evaluation import training_rows
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.data import read_rows
@@ -55,9 +56,7 @@ def own_files(data: BundleData, root: Path) -> list[Path]:
         raise NotCounted(f"the rows of {', '.join(hub)} are on the Hub")
     files = []
     for pattern in dict.fromkeys(source["path"] for source in sources):
-        anchor = Path(Path(pattern).anchor or root)
-        named = [root / pattern] if (root / pattern).is_file() else anchor.glob(pattern.removeprefix("/"))
-        files += (found := sorted(path for path in named if path.is_file()))
+        files += (found := files_of(pattern, root))
         if not found:
             raise NotCounted(f"{root} has no {pattern}; set DATA_ROOT to the folder that paths start from")
     size = sum(path.stat().st_size for path in files)

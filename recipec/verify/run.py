@@ -90,7 +90,8 @@ def ranks_for(bundle: Bundle, asked: int | None) -> int:
 def prepare_launch(sandbox: Sandbox, ranks: int, learns: bool, report: VerifyReport) -> Rehearsal:
     """Decide the substitutions of a run and list them in the report."""
     shape = sandbox.shape
-    situation = Situation(sandbox.bundle, ranks, learns, sandbox.model, sandbox.data, sandbox.hub_data, shape)
+    replaced = (sandbox.model, sandbox.data, sandbox.hub_data, sandbox.outside)
+    situation = Situation(sandbox.bundle, ranks, learns, *replaced, shape)
     listed, patches = substitutions(situation)
     report.substitutions.extend(listed)
     as_planned = situation.as_planned and sandbox.bundle.machines <= MOST_MACHINES

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from recipec.catalog.architecture import Architecture
 from recipec.verify.bundle import PRODUCED, RECORDS, Bundle, read_bundle
 from recipec.verify.data import place_data
+from recipec.verify.outside import bring_inside
 from recipec.verify.process import Outcome, clean_environment, run_command
 from recipec.verify.stand_in import AS_IT_IS, models_of, place_models, stand_in_shape
 from recipec.verify.stand_in_adapter import place_adapter
@@ -28,10 +29,11 @@ class Sandbox(Struct, frozen=True):
     """Where everything of one verification is."""
 
     root: Path
-    bundle: Bundle  # the copy
+    bundle: Bundle  # the copy: what it reads is all below `root`
     model: str  # what the stand-in is
     data: str  # what the rows are
     hub_data: Mapping[str, str] = field(default_factory=dict)
+    outside: Mapping[str, str] = field(default_factory=dict)  # path of a source -> where the copy reads it
 
     @property
     def outputs(self) -> Path:
@@ -80,10 +82,11 @@ def free_port() -> int:
 def make_sandbox(bundle: Bundle, root: Path, rows: int) -> Sandbox:
     """Fill `root` for one verification; raises NoStandIn or NoSample where model or data cannot be stood in for."""
     copy = copy_bundle(bundle, root)
+    outside = bring_inside(copy.root / "prepare_data.py")
     data = place_data(bundle, root / "data", root / "hub_data", rows)
     model = place_models(bundle, root, data.texts)
     place_adapter(bundle, root)
-    return Sandbox(root, copy, model, data.description, data.hub)
+    return Sandbox(root, copy, model, data.description, data.hub, outside)
 
 
 def copy_bundle(bundle: Bundle, root: Path) -> Bundle:

@@ -50,6 +50,7 @@ class Situation(Struct, frozen=True):
     model: str  # what the stand-in is
     data: str  # what the rows are
     hub_data: Mapping[str, str] = field(default_factory=dict)  # name on the hub -> local file
+    outside: Mapping[str, str] = field(default_factory=dict)  # path of a source -> where it is read here
     shape: Architecture | None = None  # the stand-in's; None where the model is used as it is
 
     def given(self, argument: str) -> list[Any]:
@@ -150,6 +151,10 @@ def _hub_data(given: Situation) -> Applied | None:
     if not given.hub_data:
         return None
     return Applied(", ".join(given.hub_data), "a local file with the same columns", {"hub-data": dict(given.hub_data)})
+
+
+def _data_paths(given: Situation) -> Applied | None:
+    return Applied(", ".join(given.outside), ", ".join(given.outside.values())) if given.outside else None
 
 
 def _world_size(given: Situation) -> Applied | None:
@@ -322,6 +327,7 @@ TABLE = (
     Row("first adapter", "that the adapter is there and fits the model", _start),
     Row("data", "how long and how varied the real rows are", _data),
     Row("hub data", "that the data set exists and has these columns", _hub_data),
+    Row("data paths", "that the files are found outside of the data root", _data_paths),
     Row("steps", "where the training ends up", _steps),
     Row("hyperparameters", "that the plan's own values learn", _hyperparameters),
     Row("rows", "that more than those of one batch are learned", _rows),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from compiling import BASES, good, texts
 
 from recipec.axes import ROW_FORMATS, Role
-from recipec.dataset import BadRows, RowFault, TwoReadings, UnknownFormat, recognise, told
+from recipec.dataset import BadRows, RowFault, TwoReadings, UnknownFormat, flag_of, recognise, told
 
 ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
+# What a label may be, and what it then says; texts are all that CSV files hold.
+FLAGS = [(True, True), (1, True), (0, False), ("true", True), ("False", False), ("1", True), (" 0", False)]
+NO_FLAGS = ("good", "yes", "", "10", 2, 1.0, None)
 
 # A row -> its format, the columns of its roles, and what its answers are made of.
 RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
@@ -51,7 +57,7 @@ RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
             {"prompt": "prompt", "completion": "completion", "label": "label"},
             "strings",
         )
-        for label in (True, 1, 0)
+        for label, _ in FLAGS
     ),
     (
         {"chosen": [ASK, ANSWER], "rejected": [ASK, ANSWER]},
@@ -63,7 +69,11 @@ RECOGNISED: list[tuple[dict[str, Any], str, dict[str, str], str]] = [
 # Rows, and what of the message names the trouble.
 REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{}], "none"),
-    *(([{"prompt": "a", "completion": "b", "label": label}], "`label`") for label in ("good", "1", 2, 1.0, None)),
+    *(([{"prompt": "a", "completion": "b", "label": label}], "`label`") for label in NO_FLAGS),
+    (
+        [{"prompt": "a", "completion": "b", "label": label} for label in ("true", "False", "1")],
+        'f:3: `label` holds "1", but f:1 holds "true"',
+    ),
     (
         [{"prompt": "a", "completion": "b", "label": label} for label in (True, False, 1)],
         "f:3: `label` holds 1, but f:1 holds true",
@@ -163,6 +173,27 @@ def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
     row = {"prompt": "a", "completion": "b", "text": "c"}
     assert recognise((row,), None, {}, ["f:1"]).format == "prompt-completion"
     assert recognise((row,), ("text",), {}, ["f:1"]).format == "text"
+
+
+@pytest.fixture(scope="module")
+def converter(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The function of a bundle that reads a row with a label."""
+    tree = ast.parse(texts(good(tmp_path_factory.mktemp("labels"), BASES["kto"]))["prepare_data.py"])
+    tree.body = [node for node in tree.body if getattr(node, "name", "") in ("from_unpaired_preference", "text_of")]
+    scope: dict[str, Any] = {}
+    exec(compile(tree, "prepare_data.py", "exec"), scope)
+    return scope["from_unpaired_preference"]
+
+
+@pytest.mark.parametrize(("label", "wanted"), FLAGS)
+def test_the_emitted_code_reads_the_same_labels(label: Any, wanted: bool, converter: Callable) -> None:
+    assert converter({"prompt": "a", "completion": "b", "label": label})["label"] is flag_of(label) is wanted
+
+
+@pytest.mark.parametrize("label", NO_FLAGS)
+def test_the_emitted_code_refuses_the_same_labels(label: Any, converter: Callable) -> None:
+    with pytest.raises(ValueError, match="neither true nor false"):
+        converter({"prompt": "a", "completion": "b", "label": label})
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from compiling import BASES, good, texts
+from compiling import BASES, good, texts, with_key
 
-from recipec.dataset import Unreadable, files_of, read_sample
+from recipec.dataset import Row, Unreadable, files_of, read_sample
 from recipec.dataset.sample import SAMPLE_BYTES, SAMPLE_ROWS
 
 ROW = '{"text": "a"}'
@@ -22,6 +25,9 @@ READ: dict[str, tuple[str, bytes, tuple[int, ...], int | None]] = {
     "blank lines": ("a.jsonl", f"\n{ROW}\n\n{ROW}\n".encode(), (2, 4), 2),
     "line separator in a string": ("a.jsonl", '{"text": "a\u2028b\x85c\x0bd"}\n'.replace("\x0b", "").encode(), (1,), 1),
     "json": ("a.json", f"[{ROW}, {ROW}]".encode(), (1, 2), 2),
+    "json with a byte order mark": ("a.json", b"\xef\xbb\xbf" + f"\n [\n{ROW}]".encode(), (1,), 1),
+    "lines in a file named json": ("a.json", f"\n{ROW}\n{ROW}\n".encode(), (2, 3), 2),
+    "marks of files put together": ("a.jsonl", b"\xef\xbb\xbf" + f"{ROW}\n\ufeff{ROW}\n".encode(), (1, 2), 2),
     "csv": ("a.csv", b"prompt,completion\na,b\nc,d\n", (2, 3), 2),
     "csv over two lines": ("a.csv", b'prompt,completion\n"a\nb",c\nd,e\n', (3, 4), 2),
     "csv long field": ("a.csv", b"prompt,completion\n" + b"x" * 200_000 + b",b\n", (2,), 1),
@@ -37,18 +43,33 @@ UNREADABLE: dict[str, tuple[str, bytes, str, str]] = {
     "empty list": ("a.json", b"[]", "a.json", "no rows"),
     "only a header": ("a.csv", b"prompt,completion\n", "a.csv", "no rows"),
     "Latin-1": ("a.jsonl", f"{ROW}\n".encode() + b'{"text": "\xe9"}\n', "a.jsonl:2", "0xe9"),
-    "not JSON": ("a.jsonl", f"{ROW}\nnope\n".encode(), "a.jsonl:2", "not JSON"),
-    "not an object": ("a.jsonl", b"[1]\n", "a.jsonl:1", "list"),
-    "not a list": ("a.json", ROW.encode(), "a.json", "list of objects"),
+    "not JSON": ("a.jsonl", f"{ROW}\nnope\n".encode(), "a.jsonl:2", "not one JSON object"),
+    "not an object": ("a.jsonl", b"1\n", "a.jsonl:1", "not an object"),
+    "a list in a file of lines": ("a.jsonl", f"\n[\n{ROW}]\n".encode(), "a.jsonl:2", "must be named .json"),
+    "UTF-16": ("a.jsonl", f"{ROW}\n{ROW}\n".encode("utf-16"), "a.jsonl:1", "save the file as UTF-8"),
+    "json in UTF-16": ("a.json", f"[{ROW}]".encode("utf-16"), "a.json:1", "save the file as UTF-8"),
+    "one line in UTF-16": ("a.jsonl", ROW.encode("utf-16"), "a.jsonl:1", "save the file as UTF-8"),
+    "csv in UTF-16": ("a.csv", "a,b\nc,d\n".encode("utf-16"), "a.csv:1", "save the file as UTF-8"),
+    "one object over several lines": ("a.json", b'{\n"text": "a"}\n', "a.json:1", "not one JSON object"),
     "list of strings": ("a.json", b'["a"]', "a.json", "list of objects"),
     "other ending": ("a.xlsx", b"PK", "a.xlsx", ".xlsx"),
-    "nested too deeply": ("a.jsonl", b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "a.jsonl:1", "not JSON"),
+    "nested too deeply": (
+        "a.jsonl",
+        b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+        "a.jsonl:1",
+        "not one JSON object",
+    ),
     "one huge line": ("a.jsonl", b'{"text": "' + b"x" * SAMPLE_BYTES + b'"}\n', "a.jsonl", "line"),
     "more fields than the header": ("a.csv", b"prompt,completion\na,b\na,b,c\n", "a.csv:3", "more fields"),
     "huge row of json": ("a.json", b'[{"text": "' + b"x" * SAMPLE_BYTES + b'"}]', "a.json", "first row is longer"),
     "huge json of strings": ("a.json", b'["a",' + b"x" * SAMPLE_BYTES, "a.json", "list of objects"),
     "not parquet": ("a.parquet", b"PAR1", "a.parquet", "not Parquet"),
 }
+# No rows are counted at the end, no row is too long for the whole file, and neither ending stands in READERS.
+COMPILED_ALONE = ("empty", "blank", "empty text", "empty list", "only a header", "other ending", "not parquet")
+COMPILED_ALONE += ("one huge line", "huge row of json", "huge json of strings")
+
+SAME_WORDS = ("a list in a file of lines", "csv in UTF-16")
 
 
 @pytest.mark.parametrize("case", READ)
@@ -68,6 +89,42 @@ def test_what_cannot_be_read_says_where_and_why(tmp_path: Path, case: str) -> No
         read_sample([tmp_path / name], name)
     assert error.value.where == where
     assert reason in error.value.reason
+
+
+READING = ("rows_in", "json_lines", "json_rows", "csv_records", "check_text", "text_file", "once", "parsed", "unread")
+Read = Callable[[Path], list[tuple[str, Row]]]
+
+
+@pytest.fixture(scope="module")
+def emitted(tmp_path_factory: pytest.TempPathFactory) -> Read:
+    """How the script of a bundle whose files may have any ending reads one: each row after its place."""
+    recipe = with_key(BASES["lora-single"], "data.train", "chat*")
+    tree = ast.parse(texts(good(tmp_path_factory.mktemp("any"), recipe))["prepare_data.py"])
+    tree.body = [
+        node for node in tree.body if getattr(node, "name", "") in READING or "READERS = " in ast.unparse(node)
+    ]
+    scope: dict[str, Any] = {"Path": Path, "Iterator": Iterator, "json": json, "csv": csv, "parquet_rows": None}
+    scope |= {"COLUMNS": ["text", "prompt", "completion"], "NOTHING": ()}
+    exec(compile(tree, "prepare_data.py", "exec"), scope)
+    return lambda file: [(row["place"], scope["parsed"](row["row"])) for row in scope["rows_in"](file, file.name)]
+
+
+@pytest.mark.parametrize("case", READ)
+def test_the_emitted_code_reads_the_same_rows(tmp_path: Path, case: str, emitted: Read) -> None:
+    name, content, lines, _ = READ[case]
+    (tmp_path / name).write_bytes(content)
+    sample, found = read_sample([tmp_path / name], name), emitted(tmp_path / name)
+    assert sample is not None and [row for _, row in found] == [*sample.rows]
+    assert name == "a.txt" or [int(place.split()[-1]) for place, _ in found] == [*lines]
+
+
+@pytest.mark.parametrize("case", [case for case in UNREADABLE if case not in COMPILED_ALONE])
+def test_the_emitted_code_refuses_the_same_files(tmp_path: Path, case: str, emitted: Read) -> None:
+    name, content, _, reason = UNREADABLE[case]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((ValueError, RecursionError)) as error:
+        emitted(tmp_path / name)
+    assert case not in SAME_WORDS or reason in str(error.value)
 
 
 def test_parquet_says_how_many_rows_it_has(tmp_path: Path) -> None:

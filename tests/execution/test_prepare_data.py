@@ -320,9 +320,10 @@ def test_one_label_alone_is_refused_with_its_count(tmp_path: Path, monkeypatch: 
         module.main()
 
 
-def test_labels_of_one_and_zero_are_true_and_false(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "own.jsonl", [answered(f"Why {n}?", f"For {n}.", n % 2) for n in range(40)])
-    emitted(tmp_path, with_key(BASES["kto"], "data.preferences", "own.jsonl"), monkeypatch).main()
+def test_labels_in_csv_are_true_and_false(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"Why {n}?,For {n}.,{n % 2}" for n in range(40)]
+    (tmp_path / "own.csv").write_text("\n".join(["prompt,completion,label", *lines]))
+    emitted(tmp_path, with_key(BASES["kto"], "data.preferences", "own.csv"), monkeypatch).main()
     rows = [row for part in ("train", "eval", "test") for row in prepared(tmp_path, f"kto/{part}")]
     assert {(row["completion"][0]["content"], row["label"] is True) for row in rows} == {
         (f"For {n}.", n % 2 == 1) for n in range(40)

@@ -7,15 +7,20 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from compiling import BASES, good, texts
+from compiling import BASES, CHAT, good, texts, with_key
 from emitted import built
 from msgspec.structs import replace
 
 from recipec.axes import ROW_FORMATS, Role
 from recipec.axes.row_formats import PROMPT_COMPLETION
+from recipec.bundle.build import write_bundle
 from recipec.dataset import recognise
-from recipec.verify.data import local_path, read_rows, write_rows
+from recipec.verify.bundle import read_bundle
+from recipec.verify.data import local_path, place_data, read_rows, write_rows
+from recipec.verify.outside import bring_inside
 from recipec.verify.rows import Example, NoSample, SourceData, SplitColumn, bundle_data, sample_rows
+from recipec.verify.sandbox import copy_bundle
+from recipec.verify.static.text import trace_problems
 
 EXPECTED = {
     "sft-lora": ("instruction", {"instruction": "instruction", "input": "input", "output": "output"}, "strings"),
@@ -201,10 +206,34 @@ def test_a_sample_is_put_where_the_pattern_finds_it(tmp_path: Path, pattern: str
     assert path in list(tmp_path.glob(pattern))
 
 
-@pytest.mark.parametrize("pattern", ["/data/train.jsonl", "../train.jsonl"])
-def test_nothing_is_written_outside_the_data_root(pattern: str) -> None:
-    with pytest.raises(ValueError, match="outside"):
-        local_path(pattern)
+@pytest.mark.parametrize("outside", ["{folder}/beside/*.jsonl", "../beside/chat.jsonl"])
+def test_data_outside_of_the_recipes_folder_are_stood_in_for_inside(
+    tmp_path: Path, outside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside").mkdir()
+    theirs = tmp_path / "beside/chat.jsonl"
+    theirs.write_text("".join(json.dumps(row) + "\n" for row in CHAT))
+    path = outside.format(folder=tmp_path)
+    recipe = with_key(BASES["lora-single"], "data.train", [path, {"path": "chat.jsonl"}])
+    (home := tmp_path / "home").mkdir()
+    done, before = good(home, recipe), theirs.read_bytes()
+    write_bundle(home / "out", done.files, done.plan_json, done.lock)
+    bundle = read_bundle(home / "out")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    copy = copy_bundle(bundle, tmp_path / "here")
+    moved = bring_inside(copy.root / "prepare_data.py")
+    root = tmp_path / "here/data"
+    place_data(bundle, root, tmp_path / "here/hub", 40)
+
+    (stage,) = bundle_data(copy.root / "prepare_data.py").stages
+    assert [*moved] == [path]
+    assert [source.given["path"] for source in stage.sources] == [moved[path], "chat.jsonl"]
+    for source in stage.sources:
+        (file,) = root.glob(source.given["path"])
+        assert len(read_rows([file], 99)) == 40
+    assert trace_problems(bundle) == []
+    assert (theirs.read_bytes(), path in (home / "out/prepare_data.py").read_text()) == (before, True)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])

@@ -49,6 +49,7 @@ CASES = {
     "a paged optimizer": (situation("qlora"), SFT_LORA | {"optimizer", "4-bit layers"}),
     "learning": (situation("sft-lora", learns=True), SFT_LORA | {"hyperparameters", "rows"}),
     "hub data": (situation("sft-lora", hub_data={"org/rows": "rows.jsonl"}), SFT_LORA | {"hub data"}),
+    "data outside": (situation("sft-lora", outside={"/a.jsonl": "outside/a.jsonl"}), SFT_LORA | {"data paths"}),
     "a template whose text is not here": (situation("sft-dpo"), SFT_LORA | {"chat template", "accumulation"}),
     "packing": (situation("pretrain"), SFT_LORA | {"accumulation", "packed length"}),
     "variable-length attention": (changed("sft-lora", {"attention": "torch_varlen"}), SFT_LORA | {"attention"}),

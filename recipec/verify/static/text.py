@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recipec.verify.bundle import Bundle
+from recipec.verify.outside import outside_paths
 from recipec.verify.report import VerifyReport
 
 _MOMENT = re.compile(r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d")
@@ -26,11 +27,20 @@ def trace_problems(bundle: Bundle) -> list[str]:
 
 
 def _traces(bundle: Bundle, path: Path) -> Iterator[tuple[str, str]]:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8", errors="replace").replace("\\", "")  # Markdown escapes signs of names
+    for named in _named(bundle):
+        text = text.replace(named, "")
     for number, line in enumerate(text.splitlines(), start=1):
         for reason, pattern in _patterns(bundle):
             if pattern.search(line):
                 yield f"{bundle.name_of(path)}:{number}", reason
+
+
+def _named(bundle: Bundle) -> list[str]:
+    """The absolute paths that the recipe itself names, the longest first."""
+    data = {str(node.value) for node in outside_paths(bundle.root / "prepare_data.py")}
+    others = {value for stage in bundle.stages for value in stage.decisions.values() if isinstance(value, str)}
+    return sorted((name for name in data | others if Path(name).is_absolute()), key=len, reverse=True)
 
 
 def _patterns(bundle: Bundle) -> list[tuple[str, re.Pattern[str]]]:
