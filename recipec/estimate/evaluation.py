@@ -12,7 +12,7 @@ from recipec.estimate.mixers import state_bytes
 from recipec.estimate.optimizers import FP32_BYTES
 from recipec.estimate.sizes import sizes
 from recipec.estimate.workload import Workload
-from recipec.layout import Layout
+from recipec.layout import EVALUATED, Layout
 
 # Where the weights are: all of them on each GPU, spread over those of a node, or partly in host memory.
 WHOLE, SHARED, OFFLOADED = PLACEMENTS = "whole", "spread", "offloaded"
@@ -22,7 +22,9 @@ ON_CPU = 1_024  # larger batches leave the processor's cache: 1.1 to 1.2 times s
 LOSSES_AT_ONCE, LOSS_COPIES = 512, 3  # tokens whose loss is taken at once, and fp32 copies of their logits meanwhile
 BATCH_SHARE = 0.25  # of a GPU's memory that a batch may take: recipec's choice
 UNEVEN = 0.9  # of the memory of several GPUs that whole layers fill
-ANSWERS_AT_ONCE = (1, 2, 4, 8)  # questions in a batch: the keys and values of each are in memory
+# Questions in a batch, whose keys and values are in memory: of the few samples, and where every row is answered.
+SAMPLES_AT_ONCE = (1, 2, 4, 8)
+ANSWERS_AT_ONCE = (*SAMPLES_AT_ONCE, 16, EVALUATED)
 LAYER_COPIES = 6  # tensors of a layer's width that are alive at once, in the forward pass of one layer
 
 
@@ -101,7 +103,8 @@ def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload,
     if work.lora and work.lora.virtual_tokens:
         return 1
     room, each = batch_bytes(architecture, layout, work, tokens_at_once), _answer(architecture, layout, work)
-    return max((count for count in ANSWERS_AT_ONCE if count * each <= room), default=1)
+    counts = ANSWERS_AT_ONCE if work.method.generates else SAMPLES_AT_ONCE
+    return max((count for count in counts if count * each <= room), default=1)
 
 
 def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:

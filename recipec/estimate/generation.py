@@ -53,12 +53,27 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
 def generation_seconds(
     architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link
 ) -> float:
-    """Of an optimizer step its share of a generation: every answer as long as it may be, and the prompts' pass.
+    """Of an optimizer step its share of a generation.
 
     A generation that several steps learn from is also scored once more, by the weights that wrote it; some methods
-    always score it. Reward models score every answer; the time of functions is not known.
+    always score it.
     """
-    answers, prompt = answers_at_once(layout, work), work.seq_len_tokens - work.written_tokens
+    answers = answers_at_once(layout, work)
+    seconds = writing_seconds(architecture, layout, work, step, card, link, answers)
+    if work.updates > 1 or work.method.scores_when_written:
+        kernel_factor = calibration_of(card, layout.precision).kernel_factor
+        seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * kernel_factor
+    return seconds / (work.updates * work.answer_passes)
+
+
+def writing_seconds(
+    architecture: Architecture, layout: Layout, work: Workload, step: Step, card: Card, link: Link, answers: int
+) -> float:
+    """Seconds until a rank has so many answers, as long as they may be, with the pass of their prompts.
+
+    Reward models score every answer; the time of functions is not known.
+    """
+    prompt = work.seq_len_tokens - work.written_tokens
     found = calibration_of(card, layout.precision)
     issued = found.launch_seconds * pass_launches(architecture, work)
     cached = _cache_bytes(architecture, step, answers, prompt + work.written_tokens / 2)
@@ -68,11 +83,9 @@ def generation_seconds(
     each = kernels + issued if card.measured and card.measured.device == "cpu" else max(kernels, issued)
     seconds = work.written_tokens * (each + _gathering(layout, step, link))
     seconds += _forward(architecture, layout, work, card, answers * prompt) * found.kernel_factor
-    if work.updates > 1 or work.method.scores_when_written:
-        seconds += _forward(architecture, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
     for judge in work.judges:
         seconds += _forward(judge, layout, work, card, answers * work.seq_len_tokens) * found.kernel_factor
-    return seconds / (work.updates * work.answer_passes)
+    return seconds
 
 
 def _weight_bytes(step: Step) -> float:

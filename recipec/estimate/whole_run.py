@@ -6,8 +6,6 @@ from msgspec import Struct
 
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.measured import Measured
-from recipec.estimate.evaluation import Evaluation
-from recipec.estimate.links import Link
 from recipec.estimate.step import step_of
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -126,10 +124,10 @@ def training(steps: int, seconds: float, seconds_per_step: float) -> RunPart:
     return RunPart(TRAINING, seconds, f"{counted(steps, 'step')} of {duration(seconds_per_step)}")
 
 
-def evaluations(times: int, rows: Rows, seconds_per_row: float) -> RunPart:
+def evaluations(times: int, rows: Rows, seconds_each: float) -> RunPart:
     """The evaluations during training; one of them is before the first step."""
-    because = f"{times:,} of {rows.evaluated:,} rows, {duration(rows.evaluated * seconds_per_row)} each"
-    return RunPart("evaluations", times * rows.evaluated * seconds_per_row, because)
+    because = f"{times:,} of {rows.evaluated:,} rows, {duration(seconds_each)} each"
+    return RunPart("evaluations", times * seconds_each, because)
 
 
 def checkpoints(times: int, each_bytes: int, rates: Rates) -> RunPart:
@@ -155,14 +153,9 @@ def result(export_bytes: int, reloaded_bytes: int, merged_bytes: int, rates: Rat
     return RunPart("the result", seconds, because)
 
 
-def scoring(
-    times: int, rows: Rows, seconds_per_row: float, held: Evaluation, weights_bytes: int, link: Link, rates: Rates
-) -> RunPart:
+def scoring(times: int, rows: Rows, seconds_each: float, weights_bytes: int, rates: Rates) -> RunPart:
     """evaluate.py before and after training, and of the merged model where there is one."""
-    each = rates.start_seconds + _read(weights_bytes, rates) + rows.tested * seconds_per_row
-    if held.trained.offloaded:
-        batches = rows.tested * rows.tokens_each / held.tokens_at_once
-        each += batches * held.trained.bytes / (link.copied_gb_s * 1e9)
+    each = rates.start_seconds + _read(weights_bytes, rates) + seconds_each
     return RunPart("scoring", times * each, f"evaluate.py, {counted(times, 'time')}: {rows.tested:,} rows")
 
 

@@ -211,7 +211,8 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
     ]
     needs = needs_of(facts, ledger, chosen)
-    parts = tuple(bill(facts, ledger, chosen, needs, bounds.link, steps * chosen.time.seconds_per_step))
+    asked_tokens = loaded.recipe.evaluate.max_new_tokens
+    parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked_tokens))
     cost = _cost(facts, chosen, sum(part.seconds for part in parts))
     record_prediction(ledger, chosen, parts, cost.usd, needs, others)
     verbatim = context.wishes.get("train.arguments")

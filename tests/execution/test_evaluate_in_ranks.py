@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,28 @@ pytestmark = pytest.mark.executes
 
 TWO = {"gpu": "a100-80gb", "gpus_per_node": 2}
 SECONDS = 240.0
-# Losses of tokens, pairs beside the start's, scores with their lengths, a teacher.
-MEASURED = ("lora-ddp", "dpo-full", "reward", "distill")
+# Losses of tokens, pairs beside the start's, scores with their lengths, a teacher, rewards of answers: and what each
+# calls for every batch.
+MEASURED = {
+    "lora-ddp": "learned_logits",
+    "dpo-full": "learned_logits",
+    "reward": "padded",
+    "distill": "learned_logits",
+    "grpo": "rewards_of",
+}
+# Says each call of a function of evaluate.py, and the process that calls it.
+COUNTING = """
+def counting(function):
+    def counted(*args, **kwargs):
+        print("CALLED BY", os.environ.get("RANK", "0"))
+        return function(*args, **kwargs)
+    return counted
+
+
+{called} = counting({called})
+
+
+if __name__ =="""
 
 
 def prepared(folder: Path, base: str) -> Sandbox:
@@ -40,52 +62,37 @@ def run(sandbox: Sandbox, *command: str) -> str:
     return ended.text()
 
 
-def evaluated(sandbox: Sandbox, *command: str, quick: bool = False) -> dict[str, Any]:
-    """What an evaluation before training writes."""
+def evaluated(sandbox: Sandbox, *command: str, quick: bool = False) -> tuple[dict[str, Any], Counter[str]]:
+    """What an evaluation before training writes, and how often each process has called what is counted."""
     file = sandbox.outputs / "evaluation" / sandbox.bundle.last.name / ("quick" if quick else ".") / "before.json"
     file.unlink(missing_ok=True)
-    run(sandbox, *command, "evaluate.py", "before", *["--quick"] * quick)
-    return json.loads(file.read_text())
+    said = run(sandbox, *command, "evaluate.py", "before", *["--quick"] * quick)
+    return json.loads(file.read_text()), Counter(re.findall(r"CALLED BY (\d)", said))
 
 
 @pytest.mark.parametrize("base", MEASURED)
-def test_two_processes_find_what_one_finds(tmp_path: Path, base: str, forked: None) -> None:
+def test_two_processes_share_the_rows_and_find_what_one_finds(tmp_path: Path, base: str, forked: None) -> None:
     sandbox = prepared(tmp_path, base)
-    script = (sandbox.bundle.root / "evaluate.py").read_text()
-    small = script.replace("TOKENS_AT_ONCE = 4096", "TOKENS_AT_ONCE = 256")
-    assert small != script, "the test is out of date"
-    (sandbox.bundle.root / "evaluate.py").write_text(small)
-    alone = evaluated(sandbox, "python")
-    both = evaluated(sandbox, "torchrun", "--standalone", "--nproc-per-node", "2")
+    script = sandbox.bundle.root / "evaluate.py"
+    small = script.read_text()
+    for name, value in {"TOKENS_AT_ONCE": 256, "ANSWERS_AT_ONCE": 4, "NEW_TOKENS": 16}.items():
+        small = re.sub(f"^({name} = ).*", rf"\g<1>{value}", small, flags=re.MULTILINE)
+    counting = COUNTING.replace("{called}", MEASURED[base])
+    script.write_text(small.replace("\nif __name__ ==", counting))
+    alone, calls = evaluated(sandbox, "python")
+    both, shares = evaluated(sandbox, "torchrun", "--standalone", "--nproc-per-node", "2")
     assert both["metrics"] == pytest.approx(alone["metrics"], rel=1e-6)
     assert both["samples"] == alone["samples"]
     for one, other in zip(alone.get("answers", []), both.get("answers", []), strict=True):
         assert other == pytest.approx(one, rel=1e-6)
-
-
-def test_each_process_scores_a_share(tmp_path: Path, forked: None) -> None:
-    """Each says how many batches it took: all of them together are those of one process."""
-    sandbox = prepared(tmp_path, "lora-ddp")
-    script = sandbox.bundle.root / "evaluate.py"
-    text, share = script.read_text(), "    return list(parts)"
-    assert share in text, "the test is out of date"
-    start, _, rest = text.partition(share)
-    line, _, rest = rest.partition("\n")
-    said = f"{start}    taken = list(parts){line}\n    print('TOOK', len(taken))\n    return taken\n{rest}"
-    script.write_text(said.replace("TOKENS_AT_ONCE = 4096", "TOKENS_AT_ONCE = 256"))
-    alone = run(sandbox, "python", "evaluate.py", "before")
-    (sandbox.outputs / "evaluation" / "sft" / "before.json").unlink()
-    both = run(sandbox, "torchrun", "--standalone", "--nproc-per-node", "2", "evaluate.py", "before")
-    shares = [int(line.split()[-1]) for line in both.splitlines() if "TOOK" in line]
-    (whole,) = (int(line.split()[-1]) for line in alone.splitlines() if "TOOK" in line)
-    assert len(shares) == 2 and sum(shares) == whole and abs(shares[0] - shares[1]) <= 1 < whole
+    assert shares["0"] + shares["1"] == calls["0"] and 0 < shares["1"] <= shares["0"] < calls["0"]
 
 
 def test_a_first_look_reads_few_rows_and_leaves_the_whole_evaluation(tmp_path: Path, forked: None) -> None:
     sandbox = prepared(tmp_path, "lora-ddp")
     script = sandbox.bundle.root / "evaluate.py"
     script.write_text(script.read_text().replace("QUICK_ROWS = 32", "QUICK_ROWS = 5"))
-    whole, quick = evaluated(sandbox, "python"), evaluated(sandbox, "python", quick=True)
+    (whole, _), (quick, _) = evaluated(sandbox, "python"), evaluated(sandbox, "python", quick=True)
     assert quick["rows"] == 5 < whole["rows"]
     assert quick["metrics"] != whole["metrics"]
     file = sandbox.outputs / "evaluation" / sandbox.bundle.last.name / "before.json"

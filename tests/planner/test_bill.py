@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,27 @@ def test_evaluations_take_the_forward_share_of_what_their_rows_take_in_training(
     looked_at = min(value["eval_samples"], value["examples"] * value["eval_fraction"])
     expected = times * looked_at / rows * seconds(plan)["training steps"] / 3
     assert seconds(plan)["evaluations"] == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_answers_are_written_once_to_each_prompt_that_is_looked_at(tmp_path: Path, gpus: int) -> None:
+    """As long as the generations of training, which write as many answers at once as an evaluation here."""
+    recipe = with_key(with_key(BASES["grpo"], "train.global_batch_size", 32 * gpus), "hardware.gpus_per_node", gpus)
+    recipe = with_key(recipe, "train.strategy", "ddp") if gpus > 1 else recipe
+    plan = stage(tmp_path, with_key(recipe, "alignment.variant", "dr_grpo"))
+    value = {id: decision.value for id, decision in plan.decisions.items()}
+    assert plan.time is not None and value["eval_samples"] == 128 and value["eval_batch_size"] == 32
+    times = 1 + ceil(1 / value["eval_every"])
+    assert seconds(plan)["evaluations"] == pytest.approx(times * 4 / gpus * plan.time.terms["generation"], rel=0.01)
+    (scored,) = (part for part in plan.parts if part.name == "scoring")
+    assert scored.seconds > 2 * 4 / gpus * plan.time.terms["generation"]
+
+
+def test_longer_answers_of_evaluate_take_it_longer(tmp_path: Path) -> None:
+    plans = [stage(tmp_path, with_key(BASES["grpo"], "evaluate.max_new_tokens", tokens)) for tokens in (256, 2048)]
+    short, long = map(seconds, plans)
+    assert long["evaluations"] == short["evaluations"]
+    assert long["scoring"] - 2 * 15 > 5 * (short["scoring"] - 2 * 15)
 
 
 def test_a_text_part_is_taken_out_of_what_was_downloaded(tmp_path: Path) -> None:

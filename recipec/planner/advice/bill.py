@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from recipec.estimate import whole_run
-from recipec.estimate.links import Link
 from recipec.estimate.whole_run import Rows, RunPart
 from recipec.facts import Facts
+from recipec.planner.advice.evaluations import looks
 from recipec.planner.plan import Needs
-from recipec.planner.search.candidates import Candidate
-from recipec.planner.search.context import work_of
+from recipec.planner.search.candidates import Bounds, Candidate
 from recipec.rules.checkpoints import saves_in
 from recipec.rules.core import Ledger
-from recipec.rules.evaluation import looked_at, times_in, training_rows
+from recipec.rules.evaluation import looked_at, times_in
 from recipec.rules.failures import expected_failures
 from recipec.rules.loader import tokenizing_processes
 
@@ -23,13 +22,15 @@ ASSUMED_CORES_PER_GPU = 4  # docs/rule-books/001.md, Step 4: the low end of 4 to
 
 
 def bill(
-    facts: Facts, ledger: Ledger, chosen: Candidate, needs: Needs, link: Link, step_seconds: float
+    facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, needs: Needs, asked_tokens: int | None
 ) -> Iterator[RunPart]:
-    """Yield the parts in the order they run; the ledger is settled, `step_seconds` are those of all training steps."""
+    """Yield the parts in the order they run; the ledger is settled, `asked_tokens` are of an answer of evaluate.py."""
+    assert chosen.time is not None
     value = {id: decision.value for id, decision in ledger.decisions.items()}
     steps, rows, rates = value["total_steps"], _rows(value), whole_run.rates_of(facts.gpu.measured)
     weights, merged = 2 * facts.model.architecture.params, _merged_bytes(facts, chosen, value)
-    each = _seconds_per_row(facts, ledger, chosen, value, step_seconds)
+    step_seconds = steps * chosen.time.seconds_per_step
+    look = looks(facts, ledger, chosen, bounds, needs, rows, asked_tokens)
     first = value["stage"] == value["stages"][0]
     yield whole_run.preparation(rows, _cores(facts, value), rates, starts=first)
     yield from _models(facts, needs, rates, first)
@@ -41,7 +42,7 @@ def bill(
     if written:
         yield whole_run.generation(steps * written, value["global_batch_size"], value["max_new_tokens"])
     yield whole_run.training(steps, step_seconds - steps * written, chosen.time.seconds_per_step - written)
-    yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, each)
+    yield whole_run.evaluations(1 + times_in(value["eval_every"], steps), rows, look.in_training.seconds)
     saves = saves_in(value["eval_every"], value["save_every"], steps)
     yield whole_run.checkpoints(saves, needs.storage.checkpoint_bytes, rates)
     gpus = chosen.layout.mesh.world_size
@@ -50,8 +51,8 @@ def bill(
     if repeated.seconds >= WORTH_TELLING * step_seconds:
         yield repeated
     yield whole_run.result(needs.storage.export_bytes - merged, needs.storage.reloaded_bytes, merged, rates)
-    alone = each * chosen.layout.mesh.world_size / _scoring_gpus(needs)
-    yield whole_run.scoring(3 if merged else 2, rows, alone, needs.evaluation, weights, link, rates)
+    waiting = _copied_seconds(needs, bounds) * look.by_script.passes
+    yield whole_run.scoring(3 if merged else 2, rows, look.by_script.seconds + waiting, weights, rates)
 
 
 def _models(facts: Facts, needs: Needs, rates: whole_run.Rates, first: bool) -> Iterator[RunPart]:
@@ -69,12 +70,10 @@ def _rows(value: Mapping[str, Any]) -> Rows:
     return Rows(value["examples"], value["tokens_per_example"], evaluated, tested)
 
 
-def _seconds_per_row(
-    facts: Facts, ledger: Ledger, chosen: Candidate, value: Mapping[str, Any], step_seconds: float
-) -> float:
-    """To score one row on all ranks of the training."""
-    share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    return share * step_seconds / (training_rows(value) * value["passes"])
+def _copied_seconds(needs: Needs, bounds: Bounds) -> float:
+    """Until the weights that evaluate.py holds in host memory have been on a GPU; 0 where none wait there."""
+    held = needs.evaluation.trained
+    return held.bytes / (bounds.link.copied_gb_s * 1e9) if held.offloaded else 0.0
 
 
 def _merged_bytes(facts: Facts, chosen: Candidate, value: Mapping[str, Any]) -> int:
@@ -87,8 +86,3 @@ def _cores(facts: Facts, value: Mapping[str, Any]) -> int:
     """Of the node that prepares the rows."""
     cores = value["host_cores"]
     return ASSUMED_CORES_PER_GPU * facts.machines.gpus_per_node if cores is None else cores
-
-
-def _scoring_gpus(needs: Needs) -> int:
-    """GPUs that score rows at the same time: each that holds the whole model, or one after the other."""
-    return needs.evaluation.gpus if needs.evaluation.trained.whole else 1

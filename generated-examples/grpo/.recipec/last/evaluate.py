@@ -44,7 +44,7 @@ MAX_LENGTH = 256
 TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 256
-ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
+ANSWERS_AT_ONCE = 32  # questions in a batch: the keys and values of each are in memory
 # A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
@@ -154,34 +154,36 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     distinct_2: of all pairs of words that follow each other in the answers, the share that are different pairs.
     """
     check_rewards(rows, 1, ROWS)
-    said: list[list[int]] = []
-    questions = [opening(row, tokenizer) for row in rows]
-    for start in range(0, len(questions), ANSWERS_AT_ONCE):
-        said += answers(model, tokenizer, questions[start : start + ANSWERS_AT_ONCE])
-    texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in said]
+    found = []
+    groups = [range(len(rows))[start : start + ANSWERS_AT_ONCE] for start in range(0, len(rows), ANSWERS_AT_ONCE)]
+    for places in groups:
+        some = rows.select(places)
+        said = answers(model, tokenizer, [opening(row, tokenizer) for row in some])
+        texts = [tokenizer.decode(answer, skip_special_tokens=True) for answer in said]
+        found += zip(places, texts, map(len, said), rewards_of(some, texts, said), strict=True)
+    _, texts, lengths, rewards = zip(*found, strict=True)
     loss, tokens = map(sum, zip(*summed_losses(model, [encode(row, tokenizer) for row in rows]), strict=True))
-    rewards = rewards_of(rows, texts, said)
+    means = [fmean([value for value in values if value is not None] or [0.0]) for values in zip(*rewards, strict=True)]
     return {
-        **{f"reward_{name}": mean for name, mean in rewards.items()},
-        "mean_reward": sum(weight * mean for weight, mean in zip(WEIGHTS, rewards.values(), strict=True)),
+        **{f"reward_{reward.__name__}": mean for reward, mean in zip(REWARDS, means, strict=True)},
+        "mean_reward": sum(weight * mean for weight, mean in zip(WEIGHTS, means, strict=True)),
         "prompt_loss": loss / tokens,
-        "mean_length": fmean(map(len, said)),
-        "cut_share": fmean(len(answer) == NEW_TOKENS for answer in said),
+        "mean_length": fmean(lengths),
+        "cut_share": fmean(length == NEW_TOKENS for length in lengths),
         "distinct_2": distinct_2(texts),
     }
 
 
-def rewards_of(rows: Dataset, texts: list[str], tokens: list[list[int]]) -> dict[str, float]:
-    """The mean of each function over the answers that it judges."""
+def rewards_of(rows: Dataset, texts: list[str], tokens: list[list[int]]) -> list[tuple[float | None, ...]]:
+    """What each function gives each answer; None where it leaves the answer out."""
     given = {name: rows[name][:] for name in rows.column_names} | {"prompts": rows["prompt"][:]}
     given |= {"completion_ids": tokens, "trainer_state": TrainerState()}
     given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
     completions = [[{"role": "assistant", "content": text}] for text in texts]
-    found = {reward.__name__: reward(completions, **given) for reward in REWARDS}
-    return {name: fmean([value for value in part if value is not None] or [0.0]) for name, part in found.items()}
+    return list(zip(*(reward(completions, **given) for reward in REWARDS), strict=True))
 
 
-def distinct_2(texts: list[str]) -> float:
+def distinct_2(texts: tuple[str, ...]) -> float:
     """The share of different pairs of neighboring words; 1 where there are none."""
     pairs = [pair for text in texts for pair in zip(text.split(), text.split()[1:], strict=False)]
     return len({*pairs}) / len(pairs) if pairs else 1.0

@@ -1,0 +1,103 @@
+"""How long a look at held-out rows takes: one during training, and one by evaluate.py."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from recipec.axes.strategies import SINGLE
+from recipec.estimate import whole_run
+from recipec.estimate.evaluation import Evaluation
+from recipec.estimate.generation import writing_seconds
+from recipec.estimate.links import Link
+from recipec.estimate.step import step_of
+from recipec.estimate.whole_run import Rows
+from recipec.estimate.workload import Workload
+from recipec.facts import Facts
+from recipec.layout import Layout, Mesh
+from recipec.planner.plan import Needs
+from recipec.planner.search.candidates import Bounds, Candidate
+from recipec.planner.search.context import work_of
+from recipec.rules.core import Ledger
+from recipec.rules.evaluation import training_rows
+
+
+class Look(Struct, frozen=True):
+    """One look at the rows that it reads at most, by a model that is loaded."""
+
+    seconds: float
+    passes: float  # over the weights
+
+
+class Looks(Struct, frozen=True):
+    """What an evaluation during training and one of evaluate.py take."""
+
+    in_training: Look
+    by_script: Look
+
+
+def looks(
+    facts: Facts, ledger: Ledger, chosen: Candidate, bounds: Bounds, needs: Needs, rows: Rows, asked_tokens: int | None
+) -> Looks:
+    """Rows are scored as fast as in the forward passes of training; answers are written as in its generations.
+
+    `asked_tokens` are those of an answer that the recipe wants of evaluate.py; None: as many as in training.
+    """
+    written, held = bounds.typical.written_tokens, needs.evaluation
+    if not written:
+        return _scored(facts, ledger, chosen, held, rows)
+    in_training = _Writer(
+        chosen.layout, bounds.typical, ledger.decisions["eval_batch_size"].value, chosen.layout.mesh.data_parallel
+    )
+    by_script = _Writer(
+        replace(chosen.layout, strategy=SINGLE.name, mesh=Mesh()),
+        _plain(bounds.typical, asked_tokens or written),
+        held.answers_at_once,
+        scoring_gpus(held),
+    )
+    return Looks(
+        in_training=_written(facts, bounds.link, in_training, rows.evaluated),
+        by_script=_written(facts, bounds.link, by_script, rows.tested),
+    )
+
+
+def scoring_gpus(held: Evaluation) -> int:
+    """GPUs that look at rows at the same time: each that holds the whole model, or one after the other."""
+    return held.gpus if held.trained.whole else 1
+
+
+def _scored(facts: Facts, ledger: Ledger, chosen: Candidate, held: Evaluation, rows: Rows) -> Looks:
+    """The ranks of the training score a row in `each` seconds."""
+    value = {id: decision.value for id, decision in ledger.decisions.items()}
+    assert chosen.time is not None
+    share = whole_run.forward_share(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    each = share * value["total_steps"] * chosen.time.seconds_per_step / (training_rows(value) * value["passes"])
+    alone = each * chosen.layout.mesh.world_size / scoring_gpus(held)
+    batches = rows.tested * rows.tokens_each / held.tokens_at_once
+    return Looks(Look(rows.evaluated * each, batches), Look(rows.tested * alone, batches))
+
+
+class _Writer(Struct, frozen=True):
+    """Who writes one answer to each row."""
+
+    layout: Layout
+    work: Workload
+    at_once: int  # answers of a GPU
+    gpus: int
+
+
+def _plain(work: Workload, tokens: int) -> Workload:
+    """Rows with answers of so many tokens, by weights in the type that is computed in."""
+    length = work.seq_len_tokens - work.written_tokens + tokens
+    return replace(work, seq_len_tokens=length, written_tokens=tokens, full_weights="bf16", autocast=False)
+
+
+def _written(facts: Facts, link: Link, writer: _Writer, rows: int) -> Look:
+    """Every rank writes its share of the answers, so many at once, and waits for the longest."""
+    shape, share = facts.model.architecture, ceil(rows / writer.gpus)
+    times, at_once = ceil(share / writer.at_once), min(share, writer.at_once)
+    step = step_of(shape, writer.layout, writer.work)
+    each = writing_seconds(shape, writer.layout, writer.work, step, facts.gpu, link, at_once)
+    return Look(times * each, times * writer.work.written_tokens)
