@@ -97,6 +97,19 @@ def test_what_rows_carry_emits_clean_code(tmp_path: Path, what: str) -> None:
     _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
 
 
+@pytest.mark.parametrize("loop", [None, "accelerate"])
+def test_a_model_in_a_folder_emits_clean_code(tmp_path: Path, loop: str | None) -> None:
+    from transformers import AutoConfig
+
+    AutoConfig.for_model("qwen2", architectures=["Qwen2ForCausalLM"]).save_pretrained(tmp_path / "own")
+    (tmp_path / "own" / "chat_template.jinja").write_text(
+        "{% for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    recipe = with_key(BASES["lora-single"], "model.name", "./own")
+    recipe = with_key(recipe, "train.loop", loop) if loop else recipe
+    _assert_clean(_written(tmp_path / "out", texts(good(tmp_path, recipe))))
+
+
 def _assert_clean(folder: Path) -> None:
     _run("ruff", "check", "--no-cache", "--config", "ruff.toml", "--select", RULES, "--ignore", "E402", ".", cwd=folder)
     _run("ruff", "format", "--no-cache", "--config", "ruff.toml", "--check", ".", cwd=folder)
