@@ -22,6 +22,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 BUNDLE = Path(__file__).resolve().parent
 DATA_ROOT = Path(os.environ.get("DATA_ROOT", ".")).resolve()
 SEED = 42
+IGNORED = ["id", "dump", "url", "date", "file_path", "language", "language_score", "token_count", "score", "int_score"]
 
 
 class UnreadableRow(ValueError):
@@ -57,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     root = parser.parse_args().data_root
+    check_hub_columns()
     tokenizer = load_tokenizer()
     try:
         for stage in STAGES:
@@ -162,7 +164,7 @@ def parsed(text: bytes) -> dict:
 
 def unread(lost: list[str], of: str) -> str:
     """What is told of names that nothing reads: with the line of the recipe that passes over them."""
-    line = f"ignore = {json.dumps(lost, ensure_ascii=False)}"
+    line = f"ignore = {json.dumps([*IGNORED, *lost], ensure_ascii=False)}"
     return f"nothing reads {', '.join(lost)} of {of}; to train without (or see data.carry): `{line}` under [data]"
 
 
@@ -178,7 +180,7 @@ def read(source: dict, root: Path) -> Dataset:
 
 def read_hub(source: dict) -> Dataset:
     """The rows of a data set of the hub, as JSON texts."""
-    rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
+    rows = hub_rows(source)
     return rows.map(
         lambda row, index: {"row": written(dict(row)), "place": f"{source['hub']}, row {index + 1}"},
         with_indices=True,
@@ -186,6 +188,38 @@ def read_hub(source: dict) -> Dataset:
         features=RAW,
         num_proc=processes(len(rows)),
     )
+
+
+def hub_rows(source: dict) -> Dataset:
+    """A data set of the hub, without the columns that the recipe ignores."""
+    rows = load_dataset(source["hub"], source.get("subset"), split=source["split"], revision=source.get("revision"))
+    return rows.remove_columns([name for name in IGNORED if name in rows.column_names])
+
+
+def check_hub_columns() -> None:
+    """Refuse the columns of the hub's data sets that nothing reads, of all at once: no build has seen them."""
+    lost = {
+        name: source["hub"]
+        for stage in STAGES
+        for part in vars(stage).values()
+        for source in (part if isinstance(part, list) else ())
+        if "hub" in source
+        for name in unread_columns(hub_rows(source), COLUMNS)
+    }
+    if lost:
+        raise SystemExit(unread([*lost], " and ".join(dict.fromkeys(lost.values()))))
+
+
+def unread_columns(rows: Dataset, columns: list[str]) -> list[str]:
+    """What the rows have beside the given columns, and hold something in."""
+    names = rows.column_names
+    return [name for name in names if name not in columns and says_something(rows.select_columns(name), name)]
+
+
+def says_something(rows: Dataset, column: str) -> bool:
+    """Whether a column has a value in any row."""
+    parts = rows.iter(batch_size=1_000)  # faster than row by row
+    return any(without_nulls(value) not in NOTHING for part in parts for value in part[column])
 
 
 def written(row: dict) -> bytes:
@@ -227,7 +261,19 @@ FEATURES = {"text": Features({"text": Value("string")})}
 # Columns that rows have on the way, and that training does not read.
 MARKS = ["teaches", "itself", "question", "place"]
 # What rows and messages may hold: anything else would be lost, and is refused.
-COLUMNS = ["text"]
+COLUMNS = [
+    "text",
+    "date",
+    "dump",
+    "file_path",
+    "id",
+    "int_score",
+    "language",
+    "language_score",
+    "score",
+    "token_count",
+    "url",
+]
 
 
 def looked_at(batch: dict[str, list], tokenizer: PreTrainedTokenizerBase) -> dict[str, list]:

@@ -230,7 +230,14 @@ def _data(stage: StageJob) -> str:
     shape, sources = stage.shape, _sources(stage)
     carried = "; they carry " * bool(shape.carries) + ", ".join(CARRIED[name].means for name in shape.carries)
     answers = "; every learned answer becomes a row, with what was said before it as the prompt" * stage.unrolls
-    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{answers}"
+    return f"{sources}; {_sizes(stage)}{carried}{_passed_over(stage)}{_unseen(stage)}{answers}"
+
+
+def _unseen(stage: StageJob) -> str:
+    """What becomes of columns that no recipe was told of."""
+    names = [source.hub for source, _ in stage.sources() if source.hub]
+    asked = "where nothing reads one, prepare_data.py stops before it begins and gives the line of data.ignore for all"
+    return f"; the columns of {', '.join(names)} are not known here: {asked}" if names else ""
 
 
 def _sizes(stage: StageJob) -> str:

@@ -118,6 +118,7 @@ def _dataset_names(stages: list[StageJob]) -> Raw:
         "Json": mixes_fields(stages),
         "List": any(stage.format.turns or stage.shape.content == IDS for stage in stages),
         "load_dataset": any(source.hub for source in sources_of(stages[0].job)),
+        "IterableDataset": any(source.hub and source.take for source in sources_of(stages[0].job)),
     }
     names = ["Dataset", "Features", "Value", "concatenate_datasets", *(name for name, has in used.items() if has)]
     return Raw(", ".join(sorted(names)))

@@ -36,11 +36,12 @@ def reading(job: Job) -> dict[str, Any]:
     """Where rows come from."""
     sources = sources_of(job)
     paths = [source.path for source in sources if source.path]
+    accepted = job.loaded.recipe.data.ignore or []
     endings = [ending for ending in _READERS if any(_may_be(path, ending) for path in paths)]
     return {
         "reads_hub": any(source.hub for source in sources),
-        "ignored_columns": _ignored_of_hub(job),
-        "accepted": job.loaded.recipe.data.ignore or [],
+        "accepted": listed("IGNORED", accepted) if accepted else None,
+        "strips_hub": bool(accepted) and _strips_hub(job),
         "streams": any(source.hub and source.take for source in sources),
         "takes": any(source.path and source.take for source in sources),
         "keeps_rows": len(paths) == len(sources),  # what the hub holds may have changed
@@ -53,11 +54,10 @@ def reading(job: Job) -> dict[str, Any]:
     }
 
 
-def _ignored_of_hub(job: Job) -> Raw | None:
-    """The columns of data sets of the hub that the recipe ignores, and that no rows of the bundle need."""
+def _strips_hub(job: Job) -> bool:
+    """Whether data sets of the hub are read without the columns that the recipe ignores: no rows may need them."""
     read = {name for way in ways_to_write(job.stages) for name in way.shape.columns.values()}
-    names = [name for name in job.loaded.recipe.data.ignore or () if name not in read]
-    return listed("IGNORED", names) if names and any(source.hub for source in sources_of(job)) else None
+    return any(source.hub for source in sources_of(job)) and read.isdisjoint(job.loaded.recipe.data.ignore or ())
 
 
 def _rows_in_file(endings: Sequence[str]) -> str:

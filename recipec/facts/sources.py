@@ -81,6 +81,8 @@ def places_of(sources: list[SampledSource]) -> list[str]:
 def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report) -> Sample | None:
     """A sample of one source; None for a source that cannot be read here, or with a diagnostic."""
     if source.hub is not None or source.path is None:
+        if states_rows(loaded) and loaded.recipe.data.ignore is None:  # else W0509 says so, or the recipe was told
+            report.add(_of_hub(source, place))
         return None
     files = files_of(source.path, loaded.folder)
     if not files:
@@ -91,6 +93,14 @@ def _look(loaded: LoadedRecipe, source: DataSource, place: Place, report: Report
     except Unreadable as error:
         report.add(Diagnostic("E0304", f"`{error.where}` cannot be used", (Label(place, error.reason),)))
         return None
+
+
+def _of_hub(source: DataSource, place: Place) -> Diagnostic:
+    label = Label(place, "recipec reads no data set of the Hub")
+    help = (
+        "name the columns that training is to leave out in `data.ignore` ([] for none): prepare_data.py refuses others",
+    )
+    return Diagnostic("W0518", f"the rows of `{source.hub}` are not checked", (label,), help, (_NOTE,))
 
 
 def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:

@@ -46,6 +46,28 @@ def test_the_whole_line_that_passes_over_columns_is_told(tmp_path: Path, monkeyp
         script.main()
 
 
+@pytest.mark.parametrize("take", [{}, {"take": 25}], ids=str)
+def test_columns_on_the_hub_are_told_at_once_and_before_rows_are_prepared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, take: dict[str, int]
+) -> None:
+    """Those of all stages, also where the first rows have nothing in them; what is empty everywhere says nothing."""
+    odd = {"chats": chats(30), "pairs": pairs(30)}
+    for name, rows in odd.items():
+        (tmp_path / "org" / name).mkdir(parents=True)  # stands in for the hub's: the library looks here first
+        late = [row | {"empty": "", f"{name}_id": None if n < 5 else n} for n, row in enumerate(rows)]
+        write(tmp_path / "org" / name / "train.jsonl", late)
+    recipe = BASES["sft-dpo"]
+    for key, name, format in (("train", "chats", "chat"), ("preferences", "pairs", "preference")):
+        recipe = with_key(recipe, f"data.{key}", [{"hub": f"org/{name}", "format": format, **take}])
+    script = emitted(tmp_path, recipe, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(script, "prepare", lambda *_: pytest.fail("rows are prepared"))
+    with pytest.raises(SystemExit) as told:
+        script.main()
+    assert str(told.value).startswith("nothing reads chats_id, pairs_id of org/chats and org/pairs; ")
+    assert '`ignore = ["chats_id", "pairs_id"]` under [data]' in str(told.value)
+
+
 def test_a_field_without_a_value_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = emitted(tmp_path, BASES["cpu"], monkeypatch)
     write(tmp_path / "chat.jsonl", with_fields({"tool_calls": None, "reasoning_content": ""}))
