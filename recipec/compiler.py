@@ -61,7 +61,7 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     given = gather(loaded, report) if loaded else None
     facts, selection = (choose_model(loaded, given, report) if loaded and given else None) or (None, None)
     plan = plan_recipe(loaded, facts, report, selection) if loaded and facts else None
-    sound = not report.has_errors  # else the plan is that of a recipe without what is refused
+    sound = plan is not None and not report.has_errors  # else the plan is that of a recipe without what is refused
     if facts and loaded and not plan:
         check_terms(loaded, facts, report)
     if plan and facts and loaded:
@@ -71,7 +71,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
             warn(loaded, facts.model, plan, report)
     if plan and loaded and not only_plan:
         check_buildable(loaded, plan, report)
-    diagnostics = silence(report.diagnostics, loaded.allowed() if loaded else {})
+    allowed = loaded.allowed() if loaded else {}
+    diagnostics = silence(report.diagnostics, allowed, complete=sound)
     if report.has_errors or plan is None or loaded is None or facts is None:
         return Compilation(diagnostics, loaded, facts)
     if only_plan:

@@ -53,12 +53,17 @@ def test_concise_is_one_line_for_each() -> None:
 
 
 def test_an_allowed_warning_is_silent_and_an_unused_one_is_told() -> None:
-    kept = silence([ERROR, WARNING], {"W0503": PLACE, "W0501": PLACE})
-    assert [diagnostic.code for diagnostic in kept] == ["E0203", "W0502"]
+    kept = silence([WARNING], {"W0503": PLACE, "W0501": PLACE}, complete=True)
+    assert [diagnostic.code for diagnostic in kept] == ["W0502"]
+
+
+def test_what_was_not_looked_at_is_not_called_unused() -> None:
+    kept = silence([ERROR, WARNING], {"W0503": PLACE, "W0501": PLACE}, complete=False)
+    assert [diagnostic.code for diagnostic in kept] == ["E0203"]
 
 
 def test_the_warning_about_allow_can_be_allowed_too() -> None:
-    assert silence([], {"W0501": PLACE, "W0502": PLACE}) == []
+    assert silence([], {"W0501": PLACE, "W0502": PLACE}, complete=True) == []
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -23,6 +23,11 @@ REFUSED: dict[str, tuple[Keys, Keys, str]] = {
     "does not fit": (LORA, {"model.name": "meta-llama/Llama-3.1-405B"}, "E0402"),
     "fixed micro batch does not fit": (LORA, {"train.micro_batch_size": 512, "train.global_batch_size": 512}, "E0402"),
     "host memory": (BASES["zero3-offload"], {"hardware.host_memory_gib": 16}, "E0402"),
+    "an allowed warning that is not reached": (
+        LORA,
+        {"model.name": "meta-llama/Llama-3.1-405B", "recipe.allow": ["W0503"]},
+        "E0402",
+    ),
     "too many hours": (LORA, {"budget": {"max_hours": 0.001}}, "E0403"),
     "too many GPU hours": (GPUS4, {"budget": {"max_gpu_hours": 0.001}}, "E0403"),
     "too expensive": (LORA, {"budget": {"max_cost_usd": 0.01}}, "E0403"),
