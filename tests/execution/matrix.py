@@ -103,7 +103,7 @@ def cells() -> Iterator[Cell]:
 def data_files() -> dict[str, str]:
     """Format -> the first file of the data folder that holds such rows."""
     found = {}
-    for path in sorted(path for path in DATA.iterdir() if path.is_file()):
+    for path in sorted(path for path in DATA.iterdir() if path.is_file() and path.suffix != ".py"):
         rows = read_rows([path], 10)
         found.setdefault(recognise(tuple(rows), None, {}, ["here"] * len(rows)).format, path.name)
     return found
