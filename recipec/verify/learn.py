@@ -10,7 +10,14 @@ from typing import Any
 
 from recipec.axes.strategies import TORCH_FSDP
 from recipec.verify.bundle import Bundle, BundleStage, call_arguments, function
-from recipec.verify.learn_checks import logit_problems, proofs_of, row_problems, story, weight_problems
+from recipec.verify.learn_checks import (
+    epoch_problems,
+    logit_problems,
+    proofs_of,
+    row_problems,
+    story,
+    weight_problems,
+)
 from recipec.verify.process import Outcome
 from recipec.verify.report import VerifyReport
 from recipec.verify.run import (
@@ -132,6 +139,10 @@ def check_rows(launch: Rehearsal, stage: BundleStage, report: VerifyReport) -> N
     seen = f"both saw the same rows in steps {saved} to {last - 1}, {rows} in all"
     name = f"{stage.name}: the resumed training goes on with the rows that are left"
     report.add(name, row_problems(whole, resumed, saved), seen)
+    if not (stage.decisions["packing"] or stage.method.generates):
+        most = resuming_patches(launch.sandbox.bundle, stage, launch.ranks)["first_rows"][f"{stage.folder}train.py"]
+        problems, seen = epoch_problems(whole, most, math.ceil(RESUME_BATCHES))
+        report.add(f"{stage.name}: an epoch has every row", problems, seen)
 
 
 def rows_by_step(folder: Path, name: str) -> dict[int, list[str]]:

@@ -159,6 +159,15 @@ def logit_problems(trained: Sequence[float], reloaded: Sequence[float]) -> tuple
     return ([] if apart <= LOGIT_TOLERANCE * largest else [seen]), seen
 
 
+def epoch_problems(rows: Mapping[int, Sequence[str]], expected: int, steps: int) -> tuple[list[str], str]:
+    """Epochs of so many steps that leave some of the expected rows out; and what was seen of them."""
+    epochs = [{row for step in range(first, first + steps) for row in rows.get(step, ())} for first in rows]
+    seen = [len(epoch) for epoch in epochs[::steps]]
+    wrong = [f"epoch {number} has {found} different rows of {expected}" for number, found in enumerate(seen, 1)]
+    problems = [said for said, found in zip(wrong, seen, strict=True) if found < expected]
+    return problems, f"{len(seen)} epochs of {steps} steps have {min(seen, default=0)} different rows or more"
+
+
 def row_problems(whole: Mapping[int, Sequence[str]], resumed: Mapping[int, Sequence[str]], first: int) -> list[str]:
     """Steps from `first` on in which a resumed training saw other rows than an uninterrupted one."""
     steps = [step for step in whole if step >= first]

@@ -20,6 +20,7 @@ from recipec.verify.learn_checks import story
 from recipec.verify.process import Outcome, drop_stale_locks
 from recipec.verify.report import VerifyReport
 from recipec.verify.sandbox import Sandbox, extensions_folder
+from recipec.verify.scores import check_scores
 from recipec.verify.sizes import batch_of
 from recipec.verify.substitutions import Situation, merged, substitutions
 
@@ -118,11 +119,12 @@ def run_bundle(launch: Rehearsal, report: VerifyReport, **patches: Any) -> bool:
 
 def counted_by(bundle: Bundle) -> dict[str, dict[str, Any]]:
     """By training script, for the shim: the answers of a row that are encoded one by one, and whether all counts."""
-    return {f"{stage.folder}train.py": _counted(stage.method) for stage in bundle.stages}
+    return {f"{stage.folder}train.py": _counted(stage) for stage in bundle.stages}
 
 
-def _counted(method: Method) -> dict[str, Any]:
-    return {"answers": answers_of(method), "all": not method.writes}
+def _counted(stage: BundleStage) -> dict[str, Any]:
+    evaluated = stage.decisions["eval_samples"]
+    return {"answers": answers_of(stage.method), "all": not stage.method.writes, "eval_rows": evaluated}
 
 
 def answers_of(method: Method) -> list[list[str]]:
@@ -151,11 +153,12 @@ def check_outcome(sandbox: Sandbox, ranks: int, report: VerifyReport) -> None:
     """Check facts, losses, files and evaluation of every stage."""
     for stage in sandbox.bundle.stages:
         _check_stage(sandbox.outputs / stage.name, sandbox.bundle, stage, ranks, report)
-        _check_evaluation(sandbox.outputs / "evaluation" / stage.name, sandbox.bundle, stage, report)
+        _check_evaluation(sandbox, stage, report)
 
 
-def _check_evaluation(folder: Path, bundle: Bundle, stage: BundleStage, report: VerifyReport) -> None:
+def _check_evaluation(sandbox: Sandbox, stage: BundleStage, report: VerifyReport) -> None:
     """Check what evaluate.py found of a stage, of few rows: a run here is a first look."""
+    bundle, folder = sandbox.bundle, sandbox.outputs / "evaluation" / stage.name
     script = (bundle.root / bundle.launcher).read_text(encoding="utf-8")
     merged = f'{stage.folder}evaluate.py" merged' in script
     whens = ("before", "after", *["merged"] * merged)
@@ -163,6 +166,8 @@ def _check_evaluation(folder: Path, bundle: Bundle, stage: BundleStage, report: 
     passed = "; ".join(f"{when} {found.get('metrics')}" for when, found in evaluations.items())
     problems = evaluation_problems(evaluations, stage.method.writes)
     report.add(f"{stage.name}: the evaluations are there: {', '.join(whens)}", problems, passed)
+    if "perplexity" in evaluations["after"].get("metrics", {}):
+        check_scores(sandbox, stage, evaluations["after"], report)
 
 
 def _check_stage(folder: Path, bundle: Bundle, stage: BundleStage, ranks: int, report: VerifyReport) -> None:
@@ -214,13 +219,23 @@ def rate_problems(rates: Sequence[float]) -> list[str]:
     return ["every logged learning_rate is 0, so that no weight changes: look at warmup_steps in train.py"]
 
 
-def learned_problems(tokens: Mapping[str, int]) -> tuple[list[str], str]:
-    """Where the trainer's rows teach other tokens than rows.py tells evaluation; and what was compared."""
-    if not tokens:
+def learned_problems(splits: Mapping[str, Mapping[str, int]]) -> tuple[list[str], str]:
+    """Where the trainer has other rows than the file of a split, or they teach other tokens than evaluation scores.
+
+    The second is what was compared.
+    """
+    if not splits:
         return ["learned_tokens.json is missing"], ""
-    trained, evaluated = tokens["trained"], tokens["evaluated"]
-    same = trained == evaluated and trained > 0
-    return [] if same else [f"{trained} tokens are trained, {evaluated} evaluated"], f"{trained} tokens of the rows"
+    problems = [said for split, counts in splits.items() for said in _split_problems(split, counts)]
+    return problems, "; ".join(f"{of['trained']} tokens of {of['rows']} {split} rows" for split, of in splits.items())
+
+
+def _split_problems(split: str, of: Mapping[str, int]) -> list[str]:
+    if of["rows"] != of["rows_of_file"]:
+        return [f"train.py takes {of['rows']} of the {of['rows_of_file']} rows of {split}.jsonl"]
+    if of["trained"] == of["evaluated"] > 0:
+        return []
+    return [f"train.py has {of['trained']} learned tokens of {split}.jsonl, evaluate.py scores {of['evaluated']}"]
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from recipec.catalog.model_types import MODEL_TYPES
 from recipec.verify.bundle import Bundle, BundleStage
 from recipec.verify.report import VerifyReport
 from recipec.verify.stand_in import NoStandIn, known_model, models_of
+from recipec.verify.static.planned import argument_problems, differences
 
 
 def check_consistency(bundle: Bundle, report: VerifyReport) -> None:
@@ -28,30 +29,11 @@ def consistency_problems(bundle: Bundle) -> list[str]:
 
 
 def _stage_problems(bundle: Bundle, stage: BundleStage) -> Iterator[str]:
-    yield from _differences("train.py", stage.arguments, _trainer_arguments(stage))
+    yield from argument_problems(stage)
     if stage.spreads.distributed:
         folder = bundle.root / "configs" / stage.name
         files = sorted((folder if folder.is_dir() else folder.parent).glob("*.yaml"))
         yield from _accelerate_problems(bundle, stage, files[0]) if files else ("configs/ has no file for it",)
-
-
-def _trainer_arguments(stage: BundleStage) -> dict[str, Any]:
-    choice = stage.choice
-    return {
-        "per_device_train_batch_size": choice["micro_batch_size"],
-        "gradient_accumulation_steps": choice["gradient_accumulation"],
-        "learning_rate": stage.decisions["learning_rate"],
-        **_lengths(stage),
-        "seed": stage.decisions["seed"],
-        **({} if stage.loop.own else {"bf16": choice["precision"] == "bf16"}),  # its code says it, not its settings
-    }
-
-
-def _lengths(stage: BundleStage) -> dict[str, Any]:
-    """Of a method that writes answers those of prompts are no argument of its trainer."""
-    if stage.method.generates:
-        return {"max_completion_length": stage.decisions["max_new_tokens"]}
-    return {"max_length": stage.decisions["max_length"]}
 
 
 def _deepspeed(stage: BundleStage) -> dict[str, Any]:
@@ -61,12 +43,6 @@ def _deepspeed(stage: BundleStage) -> dict[str, Any]:
         "gradient_accumulation_steps": choice["gradient_accumulation"],
         "gradient_clipping": stage.decisions["max_grad_norm"],
     }
-
-
-def _differences(name: str, found: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in planned.items():
-        if found.get(key) != value:
-            yield f"{name}: {key} is {found.get(key)}, the plan says {value}"
 
 
 def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iterator[str]:
@@ -81,9 +57,9 @@ def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iter
         yield f"{bundle.name_of(path)}: it holds no keys"
         return
     planned = {"distributed_type": stage.spreads.distributed_type, "num_processes": stage.choice["world_size"]}
-    yield from _differences(bundle.name_of(path), found, planned)
+    yield from differences(bundle.name_of(path), found, planned)
     groups = found.get("parallelism_config") or {}
-    yield from _differences(bundle.name_of(path), groups, _groups(stage))
+    yield from differences(bundle.name_of(path), groups, _groups(stage))
     wrapped = (found.get("fsdp_config") or {}).get("fsdp_transformer_layer_cls_to_wrap")
     if wrapped is not None and wrapped not in (layers := _decoder_layers(bundle)):
         yield f"{bundle.name_of(path)}: wraps {wrapped}, the model's layers are {' or '.join(sorted(layers))}"
@@ -95,7 +71,7 @@ def _accelerate_problems(bundle: Bundle, stage: BundleStage, path: Path) -> Iter
 
 
 def _deepspeed_problems(stage: BundleStage, name: str, found: Mapping[str, Any]) -> Iterator[str]:
-    yield from _differences(name, found, _deepspeed(stage))
+    yield from differences(name, found, _deepspeed(stage))
     if "train_batch_size" in found:
         yield f"{name}: train_batch_size pins the world size"
 

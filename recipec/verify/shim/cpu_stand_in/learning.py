@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 PROBE_TOKENS, SCORED = 24, 8  # as in probes/reload.py
+MOST_ROWS = {}  # split -> how many of its rows a script is given here, where that is fewer than there are
 
 
 def first_rows(module, scripts):
@@ -22,15 +23,17 @@ def first_rows(module, scripts):
         for path, most in scripts.items():
             if running.endswith(f"/{path}") and "train" in rows and len(rows["train"]) > most:
                 rows["train"] = rows["train"].select(range(most))
+                MOST_ROWS["train"] = most
         return rows
 
     module.load_dataset = sys.modules["datasets"].load_dataset = load_dataset
 
 
 def learned_tokens(module, scripts):
-    """Count what the trainer's rows teach, and what evaluation takes them to teach, into learned_tokens.json.
+    """Count what the trainer's rows teach, and what evaluation takes those of the files to teach, by split.
 
-    For each script of the bundle: the answers of a row that it encodes one by one, and whether all their tokens count.
+    Into learned_tokens.json. For each script of the bundle: the answers of a row that it encodes one by one, whether
+    all their tokens count, and how many rows are evaluated on the way.
     """
     train = module.Trainer.train
 
@@ -38,16 +41,23 @@ def learned_tokens(module, scripts):
         running = Path(sys.argv[0]).resolve().as_posix()
         how = next(how for path, how in scripts.items() if running.endswith(f"/{path}"))
         if self.args.should_save and not getattr(self.args, "packing", False):
-            rows, data = sys.modules["rows"], sys.modules["__main__"].DATA / "train.jsonl"
-            texts = [json.loads(line) for line in data.read_text().splitlines()[: len(self.train_dataset)]]
-            evaluated = sum(
-                _scored(rows, text, self, answer, how["all"]) for text in texts for answer in how["answers"]
-            )
-            found = {"trained": rows.trained_tokens(self.train_dataset), "evaluated": evaluated}
-            Path(self.args.output_dir, "learned_tokens.json").write_text(json.dumps(found))
+            write_counts(self.args.output_dir, {"train": self.train_dataset, "eval": self.eval_dataset}, self, how)
         return train(self, *args, **kwargs)
 
     module.Trainer.train = counted
+
+
+def write_counts(folder, given, trainer, how):
+    """The number and learned tokens of the rows that a trainer is given of each split, and of those in its file."""
+    rows, data = sys.modules["rows"], sys.modules["__main__"].DATA
+    found = {}
+    for split, own in given.items():
+        most = MOST_ROWS.get(split, how["eval_rows"] if split == "eval" else None)
+        texts = [json.loads(line) for line in (data / f"{split}.jsonl").read_text().splitlines()[:most]]
+        scored = sum(_scored(rows, text, trainer, answer, how["all"]) for text in texts for answer in how["answers"])
+        trained = rows.trained_tokens(own)
+        found[split] = {"rows": len(own), "rows_of_file": len(texts), "trained": trained, "evaluated": scored}
+    Path(folder, "learned_tokens.json").write_text(json.dumps(found))
 
 
 def _scored(rows, text, trainer, answer, every):

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from cpu_stand_in.learning import PROBE_TOKENS, _digests, _scored
+from cpu_stand_in.learning import PROBE_TOKENS, _digests, write_counts
 
 
 def arguments(module, values):
@@ -41,17 +41,12 @@ def _changed(module, changes):
 
 
 def learned_tokens(module, scripts):
-    """As for a Trainer: what the rows teach, and what evaluation takes them to teach."""
+    """As for a Trainer: what the rows teach that are trained on, and what evaluation takes those of the file to."""
+    how = {"answers": [()], "all": False}
 
     def count(rows, tokenizer, settings, rank):
-        if rank:
-            return
-        of_rows, data = sys.modules["rows"], sys.modules["__main__"].DATA / "train.jsonl"
-        texts = [json.loads(line) for line in data.read_text().splitlines()[: len(rows)]]
-        run = _Run(tokenizer, settings)
-        evaluated = sum(_scored(of_rows, text, run, (), False) for text in texts)
-        found = {"trained": of_rows.trained_tokens(rows), "evaluated": evaluated}
-        Path(settings.output_dir, "learned_tokens.json").write_text(json.dumps(found))
+        if not rank:
+            write_counts(settings.output_dir, {"train": rows}, _Run(tokenizer, settings), how)
 
     _before_steps(module, count)
 

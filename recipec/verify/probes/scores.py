@@ -1,0 +1,38 @@
+"""scores.py JSON: the loss of the first rows of a file with the model that a bundle's evaluate.py loads, row by row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+
+def mean_loss(model: torch.nn.Module, rows: list[tuple[list[int], list[int]]]) -> float:
+    """Of all learned tokens of the rows, which are tokens and marks of the learned ones; in nats."""
+    losses = []
+    for tokens, learned in rows:
+        ids = torch.tensor(tokens, device=model.device)
+        logits = model(input_ids=ids[None], use_cache=False).logits[0, :-1].float()
+        chances = torch.log_softmax(logits, -1)
+        losses += [-chances[place, tokens[place + 1]] for place in range(len(tokens) - 1) if learned[place + 1]]
+    return torch.stack(losses).mean().item()
+
+
+@torch.no_grad()
+def main(folder: str, rows: str, results: str) -> None:
+    sys.argv = [str(Path(folder, "evaluate.py")), "after"]
+    sys.path.insert(0, folder)
+    import evaluate
+
+    lines = Path(rows).read_text(encoding="utf-8").splitlines()
+    quick = min(evaluate.QUICK_ROWS, len(lines))
+    model, tokenizer = evaluate.load("after")
+    encoded = [evaluate.encode(json.loads(line), tokenizer) for line in lines[:quick]]
+    cut = [(tokens[: evaluate.MAX_LENGTH], learned[: evaluate.MAX_LENGTH]) for tokens, learned in encoded]
+    Path(results).write_text(json.dumps({"rows": quick, "loss": mean_loss(model, cut)}))
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))
