@@ -15,7 +15,7 @@ from recipec.backends.engines import EngineBackend, Placement
 from recipec.catalog.templates import BY_TURNS
 from recipec.dataset import DataShape
 from recipec.facts import Facts
-from recipec.facts.conversations import OFF, WITHOUT
+from recipec.facts.converting import OFF, WITHOUT
 from recipec.planner import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DataSource

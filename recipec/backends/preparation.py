@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,9 @@ from recipec.backends.reading import (
     Way,
     carries,
     contents,
+    fields_by_way,
     joins,
+    kept_fields,
     marks_learned,
     mixes_fields,
     mixes_formats,
@@ -26,8 +29,8 @@ from recipec.backends.reading import (
     ways_to_write,
 )
 from recipec.backends.splitting import cuts_answers, parts_of_rows, requiring, splitting
-from recipec.dataset import DataShape
-from recipec.facts.conversations import WITHOUT
+from recipec.dataset import DIGITS, WORDS, DataShape
+from recipec.facts.converting import WITHOUT
 from recipec.facts.model import is_path
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.recipe.schema_data import DataSource
@@ -96,6 +99,7 @@ def _names(job: Job) -> dict[str, Any]:
         **contents_of_rows(stages),
         **marks_of(stages),
         "dataset_names": _dataset_names(stages),
+        "abstract_names": _abstract_names(stages),
     }
 
 
@@ -110,6 +114,12 @@ def _ordering(stages: list[StageJob]) -> dict[str, Any]:
         "some_by_length": any(stage.ordered and not stage.hardness_column for stage in stages),
     }
     return {name: stages[0].job.because(value, "sampling") for name, value in found.items()}
+
+
+def _abstract_names(stages: list[StageJob]) -> Raw:
+    """What the script takes from collections.abc."""
+    reads = any(source.path or source.take for source in sources_of(stages[0].job))
+    return Raw(", ".join(["Callable"] * ("tools" in carries(stages)) + ["Iterator"] * reads))
 
 
 def _dataset_names(stages: list[StageJob]) -> Raw:
@@ -247,7 +257,7 @@ def _converter(way: Way) -> Raw:
     """from_FORMAT: which column holds what, and how it is written."""
     shape, stages = way.shape, way.stage.job.stages
     row = ROW_FORMATS[shape.format]
-    names = {
+    names: dict[str, Any] = {
         **{f"column_{role.name}": shape.columns.get(role.name) for role in row.roles},
         "function": Raw(_function(way)),
         "wraps": row.wraps and shape.content == TEXTS,
@@ -258,9 +268,18 @@ def _converter(way: Way) -> Raw:
         "marks_learned": marks_learned(stages),
         "handed": bool(shape.handed),
         "learns_last": _learns_last(way.stage.job),
-        "weights": "weight" in carries(stages),
+        "weights": bool(kept_fields(way.stage.job, "weight")) and "weight" in carries(stages),
+        "fields": Raw(f", FIELDS[{json.dumps(way.name)}]" if fields_by_way(stages) else ""),
+        **_flags(shape.flags),
     }
     return snippet(f"data/formats/{row.name.replace('-', '_')}.py.j2", names, ())
+
+
+def _flags(written: str) -> dict[str, Any]:
+    """The texts of a flag, and what each says."""
+    words, digits = {"true": True, "false": False}, {"1": True, "0": False}
+    flags = {WORDS: words, DIGITS: digits}.get(written, words | digits)
+    return {"flags": flags, "flags_named": Raw(" nor ".join([*flags][:2]))}
 
 
 def _selecting(stages: list[StageJob]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS
-from recipec.axes.row_formats import EITHER, FROM_VALUE, MESSAGES, TEXTS
+from recipec.axes.row_formats import EITHER, FROM_VALUE, IDS, MESSAGES, TEXTS
 from recipec.backends.job import Job, StageJob
-from recipec.dataset import MAX_DEPTH, DataShape
-from recipec.facts.conversations import KEEP, WITHOUT
+from recipec.dataset import MAX_DEPTH, OF_RESULTS, DataShape, written_in
+from recipec.facts.converting import KEEP, WITHOUT
 from recipec.facts.unread import ignored
 from recipec.render.call import assigned
 from recipec.render.environment import snippet
@@ -29,7 +29,7 @@ _READERS = {
 }
 # Who speaks in messages of `from` and `value`, in the words of their template.
 _SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
-_TOOL_SPEAKERS = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
+_TOOL_SPEAKERS: dict[str, str] = {"function_call": "assistant", "observation": "tool", "tool": "tool"}
 
 
 def reading(job: Job) -> dict[str, Any]:
@@ -87,11 +87,11 @@ def _read_columns(job: Job, way: Way) -> list[str]:
     takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
     carried = {name for carry in takes for name in CARRIED[carry].columns}
     read = {*way.shape.columns.values(), *way.shape.handed, *carried, *filter(None, (split, way.stage.hardness_column))}
-    return [*sorted(read), *_ignored(job)]
+    return [*sorted(read), *_ignored(way.stage)]
 
 
 class Way(Struct, frozen=True):
-    """One way to write the rows of a stage; a converter reads it."""
+    """One way to write rows, of which the same may be passed over; a converter reads it."""
 
     name: str  # of the converter, in CONVERTERS
     stage: StageJob
@@ -106,15 +106,19 @@ def ways_to_write(stages: Sequence[StageJob]) -> list[Way]:
             others = [way.shape.format for way in found.values()]
             number = others.count(shape.format) + 1
             name = shape.format if number == 1 else f"{shape.format}-{number}"
-            found.setdefault((stage.format.kind, shape.written), Way(name, stage, shape))
+            found.setdefault(_written(stage, shape), Way(name, stage, shape))
     return list(found.values())
+
+
+def _written(stage: StageJob, shape: DataShape) -> tuple[Hashable, ...]:
+    """What the conversion of a row depends on."""
+    return (stage.format.kind, shape.written, *_ignored(stage))
 
 
 def way_of(stage: StageJob, shape: DataShape) -> str:
     """The name of the converter that reads a source."""
-    ways = ways_to_write(stage.job.stages)
-    same = (way for way in ways if way.stage.format.kind == stage.format.kind and way.shape.written == shape.written)
-    return next(same).name
+    ways, written = ways_to_write(stage.job.stages), _written(stage, shape)
+    return next(way.name for way in ways if _written(way.stage, way.shape) == written)
 
 
 def mixes_formats(job: Job) -> bool:
@@ -122,8 +126,9 @@ def mixes_formats(job: Job) -> bool:
     return any(len({shape.written for shape in stage.shapes}) > 1 for stage in job.stages)
 
 
-def _ignored(job: Job) -> list[str]:
-    return ignored(job.loaded, job.facts.data)
+def _ignored(stage: StageJob) -> list[str]:
+    """What may be passed over of the rows of a stage."""
+    return ignored(stage.job.loaded, stage.job.facts.data[stage.section])
 
 
 def listed(constant: str, names: Sequence[str]) -> Raw:
@@ -187,11 +192,49 @@ def contents(stages: Sequence[StageJob]) -> dict[str, Any]:
         "reads_from_value": FROM_VALUE in held,
         "reads_answers": any(map(_repeats, ways)),
         "reads_shared": any(map(_shares_beginning, ways)),
-        "weights": _kept_fields(stages[0].job, "weight") if "weight" in carries(stages) else (),
-        "ignored_fields": _ignored_fields(stages[0].job),
+        "reads_conversations": any(map(_converses, ways)),
+        "weights": kept_fields(stages[0].job, "weight") if "weight" in carries(stages) else (),
+        "ignored_fields": _ignored_fields(stages[0].job, carries(stages)),
         **_carrying(stages),
-        "message_fields": listed("FIELDS", [*_message_fields(stages, held), *_ignored(stages[0].job)]),
+        **_reading_fields(stages),
     }
+
+
+def _reading_fields(stages: Sequence[StageJob]) -> dict[str, Any]:
+    """The fields of messages that are read: of all rows alike, or of each way to write them."""
+    fields, by_way = _fields(stages), fields_by_way(stages)
+    alike = next(iter(fields.values()), [])
+    tools = [*CARRIED["tools"].fields]
+    return {
+        "message_fields": assigned("FIELDS", fields) if by_way else listed("FIELDS", alike),
+        "tools_by_way": by_way and "tools" in carries(stages) and not all(tools[0] in own for own in fields.values()),
+        "fields": Raw("fields" if by_way else "FIELDS"),
+        "spoken_by": Raw("speaker" if len({own[0] for own in fields.values()}) > 1 else '"from"'),
+        "also_fields": Raw(", fields" if by_way else ""),
+        "typed_fields": Raw(", fields: list[str]" if by_way else ""),
+    }
+
+
+def fields_by_way(stages: Sequence[StageJob]) -> bool:
+    """Whether what is read of messages depends on how the rows are written."""
+    return len({tuple(fields) for fields in _fields(stages).values()}) > 1
+
+
+def _fields(stages: Sequence[StageJob]) -> dict[str, list[str]]:
+    """The name of a way -> the fields of its messages: who speaks, what is said, and what they carry or may hold."""
+    found = {}
+    for way in ways_to_write(stages):
+        if way.shape.content not in (TEXTS, IDS):
+            takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
+            carried = [name for carry in takes for name in CARRIED[carry].fields]
+            found[way.name] = [*dict.fromkeys([*written_in(way.shape.content), *carried, *_ignored(way.stage)])]
+    return found
+
+
+def _converses(way: Way) -> bool:
+    """Whether its rows are conversations, of which the answers are learned."""
+    kind = KINDS[ROW_FORMATS[way.shape.format].kind]
+    return kind.masked and kind.ends != way.stage.format.kind
 
 
 def _repeats(way: Way) -> bool:
@@ -205,21 +248,16 @@ def _shares_beginning(way: Way) -> bool:
     return bool(implicit) and (way.shape.implicit_prompt or way.shape.content == EITHER)
 
 
-def _message_fields(stages: Sequence[StageJob], held: set[str]) -> list[str]:
-    own = {MESSAGES: ["role", "content"], EITHER: ["role", "content"], FROM_VALUE: ["from", "value"]}
-    names = [*dict.fromkeys(name for content, fields in own.items() if content in held for name in fields)]
-    return names + [name for carry in carries(stages) for name in CARRIED[carry].fields]
-
-
-def _ignored_fields(job: Job) -> list[str]:
+def _ignored_fields(job: Job, carried: Sequence[str]) -> list[str]:
     """Fields of messages that would be read, and that the recipe ignores."""
-    fields = {name for row in CARRIED.values() for name in row.fields}
+    fields = {name for carry in carried for name in CARRIED[carry].fields}
+    fields |= {*OF_RESULTS} if "tools" in carried else set()
     return [name for name in job.loaded.recipe.data.ignore or () if name in fields]
 
 
-def _kept_fields(job: Job, carry: str) -> tuple[str, ...]:
+def kept_fields(job: Job, carry: str) -> tuple[str, ...]:
     """The fields that hold it, without those that the recipe ignores."""
-    return tuple(name for name in CARRIED[carry].fields if name not in _ignored_fields(job))
+    return tuple(name for name in CARRIED[carry].fields if name not in (job.loaded.recipe.data.ignore or ()))
 
 
 def _kept(job: Job, carry: str) -> list[str]:
@@ -243,7 +281,7 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "proves_thoughts": any(stage.value("reasoning") == KEEP for stage in stages),
         "thinks_not": any(stage.thinks_not for stage in stages),
         "mixes_fields": mixes_fields(stages),
-        "thoughts": _kept_fields(stages[0].job, "reasoning"),
+        "thoughts": kept_fields(stages[0].job, "reasoning"),
         "system_columns": _kept(stages[0].job, "system"),
         "tool_columns": _kept(stages[0].job, "tools"),
         "system_prompt": stages[0].because(system or "", "data_format"),
@@ -251,9 +289,16 @@ def _carrying(stages: Sequence[StageJob]) -> dict[str, Any]:
         "asked_column": asked.pop() if len(asked) == 1 else "",
         "roles": roles,
         "roles_named": Raw(f"{', '.join(roles[:-1])} or {roles[-1]}"),
-        "speakers": assigned("SPEAKERS", _SPEAKERS | (_TOOL_SPEAKERS if tools else {})),
+        "speakers": assigned("SPEAKERS", _speakers(roles, ways_to_write(stages), tools)),
         "max_depth": MAX_DEPTH,
     }
+
+
+def _speakers(roles: Sequence[str], ways: Sequence[Way], tools: bool) -> dict[str, Any]:
+    """Who speaks, in the words of the rows -> in those of the chat template; of each field that says who, if two do."""
+    found = _SPEAKERS | (_TOOL_SPEAKERS if tools else {})
+    written = {written_in(way.shape.content)[0] for way in ways if way.shape.content not in (TEXTS, IDS)}
+    return found if len(written) == 1 else {"role": {role: role for role in roles}, "from": found}
 
 
 def _asked(stage: StageJob) -> str:

@@ -1,39 +1,48 @@
 """What the compiler learns from the user's data files: their format, columns and size, from a bounded sample."""
 
-from recipec.dataset.carried_checks import check_carried
 from recipec.dataset.contents import (
     ASSISTANT,
     NOTHING,
+    OF_RESULTS,
     BadContent,
     carried,
     fields_of,
     flag_of,
     thoughts,
     turns_of,
+    written_in,
 )
+from recipec.dataset.conversion import Converted, converted
 from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
 from recipec.dataset.files import ENDINGS, endings_in, files_of
-from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
+from recipec.dataset.formats import DIGITS, WORDS, BadRows, DataShape, flag_columns, recognise
+from recipec.dataset.messages import Message, RowReading
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import Sample, first_rows, read_sample
 from recipec.dataset.suggested import misnamed, suggested_columns
 
 __all__ = [
     "ASSISTANT",
+    "DIGITS",
     "ENDINGS",
     "MAX_DEPTH",
     "NOTHING",
+    "OF_RESULTS",
+    "WORDS",
     "BadContent",
     "BadRows",
+    "Converted",
     "DataShape",
+    "Message",
     "Row",
     "RowFault",
+    "RowReading",
     "Sample",
     "TwoReadings",
     "UnknownFormat",
     "Unreadable",
     "carried",
-    "check_carried",
+    "converted",
     "endings_in",
     "fields_of",
     "files_of",
@@ -47,4 +56,5 @@ __all__ = [
     "thoughts",
     "told",
     "turns_of",
+    "written_in",
 ]

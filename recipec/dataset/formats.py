@@ -16,6 +16,7 @@ from recipec.dataset.readings import check_one_reading, named_roles, names_of
 from recipec.dataset.suggested import misnamed, suggested_columns
 
 MOST_NAMES = 12  # columns that a message lists
+WORDS, DIGITS = "words", "digits"  # how flags are written: true and false, or 1 and 0
 
 
 class DataShape(Struct, frozen=True):
@@ -27,6 +28,7 @@ class DataShape(Struct, frozen=True):
     evidence: str
     carries: tuple[str, ...] = ()  # what rows have beside the columns: names of CARRIED
     handed: tuple[str, ...] = ()  # columns that are handed to reward functions
+    flags: str = ""  # how they are written: WORDS or DIGITS; "" where the format has none, or none was seen
 
     @classmethod
     def described(cls, format: str, renamed: Mapping[str, str], evidence: str) -> DataShape:
@@ -38,7 +40,7 @@ class DataShape(Struct, frozen=True):
     @property
     def written(self) -> tuple[Hashable, ...]:
         """What a converter of such rows depends on."""
-        return (self.format, *sorted(self.columns.items()), self.content)
+        return (self.format, *sorted(self.columns.items()), self.content, self.flags)
 
     @property
     def implicit_prompt(self) -> bool:
@@ -83,7 +85,8 @@ def recognise(
     faults += [_lacking(place, row, format, renamed) for place, row in placed if not _fits(row, format, renamed)]
     shown = " and ".join(f"`{columns[role.name]}`" for role in format.required)
     evidence = f"{len(rows)} of {len(rows)} sampled rows have {shown}"
-    shape = DataShape(format.name, columns, _common_content(contents, format) if contents else TEXTS, evidence)
+    content, flags = _common_content(contents, format) if contents else TEXTS, _common_flags(whole, format, columns)
+    shape = DataShape(format.name, columns, content, evidence, flags=flags)
     if faults:
         raise BadRows(sorted(faults, key=lambda fault: where.index(fault.place)), shape)
     return shape
@@ -179,9 +182,15 @@ def _flags_unlike(placed: Placed, format: RowFormat, name: str) -> Iterator[RowF
             yield RowFault(place, held, name)
 
 
-def _written(flag: Any) -> tuple[type, bool]:
-    """How a flag is written: its type, and whether as a digit."""
-    return type(flag), str(flag).strip() in "01"
+def _written(flag: Any) -> str:
+    return DIGITS if str(flag).strip() in "01" else WORDS
+
+
+def _common_flags(placed: Placed, format: RowFormat, columns: Mapping[str, str]) -> str:
+    """How the first flag is written, as all others must be."""
+    names = [columns[role.name] for role in format.required if role.holds == FLAGS]
+    flags = (row[name] for name in names for _, row in placed if flag_of(row[name]) is not None)
+    return next(map(_written, flags), "")
 
 
 def _columns(row: Row, format: RowFormat, renamed: Mapping[str, str]) -> dict[str, str]:

@@ -6,13 +6,15 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from recipec.axes.row_formats import TEXT
 
 DOCUMENT = TEXT.roles[0].aliases[0]  # the column of a file that is one text
 MAX_DEPTH = 64  # of lists and tables in a row; conversations need 3
+MOST_TWICE = 12  # names that a message lists
 MAX_FIELD_CHARACTERS = 4 * 2**20  # of a CSV field; Python's own limit of 128 KiB is shorter than some documents
 
 Row = dict[str, Any]
@@ -31,11 +33,17 @@ def once(pairs: list[tuple[str, Any]]) -> Row:
     """The object, if no key stands in it twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r:.40} stands twice in it")
+        raise ValueError(f"the key {_twice(name for name, _ in pairs)[0]!r:.40} stands twice in it")
     return found
 
 
+def _twice(names: Iterable[str]) -> list[str]:
+    """Those that stand among the names more than once."""
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+_TOO_LONG = "it holds a whole number of more than 4,300 digits, which Python does not read: write it as a text"
+_ASCII_SPACE = " \t\n\r\x0b\x0c"  # what bytes.strip() takes off in prepare_data.py; JSON strings may hold other spaces
 _CUT_IN_QUOTES = "unexpected end of data"  # of Python's csv
 _OPENING, _COMMA = re.compile(r"\s*\[\s*"), re.compile(r"\s*,\s*")
 _DECODER = json.JSONDecoder(object_pairs_hook=once)
@@ -49,7 +57,7 @@ def written_as(ending: str, text: str) -> str:
 def json_lines(text: str, shown: str) -> Numbered:
     """Yield the object on every line that is not blank. Only a newline ends a line: JSON strings may hold the rest."""
     for number, line in enumerate(text.split("\n"), 1):
-        if row := line.removeprefix("\ufeff").strip():  # files that were put together have a mark within, too
+        if row := line.strip(_ASCII_SPACE).removeprefix("\ufeff"):  # files that were put together have a mark within
             yield number, _object(row, f"{shown}:{number}")
 
 
@@ -58,7 +66,7 @@ def json_array(text: str, shown: str) -> Numbered:
     try:
         rows = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(shown, f"it is not JSON: {_said(error)}") from error
+        raise Unreadable(shown, f"it is not JSON: {why(error)}") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Unreadable(shown, "it is not a list of objects")
     for number, row in enumerate(rows, 1):
@@ -78,7 +86,7 @@ def json_beginning(text: str, shown: str) -> tuple[list[tuple[int, Row]], str]:
                 break
             raise Unreadable(shown, f"it is not JSON: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise Unreadable(shown, f"it is not JSON: {_said(error)}") from error
+            raise Unreadable(shown, f"it is not JSON: {why(error)}") from error
         if not isinstance(row, dict):
             raise Unreadable(shown, "it is not a list of objects")
         rows.append((len(rows) + 1, _shallow(row, shown)))
@@ -98,8 +106,8 @@ def csv_rows(text: str, shown: str) -> Numbered:
     reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
         names = list(reader.fieldnames or ())
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            listed = ", ".join(f"`{name}`" for name in twice)
+        if twice := _twice(names):
+            listed = ", ".join(f"`{name}`" for name in sorted(twice)[:MOST_TWICE])
             raise Unreadable(f"{shown}:1", f"its header names {listed} twice")
         for row in reader:
             if None in row:
@@ -141,14 +149,17 @@ def _object(line: str, where: str) -> Row:
     try:
         row = json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(where, f"this line is not one JSON object: {_said(error)}") from error
+        raise Unreadable(where, f"this line is not one JSON object: {why(error)}") from error
     if not isinstance(row, dict):
         raise Unreadable(where, f"this line is {type(row).__name__}, not an object")
     return _shallow(row, where)
 
 
-def _said(error: Exception) -> str:
-    return f"it nests more than {MAX_DEPTH} deep" if isinstance(error, RecursionError) else str(error)
+def why(error: Exception) -> str:
+    """Why a text is no JSON, without what Python advises its programmers."""
+    if isinstance(error, RecursionError):
+        return f"it nests more than {MAX_DEPTH} deep"
+    return _TOO_LONG if "int_max_str_digits" in str(error) else str(error)
 
 
 def _shallow(row: Row, where: str) -> Row:

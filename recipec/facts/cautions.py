@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import Template
-from recipec.dataset import ASSISTANT, DataShape, thoughts, turns_of
+from recipec.dataset import ASSISTANT, DataShape, Message, thoughts
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.conversations import answers_of, without
-from recipec.facts.sizes import is_learned
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 from recipec.units import counted
@@ -51,13 +48,12 @@ def not_compared(loaded: LoadedRecipe, shapes: Mapping[str, DataShape]) -> Itera
 
 def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Messages behind the last learned answer of a conversation."""
-    ignored = set(loaded.recipe.data.ignore or ())
     found = {
         place: count
         for source in sources
         if KINDS[ROW_FORMATS[source.shape.format].kind].masked
-        for place, row in zip(source.places, source.rows, strict=True)
-        if (count := _behind(turns_of(without(row, ignored)[source.shape.columns["messages"]])))
+        for place, made in zip(source.places, source.made, strict=True)
+        if (count := _behind(made["messages"]))
     }
     if found:
         first = next(iter(found))
@@ -68,20 +64,20 @@ def _behind_answers(loaded: LoadedRecipe, section: str, sources: Sequence[Sample
         yield Diagnostic("W0532", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
-def _behind(turns: Sequence[Mapping[str, Any]]) -> int:
+def _behind(messages: Sequence[Message]) -> int:
     """How many messages stand behind the last learned answer; 0 where there is none."""
-    learned = [place for place, turn in enumerate(turns, 1) if is_learned(turn)]
-    return len(turns) - learned[-1] if learned else 0
+    learned = [place for place, message in enumerate(messages, 1) if message.get("learned")]
+    return len(messages) - learned[-1] if learned else 0
 
 
 def _thoughts_in_prompts(loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource]) -> Iterator[Diagnostic]:
     """Thoughts in what is asked, of which the chat template decides whether they are shown."""
-    ignored = set(loaded.recipe.data.ignore or ())
     found = [
         place
         for source in sources
-        for place, row in zip(source.places, source.rows, strict=True)
-        if any(map(_thinks, _asked(without(row, ignored), source.shape)))
+        if ROW_FORMATS[source.shape.format].turns
+        for place, made in zip(source.places, source.made, strict=True)
+        if any(map(_thinks, made.get("prompt", ())))
     ]
     if found:
         title = f"prompts of data.{section} hold thoughts, which are not learned"
@@ -102,8 +98,8 @@ def _ending_turns(
         place
         for source in sources
         if ROW_FORMATS[source.shape.format].turns
-        for place, row in zip(source.places, source.rows, strict=True)
-        if turn_end in json.dumps([row.get(name) for name in source.shape.columns.values()], ensure_ascii=False)
+        for place, made in zip(source.places, source.made, strict=True)
+        if turn_end in json.dumps(made, ensure_ascii=False, default=str)
     ]
     if found:
         title = f"texts of data.{section} hold `{turn_end}`, which ends a turn in the chat template"
@@ -113,18 +109,8 @@ def _ending_turns(
         yield Diagnostic("W0534", title, (Label(loaded.place("data", section), seen),), help, (note,))
 
 
-def _asked(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
-    """What stands before the answers, where prompt and answer are apart."""
-    format = ROW_FORMATS[shape.format]
-    if KINDS[format.kind].masked or not format.turns:
-        return
-    for role, column in shape.columns.items():
-        turns, taught = turns_of(row.get(column)), format.role(role).becomes in KINDS[format.kind].taught
-        yield from turns[: len(turns) - len(answers_of(turns))] if taught else turns
-
-
-def _thinks(turn: Mapping[str, Any]) -> bool:
-    return turn.get("role", turn.get("from")) in ASSISTANT and bool(thoughts(turn))
+def _thinks(message: Message) -> bool:
+    return message["role"] == ASSISTANT[0] and bool(thoughts(message))
 
 
 def _rows(found: Sequence[str] | Mapping[str, int], sources: Sequence[SampledSource]) -> str:

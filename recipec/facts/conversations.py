@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from recipec.axes import CARRIED, KINDS, ROW_FORMATS, RowFormat
 from recipec.axes.row_formats import TEXTS
 from recipec.axes.tasks import AUTO
-from recipec.dataset import (
-    ASSISTANT,
-    BadContent,
-    DataShape,
-    RowFault,
-    carried,
-    check_carried,
-    thoughts,
-    turns_of,
-)
+from recipec.dataset import ASSISTANT, Converted, DataShape, Message, carried, thoughts
 from recipec.diagnostics.model import Diagnostic, Label, Report
+from recipec.facts.converting import KEEP, OFF
 from recipec.facts.fact import known, stated
-from recipec.facts.row_faults import unusable
 from recipec.facts.sizes import LAST_ANSWER
 from recipec.facts.sources import SampledSource, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Decision
 
-KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
-WITHOUT = (STRIP, OFF)  # those that take thoughts out
 _SHOWN = 60  # characters of a thought
 
 
@@ -37,24 +25,10 @@ def carries(loaded: LoadedRecipe, source: SampledSource) -> tuple[str, ...]:
     What the recipe says to ignore is not carried.
     """
     row, data = ROW_FORMATS[source.shape.format], loaded.recipe.data
-    rows = (without(sampled, set(data.ignore or ())) for sampled in source.rows)
-    found = {*carried(rows, row, list(source.shape.columns.values())), *(data.carry or ())}
+    found = {*carried(source.rows, row, list(source.shape.columns.values()), data.ignore or ()), *(data.carry or ())}
     if data.reasoning is not None:
         found.add("reasoning")
     return tuple(name for name in row.carries if name in found)
-
-
-def without(row: Mapping[str, Any], ignored: set[str]) -> Mapping[str, Any]:
-    """A row without the columns and the fields of messages of these names."""
-    if not ignored:
-        return row
-    return {name: _messages_without(value, ignored) for name, value in row.items() if name not in ignored}
-
-
-def _messages_without(value: Any, ignored: set[str]) -> Any:
-    if not all("role" in turn or "from" in turn for turn in turns_of(value)):
-        return value
-    return [{name: part for name, part in turn.items() if name not in ignored} for turn in turns_of(value)] or value
 
 
 def read_names(shape: DataShape) -> set[str]:
@@ -65,26 +39,12 @@ def read_names(shape: DataShape) -> set[str]:
 def conversation_facts(
     loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], shape: DataShape, report: Report
 ) -> Iterator[Decision]:
-    """Yield what becomes of thoughts, and whether every answer becomes a row. Reports E0309 and E0304."""
-    answers = _sampled_answers(sources, set(loaded.recipe.data.ignore or ()))
+    """Yield what becomes of thoughts, and whether every answer becomes a row. Reports E0309."""
+    answers = _sampled_answers(sources)
     kept = _reasoning(loaded, section, sources, answers, shape, report)
     yield kept
     yield _without_thoughts({} if states_rows(loaded) else answers)
-    for source in sources:
-        if faults := carried_faults(loaded, source, kept.value in WITHOUT):
-            report.add(unusable(section, source.place, faults, [source]))
     yield _apart(loaded, sources, shape, kept)
-
-
-def carried_faults(loaded: LoadedRecipe, source: SampledSource, takes_out: bool) -> list[RowFault]:
-    """What is wrong with what sampled rows carry: each such row with the first trouble that preparation would meet."""
-    columns, ignored, faults = list(source.shape.columns.values()), set(loaded.recipe.data.ignore or ()), []
-    for place, row in zip(source.places, source.rows, strict=True):
-        try:
-            check_carried(without(row, ignored), columns, source.shape.carries, takes_out)
-        except BadContent as error:
-            faults.append(RowFault(place, str(error)))
-    return faults
 
 
 def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> Iterator[Diagnostic]:
@@ -110,7 +70,7 @@ def _useless(loaded: LoadedRecipe, rows: Sequence[RowFormat], what: str, help: s
     return Diagnostic("E0401", f"{what} has no effect on {names} rows", (label,), (help,))
 
 
-_Answers = Mapping[str, Sequence[Mapping[str, Any]]]  # place of a row -> what the assistant says in it
+_Answers = Mapping[str, Sequence[Message]]  # place of a row -> what the assistant says in it
 
 
 def _reasoning(
@@ -145,34 +105,19 @@ def _without_thoughts(answers: _Answers) -> Decision:
     return known("without_thoughts", silent / len(said) if said else None, because, origin="data")
 
 
-def _sampled_answers(sources: Sequence[SampledSource], ignored: set[str]) -> _Answers:
+def _sampled_answers(sources: Sequence[SampledSource]) -> _Answers:
     return {
-        place: [*_answers(without(row, ignored), source.shape)]
+        place: [*_answers(made, source.shape)]
         for source in sources
-        for place, row in zip(source.places, source.rows, strict=True)
+        for place, made in zip(source.places, source.made, strict=True)
     }
 
 
-def _answers(row: Mapping[str, Any], shape: DataShape) -> Iterator[Mapping[str, Any]]:
-    """What the assistant says in a row to be learned, as messages; a text is one where the role is for an answer."""
+def _answers(made: Converted, shape: DataShape) -> Iterator[Message]:
+    """What the assistant says in a row to be learned."""
     format = ROW_FORMATS[shape.format]
-    kind = KINDS[format.kind]
-    for role, column in shape.columns.items():
-        value, turns = row.get(column), turns_of(row.get(column))
-        if format.turns and format.role(role).becomes in kind.taught:
-            yield from (turn for turn in turns if _speaker(turn) in ASSISTANT) if kind.masked else answers_of(turns)
-            if isinstance(value, str):
-                yield {"role": ASSISTANT[0], "content": value}
-
-
-def answers_of(turns: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The messages of the assistant at the end of what a prompt and its answer say: those before are the prompt's."""
-    asked = [place for place, turn in enumerate(turns, 1) if _speaker(turn) not in ASSISTANT]
-    return list(turns[asked[-1] if asked else 0 :])
-
-
-def _speaker(turn: Mapping[str, Any]) -> Any:
-    return turn.get("role", turn.get("from"))
+    for column in KINDS[format.kind].taught if format.turns else ():
+        yield from (message for message in made[column] if message["role"] == ASSISTANT[0])
 
 
 def _ambiguous(loaded: LoadedRecipe, section: str, several: _Answers) -> Diagnostic:

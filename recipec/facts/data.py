@@ -14,6 +14,7 @@ from recipec.dataset import NOTHING, DataShape, fields_of, flag_columns, turns_o
 from recipec.diagnostics.model import Report
 from recipec.facts.cautions import cautions
 from recipec.facts.conversations import carries, conversation_facts, read_names
+from recipec.facts.converting import with_converted
 from recipec.facts.fact import known
 from recipec.facts.labels import label_facts
 from recipec.facts.ordering import against_order, every_hardness_column, hardness_columns
@@ -74,7 +75,10 @@ def data_facts(
     if found is None:
         return None
     beside = _beside(loaded, found)
-    sources = [replace(source, shape=_whole_shape(loaded, source, handed(beside))) for source in found]
+    whole = [replace(source, shape=_whole_shape(loaded, source, handed(beside))) for source in found]
+    sources = with_converted(loaded, section, whole, report)
+    if sources is None:
+        return None
     shape = shape_of_all(sources)
     format = known("data_format", shape.format, shape.evidence, origin="data")
     facts = [*sizes(loaded, section, sources, template), replace(format, key="data.format")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -11,7 +11,8 @@ from recipec.axes import CARRIED, KINDS, ROW_FORMATS
 from recipec.axes.tasks import AUTO
 from recipec.dataset import BadRows, DataShape, UnknownFormat, recognise
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.conversations import WITHOUT, carried_faults, carries, prompted
+from recipec.facts.conversations import carries, prompted
+from recipec.facts.converting import faults_of
 from recipec.facts.data import DataFacts, HeldOut, unread
 from recipec.facts.fact import known
 from recipec.facts.row_faults import unusable
@@ -58,6 +59,11 @@ def _carrying_parts(loaded: LoadedRecipe, facts: DataFacts, sources: list[Sample
     return replace(facts, shape=replace(facts.shape, carries=tuple(own)), decisions=decisions)
 
 
+def _taken(shape: DataShape, carries: Sequence[str]) -> tuple[str, ...]:
+    """What rows of the format may hold, of what the section carries."""
+    return tuple(name for name in ROW_FORMATS[shape.format].carries if name in carries)
+
+
 def _names(name: str) -> tuple[str, ...]:
     """The columns and the fields of messages that hold it."""
     return (*CARRIED[name].columns, *CARRIED[name].fields)
@@ -66,8 +72,8 @@ def _names(name: str) -> tuple[str, ...]:
 def _check(loaded: LoadedRecipe, part: str, sources: list[SampledSource], facts: DataFacts, report: Report) -> None:
     """Report rows that preparation would refuse (E0304), and what only held-out rows carry, by no name (E0305)."""
     for source in sources:
-        as_learned = replace(source, shape=replace(source.shape, carries=facts.shape.carries))
-        if faults := carried_faults(loaded, as_learned, facts.decisions["reasoning"].value in WITHOUT):
+        shape = replace(source.shape, carries=_taken(source.shape, facts.shape.carries))
+        if faults := faults_of(loaded, source, shape, ROW_FORMATS[facts.shape.format].kind):
             report.add(unusable(part, source.place, faults, [source]))
         strange = {*unread(loaded, [source])}
         for name in carries(loaded, source):

@@ -21,7 +21,8 @@ from recipec.dataset import (
     suggested_columns,
 )
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.conversations import WITHOUT, carried_faults, carries
+from recipec.facts.conversations import carries
+from recipec.facts.converting import faults_of
 from recipec.facts.row_faults import unusable
 from recipec.facts.sources import SampledSource, places_of, rows_of, states_rows
 from recipec.recipe import LoadedRecipe
@@ -158,7 +159,7 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     section = expected.section
     place = sources[0].place if expected.alone else expected.loaded.place("data", section)
     if isinstance(error, BadRows):
-        faults = [*error.faults, *_carried_faults(expected.loaded, sources, error)]
+        faults = [*error.faults, *_other_faults(expected.loaded, sources, error)]
         return unusable(section, place, faults, sources)
     help = (*error.help, *_own_format(expected, sources[0]))
     title = f"the format of data.{section} cannot be told"
@@ -167,13 +168,12 @@ def _unlike_any_format(expected: _Expected, sources: list[SampledSource], error:
     return Diagnostic("E0305", title, (Label(place, str(error)),), help)
 
 
-def _carried_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:
-    """What is wrong with what the other rows carry, so that all that is wrong is told at once."""
+def _other_faults(loaded: LoadedRecipe, sources: list[SampledSource], error: BadRows) -> Iterator[RowFault]:
+    """What is wrong with the other rows, so that all that is wrong is told at once."""
     bad = {fault.place for fault in error.faults}
     for source in sources:
-        known = replace(source, shape=replace(error.shape, carries=carries(loaded, replace(source, shape=error.shape))))
-        found = carried_faults(loaded, known, loaded.recipe.data.reasoning in WITHOUT)
-        yield from (fault for fault in found if fault.place not in bad)
+        shape = replace(error.shape, carries=carries(loaded, replace(source, shape=error.shape)))
+        yield from (fault for fault in faults_of(loaded, source, shape) if fault.place not in bad)
 
 
 def _own_format(expected: _Expected, source: SampledSource) -> Iterator[str]:

@@ -6,15 +6,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.axes import CARRIED, ROW_FORMATS
-from recipec.axes.row_formats import IDS
+from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import Template
-from recipec.dataset import ASSISTANT, DataShape, Row, turns_of
+from recipec.dataset import Converted, DataShape, Message
 from recipec.facts.fact import known, stated
 from recipec.facts.sources import SampledSource, states_rows
 from recipec.recipe import LoadedRecipe
@@ -30,7 +28,6 @@ TOKENS_AROUND_MESSAGE = 5
 # Qwen's templates write 560 bytes around the tools of a conversation (TRL 1.16, chat_templates/qwen3.jinja).
 TOKENS_AROUND_TOOLS = 140
 LAST_ANSWER = "last-answer"  # of data.loss_on
-_WEIGHTS = CARRIED["weight"].fields
 ENOUGH_ROWS = 100  # of a sample whose spread counts where the recipe states a longer mean: our decision
 ASSUMED_ROWS, ASSUMED_TOKENS = 10_000, 500  # data that are not read at compile time, such as a dataset on the hub
 STATED = "the recipe states the rows, so none is measured"
@@ -85,7 +82,7 @@ def _too_long(loaded: LoadedRecipe, sources: Sequence[SampledSource], head: _Hea
 
 def _sampled(sources: Sequence[SampledSource], head: _Head) -> Weighted:
     """The length of each sampled row, and for how many it stands."""
-    return [(_length(row, source.shape, head), weight) for source in sources for row, weight in _rows(source)]
+    return [(_length(made, source.shape, head), weight) for source in sources for made, weight in _rows(source)]
 
 
 Weighted = list[tuple[float, float]]  # a value, and how many rows have it
@@ -133,9 +130,9 @@ def _how_many(sources: Sequence[SampledSource]) -> tuple[str, str]:
     return "; ".join(how), "default" if assumed else "data" if read else "recipe"
 
 
-def _rows(source: SampledSource) -> Iterator[tuple[Row, float]]:
-    """Every sampled row, and for how many it stands."""
-    return ((row, source.weight * _count(source) / len(source.rows)) for row in source.rows)
+def _rows(source: SampledSource) -> Iterator[tuple[Converted, float]]:
+    """What becomes of every sampled row, and for how many rows it stands."""
+    return ((made, source.weight * _count(source) / len(source.made)) for made in source.made)
 
 
 def _count(source: SampledSource) -> float:
@@ -167,44 +164,25 @@ def _quantile(values: Weighted, share: float) -> float:
     return max(values)[0]
 
 
-def _length(row: Row, shape: DataShape, head: _Head) -> float:
-    """The tokens of a row, with what it carries beside the columns of its format, and what a template writes.
+def _length(made: Converted, shape: DataShape, head: _Head) -> float:
+    """The tokens of a row, with what a template writes.
 
     A pair counts its longer answer: the trainer pads the other one to that length.
     """
-    format, carried = ROW_FORMATS[shape.format], [name for carry in shape.carries for name in CARRIED[carry].columns]
-    columns = _without_shorter_answer(row, shape)
-    said = [row.get(name) for name in (*columns.values(), *carried)]
-    tokens = sum(map(_tokens, said))
-    if not format.turns:
-        return tokens
-    texts = {format.role(role).becomes for role, name in columns.items() if isinstance(row.get(name), str)}
-    tools = any(row.get(name) for name in CARRIED["tools"].columns if name in carried)
-    own = any(turn.get("role", turn.get("from")) == "system" for value in said for turn in turns_of(value))
-    around = TOKENS_AROUND_MESSAGE * len(texts) + TOKENS_AROUND_TOOLS * tools
-    return tokens + around + head.always + (0 if own else head.otherwise)
-
-
-def _without_shorter_answer(row: Row, shape: DataShape) -> Mapping[str, str]:
-    """Role -> column of what makes the longest sequence of a row."""
-    said, answers = _said_columns(shape), ROW_FORMATS[shape.format].answers_of_a_pair
-    if not answers:
-        return said
-    shorter = min(answers, key=lambda role: _tokens(row.get(said[role])))
-    return {role: name for role, name in said.items() if role != shorter}
-
-
-def _said_columns(shape: DataShape) -> Mapping[str, str]:
-    """Role -> column of those that have a length of their own: labels stand beside the tokens that they are of."""
-    if shape.content == IDS:
-        return {role.name: shape.columns[role.name] for role in ROW_FORMATS[shape.format].required}
-    return shape.columns
+    kind = KINDS[ROW_FORMATS[shape.format].kind]
+    if not ROW_FORMATS[shape.format].turns:
+        return _tokens(made[kind.columns[0]])  # labels stand beside the tokens that they are of
+    prompt, tools = made.get("prompt", []), made.get("tools")
+    answer = max((sum(map(_message_tokens, made[taught])) for taught in kind.taught), default=0)
+    tokens = answer + sum(map(_message_tokens, prompt)) + sum(map(_json_tokens, tools or ()))
+    own = any(message["role"] == "system" for message in (*prompt, *made.get("messages", ())))
+    return tokens + TOKENS_AROUND_TOOLS * bool(tools) + head.always + (0 if own else head.otherwise)
 
 
 def _head(prompt: str | None, template: Template | None) -> _Head:
     """What the recipe's own system prompt takes as a message, or else the template's; and what that always writes."""
     always, system = (template.head_tokens, template.system_tokens) if template else (0, 0)
-    return _Head(always, _tokens([{"role": "system", "content": prompt}]) if prompt else system)
+    return _Head(always, _message_tokens({"role": "system", "content": prompt}) if prompt else system)
 
 
 def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]:
@@ -214,7 +192,7 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     """
     if all(ROW_FORMATS[source.shape.format].answers for source in sources):
         return
-    parts = [(*_ends(row, source.shape, last), weight) for source in sources for row, weight in _rows(source)]
+    parts = [(*_ends(made, source.shape, last), weight) for source in sources for made, weight in _rows(source)]
     each = sum(weight * len(lengths) for lengths, _, weight in parts)
     if not each:
         yield known("answers_per_row", 1.0, "assumed", origin="default")
@@ -228,26 +206,15 @@ def _answers(sources: Sequence[SampledSource], last: bool) -> Iterator[Decision]
     yield known("answer_share", round(share, 3), how, origin="data")
 
 
-def _ends(row: Row, shape: DataShape, last: bool) -> tuple[list[float], float]:
+def _ends(made: Converted, shape: DataShape, last: bool) -> tuple[list[float], float]:
     """The tokens of a row up to each answer that is learned, and of all of it."""
     if ROW_FORMATS[shape.format].answers:
-        whole = _length(row, shape, _Head())
+        whole = _length(made, shape, _Head())
         return [whole], whole
-    (column,) = (shape.columns[role.name] for role in ROW_FORMATS[shape.format].required)
-    lengths = list(_up_to_answers(row[column]))
-    return lengths[-1:] if last else lengths, _tokens(row[column])
-
-
-def _up_to_answers(turns: list[dict[str, Any]]) -> Iterator[float]:
-    """The tokens of a conversation up to each answer that is learned."""
-    for turn, length in zip(turns, accumulate(map(_message_tokens, turns)), strict=True):
-        if is_learned(turn):
-            yield length
-
-
-def is_learned(turn: Mapping[str, Any]) -> bool:
-    """Whether the assistant says it, and no weight says that it is not learned."""
-    return turn.get("role", turn.get("from")) in ASSISTANT and all(turn.get(name) != 0 for name in _WEIGHTS)
+    messages = made["messages"]
+    reached = list(accumulate(map(_message_tokens, messages)))
+    lengths = [length for message, length in zip(messages, reached, strict=True) if message.get("learned")]
+    return lengths[-1:] if last else lengths, reached[-1]
 
 
 def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
@@ -264,27 +231,15 @@ def answered(decisions: Mapping[str, Decision]) -> dict[str, Decision]:
     }
 
 
-def _tokens(value: object) -> float:
-    """Estimated tokens of a column: of a text, of messages, or of what a template writes as JSON."""
-    if isinstance(value, str):
-        return len(value.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN
-    if isinstance(value, list) and value and isinstance(value[0], int):
-        return float(len(value))
-    if turns := turns_of(value):
-        return sum(map(_message_tokens if _is_said(turns[0]) else _json_tokens, turns))
-    return _json_tokens(value) if isinstance(value, dict) and value else 0.0
+def _tokens(value: str | list[int]) -> float:
+    """The tokens of a text, estimated, or of a list of them."""
+    return len(value.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN if isinstance(value, str) else len(value)
 
 
-def _is_said(turn: Mapping[str, Any]) -> bool:
-    """Whether it is a message, and no tool."""
-    return "role" in turn or "from" in turn
-
-
-def _message_tokens(turn: Mapping[str, Any]) -> float:
-    said = [value for name, value in turn.items() if name not in ("role", "from")]
-    texts = [part.get("text") for value in said for part in turns_of(value) if part.get("type") == "text"]
-    others = [value for value in said if isinstance(value, str) or not texts]
-    return TOKENS_AROUND_MESSAGE + sum(map(_tokens, [*texts, *others]))
+def _message_tokens(message: Message) -> float:
+    """Those of what is said and thought, of calls as templates write them, and of what stands around a message."""
+    texts = (message["content"], message.get("reasoning_content", ""))
+    return TOKENS_AROUND_MESSAGE + sum(map(_tokens, texts)) + sum(map(_json_tokens, message.get("tool_calls", ())))
 
 
 def _json_tokens(value: object) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from recipec.dataset import ENDINGS, DataShape, Row, Sample, Unreadable, endings_in, files_of, read_sample
+from recipec.dataset import ENDINGS, Converted, DataShape, Row, Sample, Unreadable, endings_in, files_of, read_sample
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DataSource
@@ -27,6 +27,7 @@ class SampledSource(Struct, frozen=True):
     place: Place
     sample: Sample | None  # None where it is not read at compile time
     shape: DataShape | None = None  # of its rows, once that is told
+    made: tuple[Converted, ...] = ()  # what becomes of each sampled row, once that is told
 
     @property
     def weight(self) -> float:

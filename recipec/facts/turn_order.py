@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import cycle
-from typing import Any
 
-from recipec.axes import CARRIED, KINDS, ROW_FORMATS
+from recipec.axes import KINDS, ROW_FORMATS
 from recipec.catalog.templates import BEFORE_LAST, REFUSED, SHOWN, Template
-from recipec.dataset import ASSISTANT, DataShape, Row, turns_of
+from recipec.dataset import Converted, DataShape
 from recipec.diagnostics.model import Diagnostic, Label
-from recipec.facts.conversations import without
 from recipec.facts.sources import SampledSource
 from recipec.recipe import LoadedRecipe
 
-_NAMES = {"human": "user", **dict.fromkeys(ASSISTANT, "assistant")}  # of who speaks
 _SYSTEM = "a system message, which the template refuses"
 _SYSTEM_AND_MORE = "a system message and several questions: the template shows it before the last question alone"
 
@@ -40,35 +37,18 @@ def _refused(loaded: LoadedRecipe, source: SampledSource, template: Template) ->
     """The places of rows that cannot be rendered, and why."""
     if not ROW_FORMATS[source.shape.format].turns:
         return
-    ignored = set(loaded.recipe.data.ignore or ())
     given = bool(loaded.recipe.data.system)
-    for place, row in zip(source.places, source.rows, strict=True):
-        faults = (_fault(roles, template) for roles in _conversations(without(row, ignored), source.shape, given))
+    for place, made in zip(source.places, source.made, strict=True):
+        faults = (_fault(roles, template) for roles in _conversations(made, source.shape, given))
         if fault := next(filter(None, faults), ""):
             yield place, fault
 
 
-def _conversations(row: Row, shape: DataShape, given: bool) -> Iterator[list[str]]:
+def _conversations(made: Converted, shape: DataShape, given: bool) -> Iterator[list[str]]:
     """Who speaks, turn by turn, in each conversation of a row; `given`: the recipe has a system prompt for all."""
-    format = ROW_FORMATS[shape.format]
-    columns = {format.role(role).becomes: name for role, name in reversed(shape.columns.items())}
-    own = "system" in shape.carries and any(row.get(column) for column in CARRIED["system"].columns)
-    asked = _speakers(row.get(columns.get("prompt", "")), "user")
-    for taught in KINDS[format.kind].taught:
-        roles = asked + _speakers(row.get(columns[taught]), "assistant")
-        yield ["system"] * ((given or own) and "system" not in roles) + roles
-
-
-def _speakers(value: Any, speaker: str) -> list[str]:
-    """Of the turns of a column, or of the one that a text becomes."""
-    if isinstance(value, str):
-        return [speaker]
-    return [_named(turn) for turn in turns_of(value)]
-
-
-def _named(turn: Mapping[str, Any]) -> str:
-    said = str(turn.get("role", turn.get("from")))
-    return _NAMES.get(said, said)
+    for taught in KINDS[ROW_FORMATS[shape.format].kind].taught or ("",):
+        roles = [message["role"] for message in (*made.get("prompt", ()), *made.get(taught, ()))]
+        yield ["system"] * (given and roles[0] != "system") + roles
 
 
 def _fault(roles: Sequence[str], template: Template) -> str:

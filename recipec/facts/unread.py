@@ -12,9 +12,9 @@ from recipec.facts.data import DataFacts
 from recipec.recipe import LoadedRecipe
 
 
-def ignored(loaded: LoadedRecipe, data: Mapping[str, DataFacts]) -> list[str]:
-    """What prepare_data.py may pass over: what the recipe names, and what its rows were seen to have."""
-    return sorted({*(loaded.recipe.data.ignore or ()), *(name for facts in data.values() for name in facts.all_unread)})
+def ignored(loaded: LoadedRecipe, facts: DataFacts) -> list[str]:
+    """What prepare_data.py may pass over in the rows of a section: what the recipe names, and what they have."""
+    return sorted({*(loaded.recipe.data.ignore or ()), *facts.all_unread})
 
 
 def against_unread(loaded: LoadedRecipe, data: Mapping[str, DataFacts]) -> Iterator[Diagnostic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,19 @@ import pytest
 from compiling import BASES, good, texts
 
 from recipec.axes import ROW_FORMATS, Role
-from recipec.dataset import BadRows, RowFault, TwoReadings, UnknownFormat, flag_of, recognise, told
+from recipec.dataset import (
+    BadContent,
+    BadRows,
+    RowFault,
+    RowReading,
+    TwoReadings,
+    UnknownFormat,
+    carried,
+    converted,
+    flag_of,
+    recognise,
+    told,
+)
 
 ASK, ANSWER = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
 TURNS = [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "So."}]
@@ -101,7 +114,7 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ),
     ([{"messages": [ASK, {"role": "tool", "content": None}]}], "a message of the tool whose `content` is null"),
     ([{"messages": [ASK, {"role": "assistant", "content": [{"type": "image"}]}]}], "a part that is no text: 'image'"),
-    ([{"messages": [{"speaker": "a"}]}], "f:1: `messages`"),
+    ([{"messages": [{"speaker": "a"}]}], "`messages` has a message without `role`"),
     ([{"messages": [ASK, ANSWER]}, {"messages": TURNS}], "f:1 has messages, but f:2 has from-value"),
     ([{"instruction": "a", "output": ["b"]}], "f:1: `output`"),
     # Half of a row is in another shape than the other half: the emitted converter could not read it.
@@ -115,7 +128,10 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"prompt": "a", "chosen": "b", "rejected": "c"}, {"chosen": "b", "rejected": "c"}], "f:2 has no such column"),
     ([{"chosen": [ASK, ANSWER], "rejected": [ANSWER, ASK]}], "same prompt"),
     ([{"chosen": [ANSWER], "rejected": [ANSWER]}], "same prompt"),
-    ([{"conversations": [{"from": "function_call", "value": "a"}]}], "f:1: `conversations` has a call without"),
+    (
+        [{"conversations": [{"from": "function_call", "value": "a"}]}],
+        "from function_call with a text that is no JSON",
+    ),
     ([{"messages": [ASK, {"role": ["user"], "content": "So."}]}], "role"),
     ([{f"c{n}": 1 for n in range(99)}], "`c11`, …"),
     ([{"messages": [ASK, {"role": "robot", "content": "So."}]}], "role"),
@@ -130,9 +146,17 @@ def test_rows_are_recognised(row: dict[str, Any], format: str, columns: dict[str
 
 @pytest.mark.parametrize(("rows", "message"), REFUSED)
 def test_rows_that_cannot_be_read_are_refused(rows: list[dict[str, Any]], message: str) -> None:
-    with pytest.raises(UnknownFormat) as error:
-        recognise(tuple(rows), None, {}, [f"f:{n}" for n in range(1, len(rows) + 1)])
+    with pytest.raises((UnknownFormat, BadContent)) as error:
+        convert(rows)
     assert message in str(error.value)
+
+
+def convert(rows: list[dict[str, Any]]) -> None:
+    """Recognise rows, and convert each."""
+    shape = recognise(tuple(rows), None, {}, [f"f:{n}" for n in range(1, len(rows) + 1)])
+    carries = carried(rows, ROW_FORMATS[shape.format], list(shape.columns.values()))
+    for row in rows:
+        converted(row, shape, RowReading(tuple(carries)))
 
 
 def test_an_input_may_be_missing_or_null() -> None:
@@ -175,25 +199,44 @@ def test_an_asked_format_wins_over_what_the_columns_look_like() -> None:
     assert recognise((row,), ("text",), {}, ["f:1"]).format == "text"
 
 
-@pytest.fixture(scope="module")
-def converter(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The function of a bundle that reads a row with a label."""
-    tree = ast.parse(texts(good(tmp_path_factory.mktemp("labels"), BASES["kto"]))["prepare_data.py"])
+WRITTEN = {"words": (True, False), "digits": (1, 0)}  # labels of the sampled rows
+
+
+@pytest.fixture(scope="module", params=WRITTEN)
+def converter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Callable]:
+    """How the labels of a bundle are written, and its function that reads a row with one."""
+    folder = tmp_path_factory.mktemp("labels")
+    (folder / "chat.jsonl").touch()
+    rows = [{"prompt": f"{n}?", "completion": "So.", "label": WRITTEN[request.param][n % 2]} for n in range(8)]
+    (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tree = ast.parse(texts(good(folder, BASES["kto"]))["prepare_data.py"])
     tree.body = [node for node in tree.body if getattr(node, "name", "") in ("from_unpaired_preference", "text_of")]
     scope: dict[str, Any] = {}
     exec(compile(tree, "prepare_data.py", "exec"), scope)
-    return scope["from_unpaired_preference"]
+    return request.param, scope["from_unpaired_preference"]
 
 
 @pytest.mark.parametrize(("label", "wanted"), FLAGS)
-def test_the_emitted_code_reads_the_same_labels(label: Any, wanted: bool, converter: Callable) -> None:
-    assert converter({"prompt": "a", "completion": "b", "label": label})["label"] is flag_of(label) is wanted
+def test_the_emitted_code_reads_labels_that_are_written_like_the_sampled_ones(
+    label: Any, wanted: bool, converter: tuple[str, Callable]
+) -> None:
+    written, convert_row = converter
+    row, alike = (
+        {"prompt": "a", "completion": "b", "label": label},
+        (written == "digits") == (str(label).strip() in "01"),
+    )
+    assert flag_of(label) is wanted
+    if alike:
+        assert convert_row(row)["label"] is wanted
+    else:
+        with pytest.raises(ValueError, match="a label is neither"):
+            convert_row(row)
 
 
 @pytest.mark.parametrize("label", NO_FLAGS)
-def test_the_emitted_code_refuses_the_same_labels(label: Any, converter: Callable) -> None:
-    with pytest.raises(ValueError, match="neither true nor false"):
-        converter({"prompt": "a", "completion": "b", "label": label})
+def test_the_emitted_code_refuses_the_same_labels(label: Any, converter: tuple[str, Callable]) -> None:
+    with pytest.raises(ValueError, match="a label is neither"):
+        converter[1]({"prompt": "a", "completion": "b", "label": label})
 
 
 @pytest.mark.parametrize(
@@ -226,8 +269,7 @@ def test_texts_and_messages_may_stand_side_by_side(rows: list[dict]) -> None:
 def test_all_kinds_of_faults_are_told_at_once_each_with_its_first_row() -> None:
     """Rows of one kind of fault are counted, and the shape is that of the other rows."""
     fine = {"messages": [ASK, ANSWER]}
-    robots = [{"messages": [ASK, {"role": role, "content": "So."}]} for role in ("robot", "narrator")]
-    rows = (fine, robots[0], {"messages": None}, fine, robots[1], {"turns": []})
+    rows = (fine, {"messages": 1}, {"messages": None}, fine, {"messages": 2.5}, {"turns": []})
     with pytest.raises(BadRows) as error:
         recognise(rows, None, {}, [f"f:{n}" for n in range(1, 7)])
     assert [line.split(":")[1] for line in told(error.value.faults)] == ["2 and 1 other row", "3", "6"]

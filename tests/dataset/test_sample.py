@@ -91,7 +91,18 @@ def test_what_cannot_be_read_says_where_and_why(tmp_path: Path, case: str) -> No
     assert reason in error.value.reason
 
 
-READING = ("rows_in", "json_lines", "json_rows", "csv_records", "check_text", "text_file", "once", "parsed", "unread")
+READING = (
+    "rows_in",
+    "json_lines",
+    "json_rows",
+    "csv_records",
+    "check_text",
+    "text_file",
+    "once",
+    "parsed",
+    "whole",
+    "unread",
+)
 Read = Callable[[Path], list[tuple[str, Row]]]
 
 

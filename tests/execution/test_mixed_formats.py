@@ -100,7 +100,7 @@ def test_a_message_in_two_ways_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     write(tmp_path / "share.jsonl", shared())
     rows = [*chats(220), {"messages": [{"role": "user", "content": "Late", "value": "lost"}, said("G")]}]
     made = with_key(recipe(), "data.train", ["chat.jsonl", SHARED])
-    with pytest.raises(SystemExit, match=r"chat.jsonl, line 221:.*written in two ways"):
+    with pytest.raises(SystemExit, match=r"chat.jsonl, line 221:.*nothing reads value of this message"):
         learned(tmp_path, made, rows, monkeypatch)
 
 

@@ -8,7 +8,7 @@ from recipec.axes import KINDS, METHODS
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
 from recipec.diagnostics.model import Diagnostic, Label, Report
-from recipec.facts.conversations import OFF, STRIP
+from recipec.facts.converting import OFF, STRIP
 from recipec.planner.advice.limits import section_of
 from recipec.planner.plan import StagePlan
 from recipec.recipe import LoadedRecipe

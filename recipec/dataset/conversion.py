@@ -1,0 +1,172 @@
+"""A row as prepare_data.py converts it: the columns that a trainer reads, or why the row is refused.
+
+This is the only place where what a row holds is judged when a recipe is compiled. The templates in data/formats and
+data/contents.py.j2 judge the same when the rows are prepared; tests/execution/test_rows_agree.py holds both together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from recipec.axes import CARRIED, KINDS, ROW_FORMATS, Role, RowFormat
+from recipec.axes.row_formats import EITHER, FLAGS, TEXTS
+from recipec.dataset.contents import ASSISTANT, NOTHING, BadContent, Row, flag_of
+from recipec.dataset.formats import DataShape
+from recipec.dataset.json_texts import BadJson, json_of
+from recipec.dataset.messages import Message, RowReading, is_learned, messages_of, without_thoughts
+from recipec.dataset.tokens import check_tokens
+
+_SYSTEM, _PROMPT = "system", "prompt"
+Converted = dict[str, Any]  # column of the kind -> messages, a text, tokens or a flag; tools
+
+
+def converted(row: Row, shape: DataShape, reading: RowReading, *, ends: bool = False) -> Converted:
+    """The columns that the trainer reads of a row. Raises BadContent.
+
+    `ends`: of a conversation the last answer alone is scored, after all that was said before it.
+    """
+    format = ROW_FORMATS[shape.format]
+    if not format.turns:
+        return _plain(row, shape, format)
+    made = _conversation(row, shape, reading, ends) if KINDS[format.kind].masked else _apart(row, shape, reading)
+    if _SYSTEM in reading.carries:
+        _instruct(row, made, reading)
+    if reading.takes_out:
+        made |= {name: without_thoughts(turns) for name, turns in made.items() if isinstance(turns, list)}
+    if "tools" in reading.carries:
+        made["tools"] = _tools(row, reading)
+    return made
+
+
+def _plain(row: Row, shape: DataShape, format: RowFormat) -> Converted:
+    """Raw text, or tokens that were made elsewhere."""
+    if shape.content == TEXTS:
+        return {role.becomes: _text(row, shape.columns[role.name]) for role in format.required}
+    check_tokens(row, shape.columns)
+    return {role: row.get(name) for role, name in shape.columns.items()}
+
+
+def _conversation(row: Row, shape: DataShape, reading: RowReading, ends: bool) -> Converted:
+    """A conversation, in which messages that are learned say so."""
+    ((role, name),) = shape.columns.items()
+    messages = messages_of(row.get(name), name, shape.content, reading)
+    if ends:
+        if len(messages) < 2 or messages[-1]["role"] != ASSISTANT[0]:
+            raise BadContent(f"`{name}` does not end with an answer, which evaluation would score")
+        return {"prompt": messages[:-1], "completion": messages[-1:]}
+    if all(message["role"] != ASSISTANT[0] for message in messages):
+        raise BadContent(f"`{name}` has no message of the assistant, so that nothing is learned from it")
+    for turn, message in zip(row[name], messages, strict=True):
+        if is_learned(turn, message, reading):
+            message["learned"] = True
+    return {role: messages}
+
+
+def _apart(row: Row, shape: DataShape, reading: RowReading) -> Converted:
+    """A prompt, and the answers to it."""
+    format = ROW_FORMATS[shape.format]
+    taught = KINDS[format.kind].taught
+    answers = {role: shape.columns[role.name] for role in format.required if role.becomes in taught}
+    flags = {role.becomes: _flag(row, shape.columns[role.name]) for role in format.required if role.holds == FLAGS}
+    prompt = _prompt(row, shape, reading, list(answers.values()))
+    if not taught and prompt[-1]["role"] == ASSISTANT[0]:
+        raise BadContent(f"`{shape.columns[_PROMPT]}` ends with an answer, and the model is to write the next one")
+    said = {role.becomes: _answer(row, name, role, shape, reading, prompt) for role, name in answers.items()}
+    return {_PROMPT: prompt, **said, **flags}
+
+
+def _prompt(row: Row, shape: DataShape, reading: RowReading, answers: list[str]) -> list[Message]:
+    """What is asked: in columns of its own, or what all answers begin with."""
+    format = ROW_FORMATS[shape.format]
+    columns = {role: shape.columns[role.name] for role in format.roles if role.name in shape.columns}
+    asked = {role: name for role, name in columns.items() if role.becomes == _PROMPT}
+    shares = shape.content == EITHER and format.implicit and row.get(shape.columns.get(format.implicit)) in NOTHING
+    if shape.implicit_prompt or shares:
+        return _shared_beginning(row, shape, reading, answers)
+    if len(asked) > 1 or not format.wraps:
+        texts = [_text(row, name) for role, name in asked.items() if role.required or row.get(name) not in (None, "")]
+        return [{"role": "user", "content": "\n\n".join(texts)}]
+    ((_, name),) = asked.items()
+    return _said(row, name, "user", shape, reading)
+
+
+def _said(row: Row, name: str, speaker: str, shape: DataShape, reading: RowReading) -> list[Message]:
+    """The messages of a column; a text is one message of the speaker."""
+    if shape.content == TEXTS or (shape.content == EITHER and isinstance(row.get(name), str)):
+        return [{"role": speaker, "content": _text(row, name)}]
+    return messages_of(row.get(name), name, shape.content, reading)
+
+
+def _shared_beginning(row: Row, shape: DataShape, reading: RowReading, names: list[str]) -> list[Message]:
+    """What all answers begin with: everything but their last message, which is the assistant's."""
+    first, *others = (messages_of(row.get(name), name, shape.content, reading) for name in names)
+    if len(first) < 2 or any(first[:-1] != other[:-1] for other in others):
+        implicit, shown = ROW_FORMATS[shape.format].implicit, " and ".join(f"`{name}`" for name in names)
+        same = "must be the same prompt with one more message each"
+        raise BadContent(f"{shown} {same}, or there must be a column `{implicit}`")
+    return first[:-1]
+
+
+def _answer(
+    row: Row, name: str, role: Role, shape: DataShape, reading: RowReading, prompt: list[Message]
+) -> list[Message]:
+    """What the assistant says behind the prompt, which the column may repeat."""
+    messages = _said(row, name, ASSISTANT[0], shape, reading)
+    told = messages[len(prompt) :] if messages[: len(prompt)] == prompt else messages
+    if told and told[0]["role"] != ASSISTANT[0]:
+        raise BadContent(f"`{name}` neither begins with the assistant's answer nor repeats the prompt")
+    if any(turn["role"] != ASSISTANT[0] for turn in told):
+        raise BadContent(f"`{name}` holds what others say behind an answer, which would be learned")
+    return told
+
+
+def _flag(row: Row, name: str) -> bool:
+    wanted = flag_of(row.get(name))
+    if wanted is None:
+        raise BadContent(f"`{name}` holds {row.get(name)!r:.40}, neither true nor false")
+    return wanted
+
+
+def _text(row: Row, name: str) -> str:
+    if not isinstance(row.get(name), str):
+        raise BadContent(f"`{name}` holds {row.get(name)!r:.40}, which is no text")
+    return row[name]
+
+
+def _instruct(row: Row, made: Converted, reading: RowReading) -> None:
+    """One system prompt, in a column or in the first message."""
+    messages = next(turns for turns in made.values() if isinstance(turns, list))
+    own = [messages[0]["content"]] if messages[0]["role"] == _SYSTEM else []
+    found = {*own, *(_text(row, name) for name in _held(row, _SYSTEM, reading))}
+    if len(found) > 1:
+        shown = " and ".join(f"{text!r:.40}" for text in sorted(found))
+        raise BadContent(f"the row has several system prompts: {shown}")
+    if found and not own:
+        messages.insert(0, {"role": _SYSTEM, "content": found.pop()})
+
+
+def _tools(row: Row, reading: RowReading) -> list[Mapping[str, Any]]:
+    """The tools that a row offers: one list of them, or its text."""
+    names = list(_held(row, "tools", reading))
+    if len(names) > 1:
+        raise BadContent(f"{' and '.join(f'`{name}`' for name in names)} both hold tools: one of them must")
+    for name in names:
+        try:
+            tools = json_of(row[name]) if isinstance(row[name], str) else row[name]
+        except BadJson as error:
+            raise BadContent(f"`{name}` holds {error}") from error
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            raise BadContent(f"`{name}` holds no list of tools: {row[name]!r:.60}")
+        for tool in tools:
+            function = tool.get("function", tool)
+            if not isinstance(function, dict) or not isinstance(function.get("name"), str) or not function["name"]:
+                raise BadContent(f"`{name}` has a tool without a name: {tool!r:.60}")
+        return tools
+    return []
+
+
+def _held(row: Row, carry: str, reading: RowReading) -> Iterator[str]:
+    """The columns of a row that hold what is carried."""
+    names = (name for name in CARRIED[carry].columns if name not in reading.ignored)
+    return (name for name in names if row.get(name) not in NOTHING)

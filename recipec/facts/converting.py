@@ -1,0 +1,60 @@
+"""Sampled rows as prepare_data.py will convert them; those that it would refuse are told all at once (E0304)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from recipec.axes import KINDS, ROW_FORMATS
+from recipec.dataset import BadContent, Converted, DataShape, RowFault, RowReading, converted
+from recipec.diagnostics.model import Report
+from recipec.facts.row_faults import unusable
+from recipec.facts.sources import SampledSource
+from recipec.recipe import LoadedRecipe
+
+KEEP, STRIP, OFF = "keep", "strip", "off"  # values of data.reasoning
+WITHOUT = (STRIP, OFF)  # those that take thoughts out
+
+
+def reading_of(loaded: LoadedRecipe, carries: Sequence[str]) -> RowReading:
+    """How the messages of rows that carry this are read."""
+    data = loaded.recipe.data
+    return RowReading(tuple(carries), frozenset(data.ignore or ()), data.reasoning in WITHOUT)
+
+
+def with_converted(
+    loaded: LoadedRecipe, section: str, sources: Sequence[SampledSource], report: Report
+) -> list[SampledSource] | None:
+    """The sources with what becomes of their rows; None with E0304 where preparation would refuse some."""
+    found, own = [], Report()
+    for source in sources:
+        made, faults = _converted(loaded, source, source.shape)
+        if faults:
+            own.add(unusable(section, source.place, faults, [source]))
+        found.append(replace(source, made=tuple(made)))
+    for finding in own.diagnostics:
+        report.add(finding)
+    return None if own.has_errors else found
+
+
+def faults_of(loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = "") -> list[RowFault]:
+    """The sampled rows that preparation would refuse, each with its first trouble.
+
+    `learned`: the kind of the rows beside which these are held out.
+    """
+    return _converted(loaded, source, shape, learned)[1]
+
+
+def _converted(
+    loaded: LoadedRecipe, source: SampledSource, shape: DataShape, learned: str = ""
+) -> tuple[list[Converted], list[RowFault]]:
+    """What becomes of the rows that are taken, and why the others are refused."""
+    reading, made, faults = reading_of(loaded, shape.carries), [], []
+    ends = bool(learned) and KINDS[ROW_FORMATS[shape.format].kind].ends == learned
+    for place, row in zip(source.places, source.rows, strict=True):
+        try:
+            made.append(converted(row, shape, reading, ends=ends))
+        except BadContent as error:
+            faults.append(RowFault(place, str(error)))
+    return made, faults
