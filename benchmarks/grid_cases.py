@@ -73,6 +73,13 @@ HYBRIDS += (
     *(("LiquidAI/LFM2-2.6B", way, ("fsdp", 8), True) for way in ("lora", "full")),
 )
 HYBRID_TOKENS = 512
+# Attention in heads of two sizes, the wider ones with keys for values: model, way, layers recomputed, packed rows.
+TWO_HEADS = (
+    *(("google/gemma-4-12B", way, ("single", 1), True, False) for way in ("lora", "qlora")),
+    ("google/gemma-4-12B", "full", ("single", 1), False, False),
+    ("google/gemma-4-12B", "lora", ("ddp", 8), False, True),
+    *(("google/gemma-4-31B", way, ("fsdp", 8), True, False) for way in ("lora", "full")),
+)
 # Experts beside one that every token passes, behind a dense first layer: model, way, layers recomputed, rank on each.
 SHARED = (
     *(("zai-org/GLM-4.5-Air", way, ("single", 1), True, 0) for way in ("lora", "qlora")),
@@ -196,6 +203,7 @@ def cases() -> list[Case]:
     rows += [_measured(*choice) for choice in product(MEASURED_MODELS, WAYS[3:], TRAINERS, (True, False))]
     rows += [_hybrid(*kind) for kind in HYBRIDS]
     rows += [_shared(*kind) for kind in SHARED]
+    rows += [_two_heads(*kind) for kind in TWO_HEADS]
     return sorted(rows, key=lambda case: _number(case.id))
 
 
@@ -232,6 +240,13 @@ def _measured(name: str, way: tuple[str, tuple[str, int]], trainer: str, checkpo
     """Without dropout, which DoRA does not take; short rows, where the weights count, and long ones."""
     case = _case(name, *way, trainer)
     return replace(case, dropout=False, magnitudes=True, checkpointing=checkpointing)
+
+
+def _two_heads(name: str, method: str, ranks: tuple[str, int], checkpointing: bool, packed: bool) -> Case:
+    """Packed rows with masks over all pairs: no flash kernel takes heads of 512 features."""
+    case = _case(name, method, ranks, "sft")
+    attention = "sdpa" if packed else ""
+    return replace(case, length=min(case.length, 4096), packed=packed, attention=attention, checkpointing=checkpointing)
 
 
 def _hybrid(name: str, method: str, ranks: tuple[str, int], checkpointing: bool) -> Case:

@@ -17,8 +17,7 @@ def text_part_artifacts(job: Job) -> list[Artifact]:
     if stored is None:
         return []
     ids = first.ids("model")
-    prefix = stored.prefix.replace(".", "[.]")
-    renamed = [Arg("key_mapping", {f"^{prefix}": ""}, ids)] if prefix else []
+    renamed = [Arg("key_mapping", _renamed(*stored.renamed), ids)] if stored.renamed else []
     load = from_hub(first, "AutoModelForCausalLM", Raw("MODEL"), whole=True)
     options = [
         Arg("config", Raw("shape"), ids),
@@ -36,3 +35,8 @@ def text_part_artifacts(job: Job) -> list[Artifact]:
         "tokenizer": from_hub(first, "AutoTokenizer", Raw("MODEL"), whole=True),
     }
     return [Artifact(SCRIPT, ids, "text_part.py.j2", names)]
+
+
+def _renamed(begin: str, becomes: str) -> dict[str, str]:
+    """The names of parameters by a regular expression, as transformers takes them."""
+    return {"^" + begin.replace(".", "[.]"): becomes}

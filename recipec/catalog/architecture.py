@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from recipec.catalog.mixers import Mixer
 
@@ -37,6 +38,14 @@ class Experts(Struct, frozen=True):
     balanced: bool = True  # a loss can keep the load of the experts balanced
 
 
+class WholeAttention(Struct, frozen=True):
+    """Attention to the whole sequence in other heads than the layers with a window have."""
+
+    num_kv_heads: int
+    head_dim: int
+    shares_values: bool  # one projection gives keys and values
+
+
 class Architecture(Struct, frozen=True):
     """Shape fields of one model; sizes in features, heads, layers and tokens."""
 
@@ -54,6 +63,7 @@ class Architecture(Struct, frozen=True):
     sliding_window: int | None = None  # tokens; None where it is off
     full_attention_every: int = 0  # with a window or a mixer: every n-th layer has none; 0: all layers have it
     attention_at: tuple[int, ...] = ()  # the layers with attention, where they are not one in every so many
+    whole: WholeAttention | None = None  # of the layers without a window, where they differ in more than that
     mixer: Mixer | None = None  # of the layers without attention; None where all have attention
     attention_bias: bool = False  # on query, key and value
     output_bias: bool = False  # on the attention's output projection
@@ -62,6 +72,8 @@ class Architecture(Struct, frozen=True):
     qk_norm: str | None = None  # "head": one weight per head dimension; "full": one per query or key feature
     attention_sinks: bool = False  # one learned logit per head
     attention_gate: bool = False  # the query projection also gives a gate for attention's output
+    shares_values: bool = False  # one projection gives keys and values
+    values_normed: bool = False  # a norm without a weight over each value head
     gated_mlp: bool = True
     norms_per_layer: int = 2  # over the hidden size, without qk_norm
     moe: Experts | None = None
@@ -91,10 +103,42 @@ class Architecture(Struct, frozen=True):
             return layer in self.attention_at
         return self.full_attention_every > 0 and (layer + 1) % self.full_attention_every == 0
 
+    def second(self, layer: int) -> bool:
+        """Whether a layer, counted from 0, is of the second kind where a model has two: with the mixer, or attending to
+        the whole sequence in other heads."""
+        return self.mixed(layer) or (self.whole is not None and self._whole(layer))
+
+    @property
+    def two_kinds(self) -> bool:
+        """Whether its layers differ in more than a window and experts."""
+        return self.mixer is not None or self.whole is not None
+
+    @property
+    def second_layers(self) -> int:
+        """How many layers are of the second kind."""
+        return sum(map(self.second, range(self.num_layers))) if self.two_kinds else 0
+
     @property
     def mixed_layers(self) -> int:
         """How many layers have the mixer."""
-        return sum(map(self.mixed, range(self.num_layers))) if self.mixer else 0
+        return self.second_layers if self.mixer else 0
+
+    def attending(self, window: int | None) -> Architecture:
+        """The model as its layers with this window attend: not itself where heads of the whole sequence differ."""
+        return _attending_whole(self) if self.whole and window is None else self
+
+    @property
+    def attentions(self) -> tuple[tuple[int, Architecture], ...]:
+        """How many layers attend in which heads, as a model of such layers."""
+        if self.whole is None:
+            return ((self.attention_layers, self),)
+        windowed = self.num_layers - self.second_layers
+        return (windowed, self), (self.second_layers, self.attending(None))
+
+    @property
+    def cached_features(self) -> int:
+        """Features of keys and values that all layers together keep of a token."""
+        return sum(2 * layers * shape.kv_size for layers, shape in self.attentions)
 
     @property
     def attention_layers(self) -> int:
@@ -110,13 +154,13 @@ class Architecture(Struct, frozen=True):
         layers = {self.sliding_window: self.num_layers - whole}
         return layers | {None: whole} if whole else layers
 
-    def linear_shapes(self, dense: bool = False, mixed: bool = False) -> tuple[LinearShape, ...]:
+    def linear_shapes(self, dense: bool = False, second: bool = False) -> tuple[LinearShape, ...]:
         """The linear modules of one decoder layer as (name, in, out) without experts and router.
 
         A mixture-of-experts model answers for a layer with experts unless `dense` asks for one of its plain layers; a
-        hybrid for a layer with attention unless `mixed` asks for one with the mixer.
+        model with two kinds of layers for the first unless `second` asks for the other.
         """
-        mixing = self.mixer.linear_shapes(self.hidden_size) if self.mixer and mixed else self._attention_shapes()
+        mixing = self._second_shapes() if self.two_kinds and second else self._attention_shapes()
         if self.moe is None or dense:
             return mixing + self._mlp_shapes(self.intermediate_size)
         shared = self.moe.shared_intermediate_size
@@ -125,12 +169,12 @@ class Architecture(Struct, frozen=True):
 
     @property
     def linear_groups(self) -> tuple[tuple[int, tuple[LinearShape, ...]], ...]:
-        """How many layers have which linear modules: with attention and experts, plain ones, and with the mixer."""
+        """How many layers have which linear modules: the first kind, plain ones of a mixture, and the second kind."""
         dense = self.num_layers - self.sparse_layers
         groups = (
-            (self.sparse_layers - self.mixed_layers, self.linear_shapes()),
+            (self.sparse_layers - self.second_layers, self.linear_shapes()),
             (dense, self.linear_shapes(dense=True)),
-            (self.mixed_layers, self.linear_shapes(mixed=True)),
+            (self.second_layers, self.linear_shapes(second=True)),
         )
         return tuple(group for group in groups if group[0])
 
@@ -168,9 +212,9 @@ class Architecture(Struct, frozen=True):
         return self._common_params + self._experts_params(self.moe.count if self.moe else 0)
 
     @property
-    def mixed_layer_params(self) -> int:
-        """Parameters of a layer with the mixer; of one with attention where there is none."""
-        return self.layer_params + self._mixer_difference
+    def second_layer_params(self) -> int:
+        """Parameters of a layer of the second kind; of any where there is one kind."""
+        return self.layer_params + self._second_difference
 
     @property
     def embedding_params(self) -> int:
@@ -202,8 +246,10 @@ class Architecture(Struct, frozen=True):
         return _weights(self._attention_shapes()) + biases + norms + self.num_heads * self.attention_sinks
 
     @property
-    def _mixer_difference(self) -> int:
-        """What a layer has more with the mixer than with attention."""
+    def _second_difference(self) -> int:
+        """What a layer of the second kind has more than one of the first."""
+        if self.whole:
+            return self.attending(None)._attention_params - self._attention_params
         if self.mixer is None:
             return 0
         mixing = _weights(self.mixer.linear_shapes(self.hidden_size)) + self.mixer.other_params(self.hidden_size)
@@ -224,11 +270,18 @@ class Architecture(Struct, frozen=True):
     def _total(self, layer_params: int) -> int:
         dense = self._attention_params + self._norm_params * self.norms_per_layer + self._mlp_params(dense=True)
         layers = self.sparse_layers * layer_params + (self.num_layers - self.sparse_layers) * dense
-        return self.embedding_params + layers + self.mixed_layers * self._mixer_difference + self._norm_params
+        return self.embedding_params + layers + self.second_layers * self._second_difference + self._norm_params
 
     @property
-    def _qkv_widths(self) -> tuple[int, int, int]:
-        return self.query_size * (2 if self.attention_gate else 1), self.kv_size, self.kv_size
+    def _qkv_widths(self) -> tuple[int, ...]:
+        """Of what gives queries, keys, and values where they have a projection of their own."""
+        queries = self.query_size * (2 if self.attention_gate else 1)
+        return (queries, *[self.kv_size] * (1 if self.shares_values else 2))
+
+    def _second_shapes(self) -> tuple[LinearShape, ...]:
+        if self.mixer:
+            return self.mixer.linear_shapes(self.hidden_size)
+        return self.attending(None)._attention_shapes()
 
     def _attention_shapes(self) -> tuple[LinearShape, ...]:
         inputs = _merge(self.modules.qkv, self.hidden_size, self._qkv_widths)
@@ -238,6 +291,15 @@ class Architecture(Struct, frozen=True):
         widths = (inner, inner) if self.gated_mlp else (inner,)
         inputs = _merge(self.modules.mlp_in, self.hidden_size, widths)
         return (*inputs, (self.modules.mlp_out, inner, self.hidden_size))
+
+
+@lru_cache(maxsize=256)
+def _attending_whole(shape: Architecture) -> Architecture:
+    whole = shape.whole
+    assert whole is not None
+    modules = replace(shape.modules, qkv=shape.modules.qkv[:2]) if whole.shares_values else shape.modules
+    heads = {"num_kv_heads": whole.num_kv_heads, "head_dim": whole.head_dim, "shares_values": whole.shares_values}
+    return replace(shape, whole=None, sliding_window=None, modules=modules, **heads)
 
 
 @lru_cache(maxsize=256)  # a plan asks for them with every candidate

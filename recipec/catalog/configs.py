@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recipec.catalog.architecture import Architecture, Experts
-from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType, MoeType
+from recipec.catalog.architecture import Architecture, Experts, WholeAttention
+from recipec.catalog.model_types import MODEL_TYPES, Key, MixerType, ModelType, MoeType, WholeType
 from recipec.catalog.refused import why_no_type
 
 _SIZES = {
@@ -129,6 +129,7 @@ def _parts(config: Mapping[str, Any], row: ModelType) -> dict[str, Any]:
         "qk_norm": row.qk_norm if row.qk_norm_switch is None or _flag(config, row.qk_norm_switch) else None,
         "attention_sinks": row.sinks,
         "attention_gate": row.output_gate,
+        "values_normed": row.values_normed,
         "gated_mlp": row.gated,
         "norms_per_layer": row.norms,
         "moe": _experts(config, row),
@@ -143,7 +144,36 @@ def _windows(config: Mapping[str, Any], row: ModelType) -> dict[str, int]:
         return {}
     every = _full_attention_every(config, row)
     window = _integer({"sliding_window": row.window, **config}, "sliding_window")
+    if row.whole:
+        return {"sliding_window": window, "full_attention_every": every, "whole": _whole(config, row.whole, every)}
     return {} if every == 1 else {"sliding_window": window, "full_attention_every": every}
+
+
+def _whole(config: Mapping[str, Any], row: WholeType, every: int) -> WholeAttention:
+    """The heads of the layers without a window; a saved configuration has them layer by layer."""
+    if on := [key.name for key in row.unbuilt if config.get(key.name, key.default)]:
+        raise UnsupportedConfig(f"{' and '.join(on)} {'are' if len(on) > 1 else 'is'} on, which is not built")
+    layers = _integer(config, "num_hidden_layers")
+    if every < 2 or layers % every:
+        raise UnsupportedConfig("layer_types does not end in full_attention behind sliding_attention")
+    shares = _flag(config, row.shares_values)
+    if row.by_layer in config:
+        sizes = _saved_heads(config[row.by_layer], row.by_layer, list(range(every - 1, layers, every)))
+    else:
+        wider = config.get(row.kv_heads) if shares else None
+        sizes = {"head_dim": config.get(row.head_dim.name, row.head_dim.default), "num_key_value_heads": wider}
+    own = {key: value for key, value in sizes.items() if value is not None}
+    kv_heads, head_dim = (_integer({**config, **own}, key) for key in ("num_key_value_heads", "head_dim"))
+    return WholeAttention(kv_heads, head_dim, shares)
+
+
+def _saved_heads(by_layer: Any, key: str, whole: list[int]) -> Mapping[str, Any]:
+    """What all layers without a window have in a saved configuration."""
+    named = {int(layer): sizes for layer, sizes in by_layer.items()} if isinstance(by_layer, dict) else {}
+    first = named.get(whole[0])
+    if sorted(named) != whole or any(sizes != first for sizes in named.values()):
+        raise UnsupportedConfig(f"{key} does not give the layers of full_attention, and only these, the same heads")
+    return first or {}
 
 
 def _mixers(config: Mapping[str, Any], row: MixerType) -> dict[str, Any]:
@@ -185,7 +215,20 @@ def layer_keys(architecture: Architecture) -> dict[str, Any]:
         return {}
     switch = {"use_sliding_window": architecture.sliding_window is not None} if row.windowed == "switch" else {}
     types = {"layer_types": _layer_types(architecture)} if row.layers_differ else {}
-    return {"sliding_window": architecture.sliding_window, **switch, **types}
+    return {"sliding_window": architecture.sliding_window, **switch, **types, **_whole_keys(architecture, row.whole)}
+
+
+def _whole_keys(architecture: Architecture, row: WholeType | None) -> dict[str, Any]:
+    """The keys that give the heads of the layers without a window; what is not built is off."""
+    if row is None or architecture.whole is None:
+        return {}
+    whole = architecture.whole
+    return {
+        row.head_dim.name: whole.head_dim,
+        row.shares_values.name: whole.shares_values,
+        row.kv_heads: whole.num_kv_heads if whole.shares_values else None,
+        **{key.name: type(key.default)(0) for key in row.unbuilt},
+    }
 
 
 def flag_keys(architecture: Architecture) -> dict[str, bool]:

@@ -58,6 +58,16 @@ class MixerType(Struct, frozen=True):
     unbuilt: str = ""  # a switch whose parts are not built: it is refused
 
 
+class WholeType(Struct, frozen=True):
+    """How the config of a model names the heads of its layers without a window, where they differ from the others."""
+
+    head_dim: Number
+    kv_heads: str  # key; it holds where `shares_values` is on
+    shares_values: Key  # keys and values come from one projection
+    by_layer: str  # key of what transformers 5 saves instead of them: layer -> its own sizes
+    unbuilt: tuple[Number | Key, ...]  # switches and sizes whose parts are not built: they are refused
+
+
 class ModelType(Struct, frozen=True):
     """One row: class names, module names, and the defaults that transformers fills in."""
 
@@ -76,6 +86,7 @@ class ModelType(Struct, frozen=True):
     norms_in_fp32: bool = False  # its norms multiply with their weight before they round to the compute type
     softcap: bool = False  # attention scores are soft-capped
     leaks: bool = False  # its mask is built without position ids: examples that share a row attend to each other
+    values_normed: bool = False  # a norm without a weight over each value head
     gated: bool = True
     norms: int = 2
     windowed: str = ""  # "always": sliding_window holds; "switch": only with use_sliding_window
@@ -83,6 +94,7 @@ class ModelType(Struct, frozen=True):
     layers_differ: bool = False  # the class reads layer_types
     full_attention_every: int = 0  # class default of layer_types: every n-th layer has no window
     pattern_key: str = ""  # an older key for the same
+    whole: WholeType | None = None
     attention_alone: bool = False  # the class may have other mixers, which are not built: layer_types is required
     intermediate: str = "intermediate_size"  # key of the feed-forward block's width
     adjusts_width: bool = False  # the class makes that width smaller and round, unless block_auto_adjust_ff_dim is off
@@ -123,6 +135,24 @@ _SHORT_CONVOLUTION = MixerType(
     listed="full_attn_idxs",
     unbuilt="conv_bias",
 )
+_GEMMA4_WHOLE = WholeType(
+    head_dim=Number("global_head_dim", 512),
+    kv_heads="num_global_key_value_heads",
+    shares_values=Key("attention_k_eq_v", False),
+    by_layer="per_layer_config",
+    unbuilt=(
+        Number("num_kv_shared_layers", 0),
+        Number("hidden_size_per_layer_input", 256),
+        Key("enable_moe_block", False),
+    ),
+)
+_GEMMA4_UNIFIED_WHOLE = WholeType(
+    head_dim=Number("global_head_dim", 512),
+    kv_heads="num_global_key_value_heads",
+    shares_values=Key("attention_k_eq_v", False),
+    by_layer="per_layer_config",
+    unbuilt=(Number("num_kv_shared_layers", 0),),
+)
 _MIXTRAL_MOE = MoeType("MixtralSparseMoeBlock", count="num_local_experts", intermediate="intermediate_size")
 _GPT_OSS_MOE = MoeType("GptOssMLP", count="num_local_experts", intermediate="intermediate_size", bias=True)
 _GLM4_MOE = MoeType(
@@ -134,6 +164,22 @@ _GLM4_MOE = MoeType(
 )
 _QWEN3_MOE = MoeType("Qwen3MoeSparseMoeBlock", count_saved="num_local_experts", sparse_steps=True)
 _QWEN2_MOE = MoeType("Qwen2MoeSparseMoeBlock", shared="shared_expert_intermediate_size", sparse_steps=True)
+_GEMMA4 = {
+    "norms_in_fp32": True,
+    "ties": True,
+    "kv_heads_optional": False,
+    "head_dim": 256,
+    "qkv_bias": _BIAS,
+    "output_bias": _BIAS,
+    "qk_norm": "head",
+    "values_normed": True,
+    "norms": 4,
+    "windowed": "always",
+    "layers_differ": True,
+    "full_attention_every": 6,
+    "scores": False,
+    "buffers": True,
+}
 
 MODEL_TYPES: dict[str, ModelType] = {
     "llama": ModelType("LlamaDecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, mlp_bias=_MLP_BIAS),
@@ -233,6 +279,10 @@ MODEL_TYPES: dict[str, ModelType] = {
         layers_differ=True,
         full_attention_every=6,
         pattern_key="sliding_window_pattern",
+    ),
+    "gemma4_text": ModelType("Gemma4TextDecoderLayer", window=512, whole=_GEMMA4_WHOLE, **_GEMMA4),
+    "gemma4_unified_text": ModelType(
+        "Gemma4UnifiedTextDecoderLayer", window=1024, whole=_GEMMA4_UNIFIED_WHOLE, **_GEMMA4
     ),
     "phi3": ModelType("Phi3DecoderLayer", windowed="always", modules=_FUSED),
     "olmo2": ModelType("Olmo2DecoderLayer", qkv_bias=_BIAS, output_bias=_BIAS, qk_norm="full"),

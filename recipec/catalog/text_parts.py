@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-TEXT_PARTS = {  # model_type of the checkpoint -> what its language model's parameters are called before their own names
-    "gemma3": "language_model.",
-    "mistral3": "language_model.",
-    "qwen3_5": "",  # transformers renames them itself
+# model_type of the checkpoint -> how its language model's parameters begin, and how they do in the text part alone;
+# nothing where transformers renames them itself.
+TEXT_PARTS = {
+    "gemma3": ("language_model.", ""),
+    "gemma4": ("model.language_model.", "model."),
+    "gemma4_unified": ("model.language_model.", "model."),
+    "mistral3": ("language_model.", ""),
+    "qwen3_5": (),
 }
 
 
@@ -23,6 +27,6 @@ class Stored(Struct, frozen=True):
     params_billion: float  # all of them, vision included
 
     @property
-    def prefix(self) -> str:
-        """What stands before the names of the language model's parameters."""
+    def renamed(self) -> tuple[str, ...]:
+        """How the names of the language model's parameters begin, and how in the text part alone; or nothing."""
         return TEXT_PARTS[self.model_type]

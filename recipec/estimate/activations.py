@@ -38,6 +38,14 @@ class Activations(Struct, frozen=True):
     earlier: int  # inputs of its 4-bit products that the last micro step's graph still holds
 
 
+def kinds_of(architecture: Architecture, lora: LoraShape | None, path: CodePath) -> tuple[Activations, ...]:
+    """Of every kind of layer that a model has: the first, and the second where there are two."""
+    first = activations(architecture, lora, path)
+    if architecture.whole:
+        return first, activations(architecture.attending(None), lora, path)
+    return (first, activations(architecture, lora, path, mixed=True)) if architecture.mixer else (first,)
+
+
 def activations(architecture: Architecture, lora: LoraShape | None, path: CodePath, mixed: bool = False) -> Activations:
     """Saved and transient bytes per token of one layer under a code path: with attention, or `mixed`."""
     norms = _norms(architecture, lora, path, mixed)
@@ -83,12 +91,9 @@ def _norms(architecture: Architecture, lora: LoraShape | None, path: CodePath, m
     heads = architecture.num_heads + architecture.num_kv_heads
     qk_features = architecture.query_size + architecture.kv_size
     normalised_heads = max(normalised if normalised == 4 and path.residual < 4 else 0, path.compute)
-    qk = (
-        qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads
-        if architecture.qk_norm and not mixed
-        else 0
-    )
-    return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk
+    qk = qk_features * (4 + (normalised_heads if lora is None else 0)) + 4 * heads if architecture.qk_norm else 0
+    qk += architecture.values_normed * 4 * (architecture.kv_size + architecture.num_kv_heads)
+    return architecture.norms_per_layer * (per_feature * architecture.hidden_size + 4) + qk * (not mixed)
 
 
 def _normalised(architecture: Architecture, path: CodePath) -> int:

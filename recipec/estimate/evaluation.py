@@ -86,7 +86,8 @@ def batch_bytes(architecture: Architecture, layout: Layout, work: Workload, toke
     The logits are alive twice, as the head gives them and without the tokens that nothing is learned from.
     """
     path, tokens = code_path(layout, work), max(tokens_at_once, work.seq_len_tokens)
-    widest = max(architecture.query_size + 2 * architecture.kv_size, 2 * _inner(architecture))
+    attending = (shape.query_size + 2 * shape.kv_size for _, shape in architecture.attentions)
+    widest = max(*attending, 2 * _inner(architecture))
     layer = tokens * path.compute * (LAYER_COPIES * architecture.hidden_size + widest)
     vocabulary = architecture.vocab_size if loss_code(work).to_vocabulary else 1
     logits = vocabulary * (2 * path.compute * tokens + FP32_BYTES * LOSS_COPIES * LOSSES_AT_ONCE)
@@ -110,8 +111,7 @@ def _answers_at_once(architecture: Architecture, layout: Layout, work: Workload,
 def _answer(architecture: Architecture, layout: Layout, work: Workload) -> int:
     """Keys and values of a question as long as the longest row, and what its mixers remember."""
     path = code_path(layout, work)
-    each = 2 * architecture.kv_size * path.compute
-    return work.seq_len_tokens * architecture.attention_layers * each + state_bytes(architecture, path)
+    return work.seq_len_tokens * path.compute * architecture.cached_features + state_bytes(architecture, path)
 
 
 def _inner(architecture: Architecture) -> int:

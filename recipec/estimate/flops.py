@@ -36,10 +36,13 @@ def forward_flops(architecture: Architecture, seq_len_tokens: int) -> Flops:
     """Two operations per active weight, four per attended key and query feature."""
     active = architecture.active_params - architecture.embedding_params
     kinds = architecture.layers_by_window.items()
-    attended = sum(layers * attended_tokens(seq_len_tokens, window) for window, layers in kinds)
+    attended = sum(
+        layers * attended_tokens(seq_len_tokens, window) * architecture.attending(window).query_size
+        for window, layers in kinds
+    )
     return Flops(
         layers=2.0 * active,
-        attention=4.0 * attended * architecture.query_size,
+        attention=4.0 * attended,
         head=2.0 * architecture.vocab_size * architecture.hidden_size,
     )
 
@@ -93,8 +96,9 @@ def _with_teacher(own: StepFlops, teacher: Architecture, layout: Layout, work: W
 
 def _computed_attention(architecture: Architecture, layout: Layout, work: Workload, fixed: Fixed) -> float:
     """A forward's attention as it is computed: eager, or given a mask, it leaves nothing out."""
-    keys, sequences = 0.0, layout.micro_batch * fixed.sequences
+    products, sequences = 0.0, layout.micro_batch * fixed.sequences
     for window, layers in architecture.layers_by_window.items():
         whole = layout.attends.keeps_scores or masked(window, layout, work, sequences)
-        keys += layers * (row_tokens(layout, work) if whole else attended_tokens(seen_tokens(work), window))
-    return 4.0 * keys * architecture.query_size
+        keys = row_tokens(layout, work) if whole else attended_tokens(seen_tokens(work), window)
+        products += layers * keys * architecture.attending(window).query_size
+    return 4.0 * products

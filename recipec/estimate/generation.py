@@ -35,12 +35,11 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
     """Bytes while answers are written, beside what is there at all times: the prompts' pass, or the last token's."""
     answers, path, sizes = answers_at_once(layout, work), step.fixed.path, step.fixed.sizes
     prompt = work.seq_len_tokens - work.written_tokens
-    layer = 2 * path.compute * architecture.kv_size
-    token = layer * architecture.attention_layers
-    repeated = architecture.num_heads / architecture.num_kv_heads if architecture.num_kv_heads > 1 else 0
+    token = path.compute * architecture.cached_features
+    working = path.compute * max(_beside_cache(shape) for _, shape in architecture.attentions)
     first = answers * prompt * (token + max(max(each.forward, each.attention) for each in step.fixed.kinds))
     sampled = SAMPLING_COPIES * 4 * architecture.vocab_size * answers
-    last = answers * work.seq_len_tokens * (token + layer * (0.5 + repeated)) + sampled
+    last = answers * work.seq_len_tokens * (token + working) + sampled
     gathered = path.compute * sizes.params if path.weight_shards > 1 and layout.spreads.engine == DEEPSPEED else 0
     return {
         "keys_and_values": answers * token * (work.seq_len_tokens if last >= first else prompt),
@@ -48,6 +47,12 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
         "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
         "sharding_buffers": gathered or step.fixed.buffers.forward.layers,
     }
+
+
+def _beside_cache(shape: Architecture) -> float:
+    """Features of a token while a layer writes its keys anew and repeats both for all heads; one head is a view."""
+    repeated = shape.num_heads / shape.num_kv_heads if shape.num_kv_heads > 1 else 0
+    return 2 * shape.kv_size * (0.5 + repeated)
 
 
 def generation_seconds(
@@ -98,7 +103,7 @@ def _weight_bytes(step: Step) -> float:
 
 
 def _cache_bytes(architecture: Architecture, step: Step, answers: int, tokens: float) -> float:
-    return 2 * step.fixed.path.compute * architecture.kv_size * architecture.attention_layers * answers * tokens
+    return step.fixed.path.compute * architecture.cached_features * answers * tokens
 
 
 def _gathering(layout: Layout, step: Step, link: Link) -> float:

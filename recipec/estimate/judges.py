@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.activations import activations
+from recipec.estimate.activations import kinds_of
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
@@ -26,7 +26,7 @@ def judging_terms(layout: Layout, work: Workload, step: Step) -> Mapping[str, fl
     """Bytes while they score, beside what is there at all times: one layer of a pass that saves nothing."""
     frozen = replace(step.fixed.path, residual=step.fixed.path.compute, quantized=0.0, adapter_copy=0)
     frozen = replace(frozen, saves_frozen_inputs=0)
-    kinds = [activations(judge, None, frozen, mixed) for judge in work.judges for mixed in _kinds(judge)]
+    kinds = [each for judge in work.judges for each in kinds_of(judge, None, frozen)]
     tokens = layout.micro_batch * work.seq_len_tokens
     return {"working_set": tokens * max(max(each.forward, each.attention) for each in kinds)}
 
@@ -34,7 +34,3 @@ def judging_terms(layout: Layout, work: Workload, step: Step) -> Mapping[str, fl
 def _head(judge: Architecture) -> int:
     """Parameters of the matrix that makes logits of hidden states, which a reward model does without."""
     return 0 if judge.tie_embeddings else judge.vocab_size * judge.hidden_size
-
-
-def _kinds(judge: Architecture) -> tuple[bool, ...]:
-    return (False, True) if judge.mixer else (False,)

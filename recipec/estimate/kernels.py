@@ -160,9 +160,9 @@ def _teacher_traffic(step: Step) -> float:
     teacher = step.fixed.teacher
     if teacher is None:
         return 0.0
-    attending, *mixed = (each.saved for each in teacher.kinds)
     shape = teacher.architecture
-    saved = shape.attention_layers * attending + shape.mixed_layers * sum(mixed)
+    layers = (shape.num_layers - shape.second_layers, shape.second_layers)
+    saved = sum(count * each.saved for count, each in zip(layers, teacher.kinds, strict=False))
     return SCORING_SHARE * TRAFFIC_FORWARD * saved * step.fixed.taught * step.tokens
 
 

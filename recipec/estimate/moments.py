@@ -204,10 +204,11 @@ def _last_backward(step: Step) -> Terms:
 
 def _working_set(step: Step, recomputed: bool) -> float:
     """One layer running backward, with what its recomputation saves: of the kind that needs most."""
-    attending, *mixed = step.fixed.kinds
-    running = _running_backward(step, attending, step.scores.layer, step.scores.backward, recomputed)
-    others = (_running_backward(step, each, 0, each.mixing * step.tokens, recomputed) for each in mixed)
-    return max(running, *others) if mixed else running
+    kept = (step.scores.layer, step.scores.second)
+    return max(
+        _running_backward(step, each, scores, each.mixing * step.tokens or step.scores.backward, recomputed)
+        for each, scores in zip(step.fixed.kinds, kept, strict=False)
+    )
 
 
 def _running_backward(step: Step, each: Activations, scores: float, mixing: float, recomputed: bool) -> float:

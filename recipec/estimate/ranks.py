@@ -22,8 +22,10 @@ def narrowed(architecture: Architecture, tensor: int) -> Architecture:
     """A rank of `tensor`: its share of the heads and of the feed-forward features, everything else whole."""
     if tensor == 1:
         return architecture
+    whole = architecture.whole
     return replace(
         architecture,
+        whole=whole and replace(whole, num_kv_heads=whole.num_kv_heads // tensor),
         num_heads=architecture.num_heads // tensor,
         num_kv_heads=architecture.num_kv_heads // tensor,
         intermediate_size=architecture.intermediate_size // tensor,

@@ -15,10 +15,11 @@ from recipec.layout import Layout
 
 
 class Scores(Struct, frozen=True):
-    """Bytes per rank. Layers with a window may hold more than those that attend to the whole sequence; those with a
-    mixer hold nothing of this."""
+    """Bytes per rank. Layers with a window may hold other bytes than those that attend to the whole sequence; those
+    with a mixer hold nothing of this."""
 
-    layer: int  # of the layer that holds most
+    layer: int  # of a layer of the first kind: of those the one that holds most
+    second: int  # of a layer of the second kind
     kept: float  # the mean of the layers that keep everything for the backward pass
     masks: int  # one for each kind of layer, shared by its layers
     forward: int  # while a layer that saves nothing runs its attention
@@ -29,20 +30,21 @@ def scores_of(architecture: Architecture, layout: Layout, work: Workload, path: 
     """The bytes of a pass over `sequences`, those of a micro batch."""
     tokens = sequences * work.seq_len_tokens
     pairs = tokens * row_tokens(layout, work)  # queries times the keys of their row
-    attending = attention_share(architecture, layout.recompute_interval)
+    attending = first_share(architecture, layout.recompute_interval) if architecture.mixer else 1
     if layout.attends.keeps_scores:
         return _eager(architecture, path, pairs, attending)
-    kinds = [masked(window, layout, work, sequences) for window in architecture.layers_by_window]
+    kinds = {window: masked(window, layout, work, sequences) for window in architecture.layers_by_window}
     saved = [
-        _with_mask(architecture, path, tokens, pairs) if mask else _without_mask(architecture, work, path, tokens)
-        for mask in kinds
+        _with_mask(shape, path, tokens, pairs) if kinds[window] else _without_mask(shape, work, path, tokens)
+        for window, shape in ((window, architecture.attending(window)) for window in kinds)
     ]
     kept = attending * saved[0]
     if len(kinds) > 1:  # of models without a mixer
         windowed = _windowed_share(architecture, layout.recompute_interval)
         kept = windowed * saved[0] + (1 - windowed) * saved[1]
-    masks = pairs * sum(kinds)  # booleans
-    return Scores(max(saved), kept, masks, forward=max(saved) + masks, backward=0)
+    masks = pairs * sum(kinds.values())  # booleans
+    layer, second = (saved[0], saved[-1]) if architecture.whole else (max(saved), 0)
+    return Scores(layer, second, kept, masks, forward=max(saved) + masks, backward=0)
 
 
 @lru_cache(maxsize=1024)
@@ -53,10 +55,10 @@ def _windowed_share(architecture: Architecture, recompute_interval: int) -> floa
 
 
 @lru_cache(maxsize=1024)
-def attention_share(architecture: Architecture, recompute_interval: int) -> float:
-    """Of the layers that keep everything, those with attention."""
+def first_share(architecture: Architecture, recompute_interval: int) -> float:
+    """Of the layers that keep everything, those of the first kind."""
     kept = _kept(architecture, recompute_interval)
-    return 1 - sum(map(architecture.mixed, kept)) / max(1, len(kept))
+    return 1 - sum(map(architecture.second, kept)) / max(1, len(kept))
 
 
 def _kept(architecture: Architecture, recompute_interval: int) -> list[int]:
@@ -77,7 +79,8 @@ def _eager(architecture: Architecture, path: CodePath, pairs: int, attending: fl
     if architecture.attention_sinks and path.residual == compute:
         saved, forward, backward = compute, 3 * compute, 2 * compute
     masks = compute * pairs * len(architecture.layers_by_window)
-    return Scores(saved * numbers, attending * saved * numbers, masks, forward * numbers, backward * numbers)
+    second = saved * numbers * (architecture.whole is not None)
+    return Scores(saved * numbers, second, attending * saved * numbers, masks, forward * numbers, backward * numbers)
 
 
 def _with_mask(architecture: Architecture, path: CodePath, tokens: int, pairs: int) -> int:

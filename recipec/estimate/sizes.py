@@ -75,10 +75,10 @@ def trainable_params(architecture: Architecture, lora: LoraShape | None, method:
 
 
 def _layers(architecture: Architecture, lora: LoraShape | None) -> Iterator[tuple[int, int]]:
-    """Parameters of a layer with attention and of one with a mixer, adapters included, and the quantisable part."""
-    for mixed in (False, True) if architecture.mixer else (False,):
-        shapes = architecture.linear_shapes(mixed=mixed)
-        params = architecture.mixed_layer_params if mixed else architecture.layer_params
+    """Parameters of a layer of each kind, adapters included, and the quantisable part."""
+    for second in (False, True) if architecture.two_kinds else (False,):
+        shapes = architecture.linear_shapes(second=second)
+        params = architecture.second_layer_params if second else architecture.layer_params
         yield params + _adapter_params(shapes, lora), _weights(shapes)
 
 

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from recipec.axes.method import POLICY, REFERENCE, TEACHER, Pass
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.activations import Activations, activations
+from recipec.estimate.activations import Activations, kinds_of
 from recipec.estimate.codepath import CodePath, code_path
 from recipec.estimate.experts import Built, built
 from recipec.estimate.head import Head, LossCode, loss_code
 from recipec.estimate.magnitudes import measuring
 from recipec.estimate.ranks import gathered_sizes, narrowed, rank_sizes
-from recipec.estimate.scores import Scores, attention_share, scores_of
+from recipec.estimate.scores import Scores, first_share, scores_of
 from recipec.estimate.sharding import Buffers, Gathered, buffers
 from recipec.estimate.sizes import Sizes
 from recipec.estimate.states import States, states
@@ -30,8 +30,7 @@ class Fixed(Struct, frozen=True):
 
     sizes: Sizes
     path: CodePath
-    layers: Activations  # of a layer with attention
-    mixed: Activations | None  # of a layer with a mixer in its place
+    kinds: tuple[Activations, ...]  # of every kind of layer, the first before the second
     built: Built
     measuring: int  # bytes while the weights of a module are built to measure them (DoRA)
     states: States
@@ -48,17 +47,17 @@ class Fixed(Struct, frozen=True):
     weight_passes: float  # over the weights of policy and reference, without recomputation
 
     @property
-    def kinds(self) -> tuple[Activations, ...]:
-        """Of every kind of layer, that with attention first."""
-        return (self.layers, self.mixed) if self.mixed else (self.layers,)
+    def layers(self) -> Activations:
+        """Of a layer of the first kind."""
+        return self.kinds[0]
 
 
 class Depth(Struct, frozen=True):
     """The layers of the model by what they leave for the backward pass."""
 
     layers: int
-    mixed: int  # of them have a mixer in place of attention
-    attending: float  # share of attention among those that keep everything
+    second: int  # of them are of the second kind
+    first: float  # share of the first kind among those that keep everything
     recomputed: int  # leave their input
     above: int  # keep everything and run after the last recomputed one
     offloads: bool  # the inputs wait in host memory
@@ -113,16 +112,16 @@ class Step(Struct, frozen=True):
     @property
     def kept(self) -> float:
         """Bytes that a layer keeps which keeps everything: their mean."""
-        fixed, attending = self.fixed, self.depth.attending
-        saved = attending * fixed.layers.saved + (1 - attending) * (fixed.mixed.saved if fixed.mixed else 0)
+        fixed, first = self.fixed, self.depth.first
+        saved = sum(share * each.saved for share, each in zip((first, 1 - first), fixed.kinds, strict=False))
         return self.tokens * saved + self.scores.kept + fixed.built.kept
 
     @property
     def saved_by_layers(self) -> float:
         """Bytes that all layers save, kept or recomputed."""
-        fixed, mixed = self.fixed, self.depth.mixed
-        attention = self.tokens * fixed.layers.saved + self.scores.layer
-        return (self.depth.layers - mixed) * attention + (mixed * self.tokens * fixed.mixed.saved if fixed.mixed else 0)
+        kinds = zip((self.depth.layers - self.depth.second, self.depth.second), self.fixed.kinds, strict=False)
+        saved = zip(kinds, (self.scores.layer, self.scores.second), strict=False)
+        return sum(layers * (self.tokens * each.saved + scores) for (layers, each), scores in saved)
 
 
 def step_of(architecture: Architecture, layout: Layout, work: Workload) -> Step:
@@ -168,11 +167,11 @@ def _batch(
     sequences, context = layout.micro_batch * sequences, layout.mesh.context
     tokens = -(-sequences * work.seq_len_tokens // context)  # a rank has one at least
     scores = scores_of(architecture, layout, work, path, sequences)
-    gathered = 2 * path.compute * architecture.kv_size * tokens * context if context > 1 else 0
-    attending, *mixed = kinds
-    attention = attending.attention * tokens + scores.forward + gathered
-    mixing = max((each.attention * tokens for each in mixed), default=0.0)
-    return Batch(tokens, scores, gathered, attending.forward * tokens, max(attention, mixing))
+    widest = max(shape.kv_size for _, shape in architecture.attentions)
+    gathered = 2 * path.compute * widest * tokens * context if context > 1 else 0
+    held = [scores.forward + gathered, (scores.forward + gathered) * (architecture.whole is not None)]
+    attention = max(each.attention * tokens + holds for each, holds in zip(kinds, held, strict=False))
+    return Batch(tokens, scores, gathered, kinds[0].forward * tokens, attention)
 
 
 def _head(tokens: int, architecture: Architecture, fixed: Fixed) -> Head:
@@ -224,10 +223,10 @@ def _by_teacher(part: Pass, before: bool, layout: Layout, work: Workload, fixed:
 
 
 def _depth(layout: Layout, architecture: Architecture) -> Depth:
-    layers, attending = architecture.num_layers, attention_share(architecture, layout.recompute_interval)
+    layers, first = architecture.num_layers, first_share(architecture, layout.recompute_interval)
     recomputed = layout.recomputed(layers)
     above = (layers - 1) % layout.recompute_every if recomputed else layers
-    return Depth(layers, architecture.mixed_layers, attending, recomputed, above, layout.activation_offload)
+    return Depth(layers, architecture.second_layers, first, recomputed, above, layout.activation_offload)
 
 
 @lru_cache(maxsize=8192)
@@ -249,8 +248,7 @@ def _fixed(
     return Fixed(
         sizes=count,
         path=path,
-        layers=activations(narrowed(architecture, mesh.tensor), work.lora, path),
-        mixed=activations(architecture, work.lora, path, mixed=True) if architecture.mixer else None,
+        kinds=kinds_of(narrowed(architecture, mesh.tensor), work.lora, path),
         built=built(architecture, work.lora, path),
         measuring=measuring(architecture, work.lora, path),
         states=held,

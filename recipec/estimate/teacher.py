@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes.strategies import DEEPSPEED
 from recipec.catalog.architecture import Architecture
-from recipec.estimate.activations import Activations, activations
+from recipec.estimate.activations import Activations, kinds_of
 from recipec.estimate.codepath import CodePath
 from recipec.estimate.sharding import Gathered, gathered_by_zero3
 from recipec.estimate.sizes import sizes
@@ -23,7 +23,7 @@ class Teacher(Struct, frozen=True):
 
     architecture: Architecture
     path: CodePath
-    kinds: tuple[Activations, ...]  # of every kind of layer, that with attention first
+    kinds: tuple[Activations, ...]  # of every kind of layer, the first before the second
     resident: float  # bytes of its weights on a rank
     gathered_params: int  # by every pass over it; 0 where it is whole
     gathered_head: float  # bytes of its matrix of the vocabulary while the loss runs; 0 where it is whole
@@ -36,14 +36,14 @@ def teacher_of(architecture: Architecture | None, layout: Layout, path: CodePath
         return None
     frozen = replace(path, residual=path.compute, quantized=0.0, adapter_copy=0, saves_frozen_inputs=0)
     sharded = layout.spreads.engine == DEEPSPEED and layout.spreads.shards_weights
-    live, kinds = 0.0, (False, True) if architecture.mixer else (False,)
+    live = 0.0
     if sharded:
         count = sizes(architecture, None, to_vocabulary=True)
         live = gathered_by_zero3(architecture.hidden_size, path.compute * count.layer, count, path)
     return Teacher(
         architecture=architecture,
         path=frozen,
-        kinds=tuple(activations(architecture, None, frozen, mixed) for mixed in kinds),
+        kinds=kinds_of(architecture, None, frozen),
         resident=path.compute * architecture.params / (path.weight_shards if sharded else 1),
         gathered_params=architecture.params if sharded else 0,
         gathered_head=path.compute * architecture.vocab_size * architecture.hidden_size if sharded else 0.0,

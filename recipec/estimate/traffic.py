@@ -104,7 +104,8 @@ def inside_layers(architecture: Architecture, layout: Layout, step: Step) -> lis
     if mesh.tensor > 1:
         found.append(Exchange(Group(mesh.tensor), passes * 2 * 2 * hidden, collectives=2 * passes))
     if mesh.context > 1:
-        keys_and_values = 2 * width * mesh.context * architecture.kv_size / mesh.tensor
+        mean = architecture.cached_features / max(1, architecture.attention_layers)
+        keys_and_values = width * mesh.context * mean / mesh.tensor
         found.append(Exchange(Group(mesh.context, mesh.tensor), passes * keys_and_values, collectives=passes))
     if mesh.expert > 1 and architecture.moe:
         sent = hidden * architecture.moe.per_token

@@ -40,6 +40,7 @@ class Combination(Struct, frozen=True, kw_only=True):
     caps_scores: bool  # the model's attention
     has_sinks: bool  # the model's attention
     head_features: int
+    two_heads: bool  # layers with a window attend in other heads than those without
     moe: bool
     balanced: bool  # a loss keeps the load of its experts balanced
     leaf_modules: bool  # the DeepSpeed configuration names the expert block as a leaf
@@ -118,6 +119,7 @@ PLAIN: Mapping[str, Any] = {
     "caps_scores": False,
     "has_sinks": False,
     "head_features": 128,
+    "two_heads": False,
     "moe": False,
     "balanced": True,
     "leaf_modules": False,

@@ -1,5 +1,5 @@
-"""What is known not to work, or was not run, with hybrids, whose layers are not all layers of attention, and with
-mixtures of experts that no loss keeps balanced."""
+"""What is known not to work, or was not run, with models whose layers differ: hybrids, whose layers are not all layers
+of attention, heads of two sizes, and mixtures of experts that no loss keeps balanced."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ HYBRIDS = (
         "nets: transformers takes them by itself; recipec has not measured or verified that",
         lambda f: f.lacks_kernels,
         refused=False,
+    ),
+    BadCombination(
+        "BAD-107",
+        "DoRA or IA3 on a model whose layers attend in heads of two sizes",
+        "what DoRA keeps and builds in such layers is not in the plan's memory, and some of them have no value "
+        "projection that IA3 could scale",
+        "transformers 5.23 models/gemma4/modeling_gemma4.py (attention_k_eq_v); not simulated with PEFT 0.21.2",
+        'set `train.adaptation = "lora"`, and leave `train.lora.variant` out',
+        lambda f: f.two_heads and (f.variant.magnitudes or f.adaptation.trains == SCALES),
     ),
     BadCombination(
         "BAD-106",

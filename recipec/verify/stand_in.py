@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from recipec.catalog.architecture import Architecture
+from recipec.catalog.architecture import Architecture, WholeAttention
 from recipec.catalog.configs import UnsupportedConfig, architecture_from_config, expert_keys, flag_keys, layer_keys
 from recipec.catalog.hub_cache import cached_model
 from recipec.catalog.local import local_model
@@ -264,10 +264,13 @@ def _kv_heads(shape: Architecture) -> int:
 
 
 def _layers(shape: Architecture) -> dict[str, Any]:
-    """A short window where there is one; of a hybrid, a layer with a small mixer and one with attention."""
+    """A short window where there is one; a layer of each kind where a model has two."""
+    two = replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
     if shape.mixer:
-        two = replace(shape, num_layers=LAYERS, full_attention_every=LAYERS, attention_at=())
         return layer_keys(replace(two, mixer=shape.mixer.shrunk()))
+    if shape.whole:
+        heads = WholeAttention(min(HEADS // 2, shape.whole.num_kv_heads), 2 * HEAD_DIM, shape.whole.shares_values)
+        return layer_keys(replace(two, sliding_window=WINDOW, whole=heads))
     window = None if shape.sliding_window is None else WINDOW
     return layer_keys(replace(shape, num_layers=LAYERS, sliding_window=window))
 

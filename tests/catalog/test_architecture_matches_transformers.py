@@ -21,6 +21,9 @@ EXPERTS = {"num_experts_per_tok": 2, "num_experts": 6, "num_local_experts": 6, "
 ATTENTION_ALONE = {"layer_types": ["attention"] * 4, "num_local_experts": 0, "mamba_n_heads": 4}
 GLM = {**EXPERTS, "n_routed_experts": 6, "n_shared_experts": 2, "first_k_dense_replace": 1}
 DELTA_NET = {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 10}
+GEMMA4 = {"layer_types": ["sliding_attention", "full_attention"] * 2, "head_dim": 8, "global_head_dim": 12}
+GEMMA4 |= {"hidden_size_per_layer_input": 0, "sliding_window": 8}
+SHARED_VALUES = {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1, "attention_bias": True}
 VARIANTS = {
     **{model_type: {} for model_type in MODEL_TYPES},
     "llama with biases, tied": {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
@@ -41,6 +44,10 @@ VARIANTS = {
     "glm4_moe with experts everywhere": {**GLM, "n_shared_experts": 1, "first_k_dense_replace": 0},
     "glm4 without biases": {"attention_bias": False},
     "seed_oss with biases": {"attention_out_bias": True, "mlp_bias": True},
+    "gemma4_text": GEMMA4,
+    "gemma4_text whose keys are values": SHARED_VALUES,
+    "gemma4_unified_text": GEMMA4,
+    "gemma4_unified_text whose keys are values": SHARED_VALUES,
     "starcoder2 without biases": {"use_bias": False},
     "smollm3 untied": {"tie_word_embeddings": False},
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
@@ -61,14 +68,14 @@ def test_the_real_model_has_the_architecture(variant: str) -> None:
     ours, model = architecture_from_config(config_of(variant)), real_model(config_of(variant))
     layers = model.base_model.layers
     assert sum(parameter.numel() for parameter in model.parameters()) == ours.params
-    vision = {name for name in model._no_split_modules if "Vision" in name}
+    vision = {name for name in model._no_split_modules if "Vision" in name or "Audio" in name}
     assert {type(layer).__name__ for layer in layers} == {ours.decoder_layer} == set(model._no_split_modules) - vision
-    shapes = [ours.linear_shapes(not has_experts(each), ours.mixed(number)) for number, each in enumerate(layers)]
+    shapes = [ours.linear_shapes(not has_experts(each), ours.second(number)) for number, each in enumerate(layers)]
     assert [linears(layer) for layer in layers] == [sorted(shape) for shape in shapes]
-    counted = [(parameters(each), ours.mixed(n)) for n, each in enumerate(layers) if has_experts(each) or not ours.moe]
-    assert {size for size, mixed in counted if not mixed} == {ours.layer_params}
-    assert {size for size, mixed in counted if mixed} <= {ours.mixed_layer_params}
-    assert sum(mixed for _, mixed in counted) == ours.mixed_layers
+    counted = [(parameters(each), ours.second(n)) for n, each in enumerate(layers) if has_experts(each) or not ours.moe]
+    assert {size for size, second in counted if not second} == {ours.layer_params}
+    assert {size for size, second in counted if second} <= {ours.second_layer_params}
+    assert sum(second for _, second in counted) == ours.second_layers
     assert embeddings(model) == ours.embedding_params
     assert MODEL_TYPES[ours.model_type].buffers is bool(
         model.state_dict().keys() - dict(model.named_parameters(remove_duplicate=False))

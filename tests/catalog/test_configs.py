@@ -112,6 +112,42 @@ def test_layers_in_no_known_order_are_refused(config: dict) -> None:
         architecture_from_config(LLAMA | GEMMA3 | config)
 
 
+GEMMA4 = {**GEMMA3, "model_type": "gemma4_text", "layer_types": [LOCAL, WHOLE] * 2, "hidden_size_per_layer_input": 0}
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ({}, (2, 512, False)),
+        ({"global_head_dim": 16, "num_global_key_value_heads": 1}, (2, 16, False)),
+        ({"attention_k_eq_v": True, "num_global_key_value_heads": 1}, (1, 512, True)),
+        ({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 16}}}, (2, 16, False)),
+        ({"per_layer_config": {key: {"head_dim": 16, "num_key_value_heads": 4} for key in "13"}}, (4, 16, False)),
+        ({"model_type": "gemma4_unified_text", "hidden_size_per_layer_input": 256}, (2, 512, False)),
+    ],
+)
+def test_heads_of_the_whole_sequence(config: dict, heads: tuple) -> None:
+    found = architecture_from_config(LLAMA | GEMMA4 | config)
+    assert (found.whole.num_kv_heads, found.whole.head_dim, found.whole.shares_values) == heads
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"hidden_size_per_layer_input": 256}, "hidden_size_per_layer_input"),
+        ({"num_kv_shared_layers": 2}, "num_kv_shared_layers"),
+        ({"enable_moe_block": True}, "enable_moe_block"),
+        ({"per_layer_config": {"1": {"head_dim": 16}}}, "per_layer_config"),
+        ({"per_layer_config": {"1": {"head_dim": 16}, "3": {"head_dim": 8}}}, "per_layer_config"),
+        ({"layer_types": [LOCAL] * 4}, "layer_types"),
+        ({"layer_types": [WHOLE] * 4}, "layer_types"),
+    ],
+)
+def test_what_is_not_built_of_gemma_4_is_refused(config: dict, reason: str) -> None:
+    with pytest.raises(UnsupportedConfig, match=reason):
+        architecture_from_config(LLAMA | GEMMA4 | config)
+
+
 def save(folder: Path, **files: object) -> Path:
     for name, content in files.items():
         (folder / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))

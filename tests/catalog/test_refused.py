@@ -26,6 +26,8 @@ def test_nothing_is_both_built_and_refused() -> None:
         ("LiquidAI/LFM2-8B-A1B", "short convolutions"),
         ("ibm-granite/granite-4.0-h-tiny", "Mamba"),
         ("zai-org/GLM-4.7-Flash", "latent attention"),
+        ("google/gemma-4-E4B-it", "embed tokens a second time"),
+        ("google/gemma-4-26B-A4B-it", "experts beside a plain"),
         ("mistralai/Ministral-3-8B-Instruct-2512", "FP8"),
     ],
 )

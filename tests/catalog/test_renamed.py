@@ -23,14 +23,22 @@ ATTENTION_ALONE = {
 }
 
 
+TWO_HEADS = {
+    **SIZES,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "hidden_size_per_layer_input": 0,
+    "global_head_dim": 16,
+}
+
+
 @pytest.mark.parametrize("name", MODEL_TYPES)
 def test_a_saved_model_has_the_names_that_its_row_says(tmp_path: Path, name: str) -> None:
     from safetensors.torch import load_file
     from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-    alone = MODEL_TYPES[name].attention_alone
-    config = CONFIG_MAPPING[name](**ATTENTION_ALONE if alone else {})
-    for key, value in {**SIZES, **WIDTHS, **TOKENS, **({} if alone else EXPERTS)}.items():
+    alone, whole = MODEL_TYPES[name].attention_alone, MODEL_TYPES[name].whole
+    config = CONFIG_MAPPING[name](**ATTENTION_ALONE if alone else TWO_HEADS if whole else {})
+    for key, value in {**(SIZES if not whole else {}), **WIDTHS, **TOKENS, **({} if alone else EXPERTS)}.items():
         if hasattr(config, key):
             setattr(config, key, value)
     if getattr(config, "layer_types", None):

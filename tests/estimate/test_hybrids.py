@@ -65,7 +65,7 @@ def test_a_mixer_saves_what_the_formula_says(adapted: bool, kind: str) -> None:
     shape = architecture_from_config(KINDS[kind][0])
     work = Workload(seq_len_tokens=TOKENS, lora=LORA if adapted else None)
     fixed = step_of(shape, layout("lora" if adapted else "full"), work).fixed
-    assert saved_by_first_layer(adapted, *KINDS[kind]) / TOKENS == pytest.approx(fixed.mixed.saved, rel=0.01)
+    assert saved_by_first_layer(adapted, *KINDS[kind]) / TOKENS == pytest.approx(fixed.kinds[1].saved, rel=0.01)
 
 
 def saved_by_first_layer(adapted: bool, config: dict[str, Any], decoder_layer: str) -> int:

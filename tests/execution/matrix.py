@@ -49,6 +49,8 @@ MODELS = {  # one model of each type of transformers in the catalog
     "gemma": "google/gemma-2b",
     "gemma2": "google/gemma-2-2b",
     "gemma3_text": "google/gemma-3-1b-pt",
+    "gemma4_text": "google/gemma-4-31B",
+    "gemma4_unified_text": "google/gemma-4-12B",
     "phi3": "microsoft/Phi-3-mini-4k-instruct",
     "olmo2": "allenai/OLMo-2-1124-7B",
     "olmo3": "allenai/Olmo-3-1025-7B",

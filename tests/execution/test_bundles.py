@@ -20,10 +20,11 @@ STARTED_ANEW = "cpu-demo"
 # What the shipped recipes do not show: that a run learns and resumes, in 4 bits too, two further architectures, DPO on
 # a model without a chat template, another optimizer, adapters under FSDP, layers that keep what others recompute, and
 # stages on different numbers of ranks and of nodes, variants of LoRA; a student that gets nearer to its teacher; packed
-# examples; layers without attention; shared experts, and buffers that a checkpoint holds.
+# examples; layers without attention; shared experts, and buffers that a checkpoint holds;
+# heads of two sizes, in the text part of a checkpoint.
 CASES = dict.fromkeys(
     (
-        *("sft-lora", "hybrid", "convolutions", "packed", "qlora", "fsdp", "fsdp-lora"),
+        *("sft-lora", "hybrid", "convolutions", "two-heads", "packed", "qlora", "fsdp", "fsdp-lora"),
         *("dpo", "orpo", "cpo", "simpo", "distill", "grpo", "rloo", "ppo", "rlhf"),
     ),
     "learn",

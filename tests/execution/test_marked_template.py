@@ -69,6 +69,8 @@ CONSTRUCTIONS = {
 KNOWN = {
     name: lambda name=name: in_trl(name) for name in ("llama3_1", "llama3_2", "llama3", "gemma3", "cohere2", "lfm2")
 }
+GEMMA4 = ["gemma4", *(f"gemma4_v{revision}" for revision in range(2, 6))]
+KNOWN |= {name: lambda name=name: in_trl(name) for name in GEMMA4}
 KNOWN["qwen2_5_base"] = of_a_base_model
 # What is written otherwise when turns follow: name -> text.
 NOT_MARKED = {
@@ -154,10 +156,10 @@ def test_what_is_marked_is_what_trl_marks_where_it_knows_the_template(marks: str
         assert spans(marked(marks, in_trl(name)), talk) == spans(in_trl(f"{name}_training"), talk)
 
 
-@pytest.mark.parametrize("name", ["llama3_1", "llama3_2", "qwen2_5_base"])
+@pytest.mark.parametrize("name", ["llama3_1", "llama3_2", "qwen2_5_base", *GEMMA4])
 def test_the_mask_is_right_to_the_token(marks: str, name: str) -> None:
     """The tokens of every answer with the one that ends it, none of the header and none of what others say."""
-    words, end = tokenizer(KNOWN[name]()), templates()[name].end
+    words, end = tokenizer(KNOWN[name]()), templates()[name.partition("_v")[0]].end
     for talk in conversations(100):
         tokens = words.apply_chat_template(
             talk,
@@ -167,7 +169,8 @@ def test_the_mask_is_right_to_the_token(marks: str, name: str) -> None:
         )
         learned = [token for token, mask in zip(tokens["input_ids"], tokens["assistant_masks"], strict=True) if mask]
         answers = [turn["content"] for turn in talk if turn["role"] == "assistant"]
-        written = [answer.strip() + end for answer in answers] if "llama" in name else [f"{a}{end}\n" for a in answers]
+        trimmed, behind = "qwen" not in name, "" if "llama" in name else "\n"
+        written = [f"{answer.strip() if trimmed else answer}{end}{behind}" for answer in answers]
         assert words.decode(learned) == "".join(written)
         assert learned.count(words.convert_tokens_to_ids(end)) == len(answers)
 

@@ -44,10 +44,19 @@ TINY: dict[str, Any] = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+TWO_HEADS = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "hidden_size_per_layer_input": 0,
+}
 OTHERWISE: dict[str, dict[str, Any]] = {
     "gpt_neox": {"num_key_value_heads": 4},
     "qwen3_5_text": {"full_attention_interval": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
     "lfm2": {"layer_types": ["conv", "full_attention"]},
+    "gemma4_text": TWO_HEADS,
+    "gemma4_unified_text": TWO_HEADS,
     "granitemoehybrid": {"layer_types": ["attention"] * 2, "num_local_experts": 0, "mamba_n_heads": 4},
 }
 CAPPED = [name for name, row in MODEL_TYPES.items() if row.softcap or row.sinks]

@@ -12,7 +12,13 @@ from compiling import BASES, good, texts, with_key
 from recipec.catalog.models import model
 from recipec.verify.stand_in import hub_folder, stand_in_tokenizer, write_stand_in
 
-NAMES = ("google/gemma-3-4b-it", "mistralai/Ministral-3-3B-Base-2512", "mistralai/Mistral-Small-3.1-24B-Instruct-2503")
+NAMES = (
+    "google/gemma-3-4b-it",
+    "google/gemma-4-31B-it",
+    "google/gemma-4-12B-it",
+    "mistralai/Ministral-3-3B-Base-2512",
+    "mistralai/Mistral-Small-3.1-24B-Instruct-2503",
+)
 NAMES += ("Qwen/Qwen3.5-4B",)
 CHAT = BASES["lora-single"]
 

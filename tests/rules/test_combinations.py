@@ -187,6 +187,7 @@ CASES |= {
     "BAD-103": ({"hybrid": True, "compile": True, "attention": "eager"}, [{"compile": False}, {"hybrid": False}]),
     "BAD-104": ({"hybrid": True, "method": "grpo"}, [{"method": "dpo"}, {"hybrid": False}]),
     "BAD-105": ({"hybrid": True, "lacks_kernels": True}, [{"lacks_kernels": False}]),
+    "BAD-107": ({"two_heads": True, "variant": "dora"}, [{"variant": "rslora"}, {"two_heads": False}]),
     "BAD-106": ({"moe": True, "balanced": False, "adaptation": "full"}, [{"balanced": True}, {"adaptation": "lora"}]),
 }
 

@@ -51,6 +51,8 @@ def real(model_type: str) -> Model:
         config |= {"layer_types": ["attention"] * layers, "num_local_experts": 0}
     if row.mixer:
         config |= {"layer_types": [row.mixer.layer_type, "full_attention"] * (layers // 2)}
+    if row.whole:
+        config |= {key.name: type(key.default)(0) for key in row.whole.unbuilt}
     if row.moe:
         config |= {row.moe.count: 64, "num_experts_per_tok": 8, row.moe.intermediate: 512}
         config |= {key: 1 for key in (row.moe.shared_count, row.moe.dense_first) if key}

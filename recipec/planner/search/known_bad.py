@@ -89,7 +89,8 @@ def _combination(layout: Layout, decisions: Mapping[str, Decision], shape: Archi
         lacks_kernels=row.mixer is not None and not value["gpu_is_cpu"],
         caps_scores=row.softcap,
         has_sinks=row.sinks,
-        head_features=shape.head_dim,
+        head_features=max(each.head_dim for _, each in shape.attentions),
+        two_heads=shape.whole is not None,
         moe=value["moe"],
         balanced=shape.balanced,
         leaf_modules=value["moe"],  # the ZeRO-3 configuration that we emit always names them
@@ -123,4 +124,5 @@ def _cuts_groups(layout: Layout, value: Mapping[str, Any]) -> bool:
 
 def _divides(shape: Architecture, ranks: int) -> bool:
     """Whether every rank gets whole heads."""
-    return shape.num_heads % ranks == 0 and shape.num_kv_heads % ranks == 0
+    kv_heads = [each.num_kv_heads for _, each in shape.attentions]
+    return shape.num_heads % ranks == 0 and all(heads % ranks == 0 for heads in kv_heads)
