@@ -26,7 +26,8 @@ def test_packing_is_named_with_what_it_gives(tmp_path: Path, key: str, value: ob
     recipe = with_key(SHORT, "data.tokens_per_example", 250)
     for each, said in keeps.items():
         recipe = with_key(recipe, each, said)
-    (line,) = [line for line in options(tmp_path, recipe) if line.startswith(f"`{key} = {json.dumps(value)}`: packed")]
+    named = f"set `{key} = {json.dumps(value)}`: packed"
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith(named)]
     before, after = (good(tmp_path, each).plan.stages[0].seconds for each in (recipe, with_key(recipe, key, value)))
     assert float(re.search(r"take (0\.\d+)x the time", line)[1]) == pytest.approx(after / before, abs=0.01)
     assert "recipec does not take it by itself" in line
@@ -45,9 +46,9 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
 def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
     slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 3200)
     slow = with_key(slow, "model.name", model)
-    (line,) = [line for line in options(tmp_path, slow) if line.startswith("`hardware.")]
+    (line,) = [line for line in options(tmp_path, slow) if line.startswith("set `hardware.")]
     nodes, ratio, cost = re.fullmatch(
-        r"`hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
+        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
     ).groups()
     before, after = (
         compiled(tmp_path, each, only_plan=True).plan.stages[0]
