@@ -44,7 +44,7 @@ class NextBetter(Struct, frozen=True):
     needs_gib: float  # memory that each of the present GPUs would have to have
     change: str | None  # "`hardware.gpus_per_node = 8`": the smallest that fits with the present kind of GPU
     change_family: str | None  # of the layout that takes least memory then
-    asks: str  # what the recipe has to say for it where the rules prefer what is chosen; else empty
+    asks: str  # "set `train.adaptation = "full"`", where the rules prefer what is chosen; else empty
 
 
 class Needs(Struct, frozen=True):

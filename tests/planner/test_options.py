@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, compiled, good, with_key
 
+from recipec.axes import ADAPTATIONS
 from recipec.cli.plan import plan_text
+from recipec.planner.advice.change import asking_for
 
 SHORT = with_key(BASES["lora-single"], "data.max_length", 2048)
 
@@ -67,3 +69,32 @@ def test_a_larger_micro_batch_is_told_what_it_needs(tmp_path: Path) -> None:
     (stage,) = found.plan.stages
     assert stage.layout.checkpointing, "without recomputation it needs more than there is"
     assert "GiB are usable" in line
+
+
+@pytest.mark.parametrize("base", ["grpo", "ppo"])
+def test_a_batch_of_more_answers_is_named_with_what_it_gives(tmp_path: Path, base: str) -> None:
+    recipe = with_key(with_key(BASES[base], "alignment.generation", {"max_new_tokens": 1024}), "data.examples", 20_000)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith("set `train.global_batch_size = ")]
+    size, ratio = re.search(r"= (\d+)`: answers .* takes (0\.\d+)x the time", line).groups()
+    before, after = (
+        compiled(tmp_path, each, only_plan=True).plan.stages[0]
+        for each in (recipe, with_key(recipe, "train.global_batch_size", int(size)))
+    )
+    assert float(ratio) <= 0.9
+    assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
+    asked = with_key(recipe, "train.global_batch_size", 128)
+    assert not [line for line in options(tmp_path, asked) if "answers are written together" in line]
+
+
+@pytest.mark.parametrize("priority", ["memory", None])
+def test_an_adaptation_is_asked_for_by_lines_that_give_it(tmp_path: Path, priority: str | None) -> None:
+    """From full fine-tuning LoRA is another family, from QLoRA another base."""
+    recipe = with_key(BASES["lora-single"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    recipe = with_key(recipe, "data.examples", 200_000)
+    recipe = with_key(recipe, "goal.priority", priority) if priority else recipe
+    chosen = compiled(tmp_path, recipe, only_plan=True).plan.stages[0].layout.adapts
+    for row in (ADAPTATIONS[name] for name in ("lora", "qlora", "full") if name != chosen.name):
+        for key, value in asking_for(row, chosen).sets:
+            recipe = with_key(recipe, key, value)
+        assert compiled(tmp_path, recipe, only_plan=True).plan.stages[0].layout.adapts is row
+        recipe = {**recipe, "train": {}}

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from recipec.axes import Adaptation
+
 
 class Change(Struct, frozen=True):
     """What a user writes or removes: keys with their sections."""
@@ -38,6 +40,13 @@ class Proposal(Struct, frozen=True):
     def told(self) -> str:
         """The line that a user reads."""
         return "; ".join((f"{self.change.told}{self.only}: {self.effect}", *self.but))
+
+
+def asking_for(row: Adaptation, chosen: Adaptation) -> Change:
+    """What a recipe says in [train] for an adaptation that the rules put behind the `chosen` one."""
+    family = (("train.adaptation", row.family),) if row.family != chosen.family else ()
+    base = () if row.trains_all else (("train.quantization", row.base),)
+    return Change((*family, *base))
 
 
 def setting(**values: Any) -> Change:

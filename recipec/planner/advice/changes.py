@@ -90,10 +90,11 @@ def on_machines(context: Context, machines: Machines) -> Context:
 
 
 def larger_gpu(context: Context) -> Changes:
-    """Cards of the catalog with more memory, one of each size; beside a CPU of every size."""
+    """GPUs of the same maker with more memory, one of each size; beside a CPU of every size and maker."""
     facts = context.facts
-    least = 0.0 if facts.gpu.kind == "cpu" else facts.gpu.memory_gib
-    known = [card for card in map(gpu, gpu_names()) if card is not None]
+    on_cpu = facts.gpu.kind == "cpu"
+    least = 0.0 if on_cpu else facts.gpu.memory_gib
+    known = [card for card in map(gpu, gpu_names()) if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         total = card.memory_gb * facts.machines.gpus

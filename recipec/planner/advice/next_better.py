@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -11,7 +10,7 @@ from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
-from recipec.planner.advice.change import Change, Proposal
+from recipec.planner.advice.change import Change, Proposal, asking_for
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
 from recipec.planner.advice.ways_out import buildable, fits_in
 from recipec.planner.plan import NextBetter
@@ -52,10 +51,11 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     states = " and 8-bit optimizer states" if now[0].optimizer == EIGHT_BIT != chosen.layout.optimizer else ""
     what = "nothing in host memory" if same else f"{name} with nothing in host memory" if hosted else name
     what += states if hosted or same else states.replace(" and", " with")
-    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
-        found = _least(changed, rung)
-        if found is not None and _fits(changed, *found) and within(changed, policy):
-            return NextBetter(what, family, needs, change.lines, family_of(stage, found[0]), asks)
+    wider = [*more_gpus(context), *(() if same else more_nodes(context))]  # a network would undo it
+    for change, changed in wider if wider and _holds(wider[-1][1], rung) else ():  # if the largest does not, none does
+        found = _holds(changed, rung)
+        if found is not None and within(changed, policy):
+            return NextBetter(what, family, needs, change.lines, family_of(stage, found), asks)
     return NextBetter(what, family, needs, None, None, asks)
 
 
@@ -79,9 +79,8 @@ def on_present_gpus(
 
 def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:
     """The lines of [train] for a rung with the optimizer of its smallest layout."""
-    base = () if rung.trains_all else (("train.quantization", rung.base),)
     states = (("train.optimizer", now[0].optimizer),) if now[0].optimizer != chosen.layout.optimizer else ()
-    return Change((("train.adaptation", rung.family), *base, *states))
+    return Change((*asking_for(rung, chosen.layout.adapts).sets, *states))
 
 
 def _not_taken(
@@ -98,7 +97,7 @@ def _not_taken(
 def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
     order = by_preference(tried)
-    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
+    return "" if name in order[: order.index(chosen.adaptation) + 1] else asking_for(rung, chosen.layout.adapts).told
 
 
 def _next_rung(context: Context, layout: Layout) -> Adaptation | None:
@@ -142,6 +141,12 @@ def _micro_batches(context: Context, work: Workload, layout: Layout, global_batc
     fixed = context.wishes.get("train.micro_batch_size")
     least = work.method.least_micro_batch
     return (fixed.value,) if fixed else (least, max(least, global_batch // layout.mesh.data_parallel))
+
+
+def _holds(context: Context, rung: Adaptation) -> Layout | None:
+    """The layout of a rung that takes least memory, where the GPUs hold it."""
+    found = _least(context, rung)
+    return found[0] if found is not None and _fits(context, *found) else None
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:

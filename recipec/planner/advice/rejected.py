@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
-from recipec.planner.advice.change import Proposal, setting
+from recipec.planner.advice.change import Proposal, asking_for, setting
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
@@ -144,7 +144,7 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
 def _asked(pair: _Pair) -> str:
     """Why a faster adaptation is not taken, and how it is."""
     first = f"{adaptation_preferences.id} puts {pair.chosen.adaptation} first for what is learned, not for speed"
-    return f"{first}: set `{pair.other.layout.adapts.asked_by}`"
+    return f"{first}: {asking_for(pair.other.layout.adapts, pair.chosen.layout.adapts).told}"
 
 
 def _otherwise(other: Layout, chosen: Layout) -> str:
