@@ -69,6 +69,7 @@ READ_BY_FORMULAS: dict[str, tuple[str, ...]] = {
     "KL of variant": ("variant",),
     "answers of variant": ("variant",),
     "updates of variant": ("variant",),
+    "lambda of answers": ("max_new_tokens",),
 }
 PRECOMPUTE = "precompute_reference"  # the key of [alignment], for methods that have `precomputes`
 REWARDS = "reward"  # the key of [alignment] that names what judges answers, for methods that write them

@@ -42,7 +42,7 @@ _IN_CODE = frozenset(  # what a loop of the bundle's own says in its code
         *("logging_nan_inf_filter", "dataset_num_proc", "ddp_timeout", "dataloader_persistent_workers"),
     )
 )
-PATIENCE = 3  # times what tokenizing is predicted to take: our decision
+PATIENCE = 6  # times what tokenizing is predicted to take: many processes share memory and disk; our decision
 
 
 def training_config(stage: StageJob) -> Call:
@@ -234,8 +234,8 @@ def _tokenizing(stage: StageJob) -> Iterator[Arg]:
     """The trainer's own pass over the rows: the other ranks wait for the first one's, as long as the timeout lets."""
     processes = tokenizing_processes({id: decision.value for id, decision in stage.plan.decisions.items()})
     if processes > 1:
-        ids = stage.ids("examples", "world_size", "dataloader_workers")
-        yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the other ranks wait")
+        ids = stage.ids("examples", "host_cores", "dataloader_workers")
+        yield Arg("dataset_num_proc", processes, ids, "processes that tokenize while the GPUs wait")
     seconds = PATIENCE * stage.plan.tokenizing_seconds
     long = stage.value("world_size") > 1 and seconds > USUAL_TIMEOUT_SECONDS
     if long and _TIMEOUT not in stage.plan.verbatim:

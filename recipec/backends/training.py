@@ -108,7 +108,8 @@ def _train_names(stage: StageJob) -> dict[str, Any]:
         **plan_names(stage),
         "judged": stage.because(stage.judge is not None, "stage"),
         "continues": stage.because(bool(stage.init_from), "model"),
-        "thinks_not": stage.because(stage.thinks_not, "reasoning"),
+        # Where answers are written in training, the trainer is told of the mode, and rows hold what rewards are given.
+        "thinks_not": stage.because(stage.thinks_not and not stage.method.generates, "reasoning"),
         "typed_rows": stage.because(stage.mixes_fields, "data_format", "reasoning"),
         "config_class": Raw(stage.method.config),
         "training_config": training_config(stage),

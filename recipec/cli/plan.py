@@ -344,7 +344,7 @@ def _next(stage: Document) -> list[str]:
     ways = [f"{ceil(10 * better['needs_gib']) / 10:.1f} GiB per GPU"]  # what is told is enough
     if better["change"] is not None:
         ways.append(better["change"])
-    asked = f" (set {better['asks']})" if better["asks"] else ""
+    asked = f" ({better['asks']})" if better["asks"] else ""
     return [f"  with more hardware: {better['what']} needs {', or '.join(ways)}{asked}"]
 
 

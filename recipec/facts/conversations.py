@@ -51,8 +51,9 @@ def against_conversations(loaded: LoadedRecipe, shapes: Iterable[DataShape]) -> 
     """Yield the keys of [data] that say something of conversations, where the rows have none of it (E0401)."""
     rows = [ROW_FORMATS[name] for name in dict.fromkeys(shape.format for shape in shapes)]
     carry = {name for row in rows for name in row.carries}
+    answered = any(row.turns and not KINDS[row.kind].taught for row in rows)  # the model thinks, or does not
     useless = {
-        "reasoning": "reasoning" not in carry,
+        "reasoning": "reasoning" not in carry and not (answered and loaded.recipe.data.reasoning == OFF),
         "loss_on": not any(KINDS[row.kind].masked for row in rows),
         "system": not any(row.turns for row in rows),
         "template": not any(row.turns for row in rows) and loaded.recipe.data.template != AUTO,

@@ -42,9 +42,9 @@ class NextBetter(Struct, frozen=True):
     what: str  # "full fine-tuning", or "nothing in host memory" where the same would be trained
     family: str  # "full fine-tuning, fsdp", on the present number of GPUs
     needs_gib: float  # memory that each of the present GPUs would have to have
-    change: str | None  # "gpus_per_node = 8": the smallest that fits with the present kind of GPU
+    change: str | None  # "`hardware.gpus_per_node = 8`": the smallest that fits with the present kind of GPU
     change_family: str | None  # of the layout that takes least memory then
-    asks: str  # what the recipe has to say for it where the rules prefer what is chosen; else empty
+    asks: str  # "set `train.adaptation = "full"`", where the rules prefer what is chosen; else empty
 
 
 class Needs(Struct, frozen=True):

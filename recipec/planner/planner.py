@@ -33,8 +33,8 @@ from recipec.planner.advice.rejected import (
 )
 from recipec.planner.advice.waiting import shorter_waits
 from recipec.planner.outcome import record_layout, record_prediction
-from recipec.planner.plan import Plan, Selection, Stage, StagePlan
-from recipec.planner.search.candidates import Candidate, bounds_of, usable_bytes
+from recipec.planner.plan import Plan, Rejected, Selection, Stage, StagePlan
+from recipec.planner.search.candidates import Bounds, Candidate, bounds_of, usable_bytes
 from recipec.planner.search.context import Context, settle, settle_steps, training_sequences, work_of
 from recipec.planner.search.evaluating import evaluation_batch
 from recipec.planner.search.fit import Fit, fit
@@ -198,18 +198,10 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
     bounds = bounds_of(context, ledger, loaded)
     against = compared(facts, ledger, chosen, found.tried, bounds)
     record_layout(ledger, chosen, facts, against, evaluation_batch(facts, ledger, chosen, bounds))
-    steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
     assert chosen.time is not None
+    steps = _settled_steps(ledger, chosen, facts)
     seconds = steps * (chosen.time.seconds_per_step + chosen.reference_seconds)
-    saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
-    saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
-    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds)
-    others = [
-        *rejected(chosen, found.tried, seconds),
-        *idle(context, ledger, chosen, found.tried, seconds),
-        *activations_kept(context, ledger, chosen, bounds, seconds),
-        *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
-    ]
+    others = _not_taken(context, found, bounds, seconds)
     needs = needs_of(facts, ledger, chosen)
     asked_tokens = loaded.recipe.evaluate.max_new_tokens
     parts = tuple(bill(facts, ledger, chosen, bounds, needs, asked_tokens))
@@ -244,6 +236,28 @@ def stage_plan(context: Context, found: Fit, loaded: LoadedRecipe) -> StagePlan:
         next_better=next_better(context, chosen, found.tried, loaded.recipe.policy),
         next_micro_batch=against.micro_batch,
     )
+
+
+def _settled_steps(ledger: Ledger, chosen: Candidate, facts: Facts) -> int:
+    """The optimizer steps, with what depends on their number and on what a checkpoint takes to write."""
+    assert chosen.time is not None
+    steps = _total_steps(ledger.wishes, ledger.decisions, chosen.layout.global_batch)
+    saved_bytes = checkpoint_bytes(facts.model.architecture, chosen.layout, work_of(ledger, facts))
+    saving_seconds = written_seconds(saved_bytes, rates_of(facts.gpu.measured))
+    settle_steps(ledger, steps, steps * chosen.time.seconds_per_step, saving_seconds)
+    return steps
+
+
+def _not_taken(context: Context, found: Fit, bounds: Bounds, seconds: float) -> list[Rejected]:
+    """What else was looked at, with why it was not taken; `seconds` are those of the chosen layout."""
+    assert found.chosen is not None and found.ledger is not None
+    ledger, chosen = found.ledger, found.chosen
+    return [
+        *rejected(chosen, found.tried, seconds),
+        *idle(context, ledger, chosen, found.tried, seconds),
+        *activations_kept(context, ledger, chosen, bounds, seconds),
+        *(ruled_out(context.stage.name, refusal) for refusal in found.ruled_out),
+    ]
 
 
 def _named_for_stage(ledger: Ledger, stage: str) -> dict[str, Decision]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import ceil, log2
 
 from recipec.rules.core import Choice, rule
 from recipec.rules.defaults import choose, method_of
@@ -39,9 +39,9 @@ def global_batch_size(
     micro batch and reaches the global batch by gradient accumulation, as rule books 002, 003 and 004 do. Where GPUs
     would be idle with it, the planner raises it, within the accepted range, and says so.
 
-    Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 documents it takes 512,
-    the low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. The two values are
-    recipec's choice.
+    Continued pretraining packs documents into full blocks and takes 128 blocks. Above 100,000 blocks it takes 512, the
+    low end of rule book 001 for pretraining, because a smaller corpus would give too few steps. Blocks count, not
+    documents, which may be of any length. The two values are recipec's choice.
 
     Published pretraining runs count the batch in tokens, so recipec decides tokens and divides them by the length: 0.5M
     under 1B parameters and 1M under 5B (GPT-3), 4M under 100B (LLaMA), 16M above (Llama 3 405B). It takes less where
@@ -54,7 +54,8 @@ def global_batch_size(
     method = method_of(stage)
     if method.random_weights:
         return batch_for(params, max_length, examples * tokens_per_example)
-    rows = choose(method.global_batch, adaptation, examples, params)
+    seen = ceil(examples * tokens_per_example / max_length) if method.packs == "blocks" else examples
+    rows = choose(method.global_batch, adaptation, seen, params)
     shared = packing and method.packs == "examples" and tokens_per_example < max_length
     return _packed(rows, max_length / tokens_per_example) if shared else rows
 

@@ -156,10 +156,16 @@ def curriculum_parts() -> Choice:
     return Choice(10, "each step still sees rows of many kinds")
 
 
-MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the other ranks wait
+MANY_ROWS = 100_000  # our decision: from here on one process tokenizes for minutes while the GPUs wait
+MOST_PROCESSES = 64  # our decision: each is a copy of the trainer and writes a part of the rows
 
 
 def tokenizing_processes(value: Mapping[str, Any]) -> int:
-    """The processes in which the trainer of the first rank tokenizes, from the decisions of a stage."""
-    several = value["world_size"] > 1 and value["examples"] >= MANY_ROWS
-    return max(1, value["dataloader_workers"]) if several else 1
+    """The processes in which the trainer of the first rank tokenizes, from the decisions of a stage: one for each core
+    of its node, which has nothing else to do then. Where the cores are not known, one for each loader's worker. Methods
+    that write the answers themselves tokenize prompts as they go.
+    """
+    if value["examples"] < MANY_ROWS or value["gpu_is_cpu"] or method_of(value["stage"]).generates:
+        return 1
+    cores = value["host_cores"] or value["dataloader_workers"] * value["gpus_per_node"]
+    return max(1, min(cores, MOST_PROCESSES))

@@ -25,11 +25,11 @@ _FORGETTING = "a lower rate forgets less, but also learns less"
     "tuning; Rules; Anti-pattern 6; docs/rule-books/002.md, Step 1 (against: 1e-3); Anti-patterns; "
     "docs/rule-books/003.md, Learning rate & schedule; LR ranges; docs/rule-books/000.md, LoRA configuration "
     "(against: moshi-finetune); GPT-3 (arXiv 2005.14165, 2020); LLaMA (arXiv 2302.13971, 2023); Pythia (arXiv "
-    "2304.01373, 2023); Llama 3 (arXiv 2407.21783, 2024); Lion (arXiv 2302.06675, 2023); Adafactor (arXiv 1804.04235, "
-    "2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less (arXiv 2405.09673, 2024); PEFT 0.21.2 "
-    "examples/pissa_finetuning and optimizers/loraplus.py; github.com/NVlabs/DoRA; "
-    "huggingface.co/docs/peft/task_guides/ia3; recipec's choice (LoRA in continued pretraining, three quarters for "
-    "DoRA, IA3 beside supervised fine-tuning)",
+    "2304.01373, 2023); Llama 3 (arXiv 2407.21783, 2024); QLoRA (arXiv 2305.14314, 2023); Lion (arXiv 2302.06675, "
+    "2023); Adafactor (arXiv 1804.04235, 2018); LOMO (arXiv 2306.09782, 2023); LoRA Learns Less and Forgets Less "
+    "(arXiv 2405.09673, 2024); PEFT 0.21.2 examples/pissa_finetuning and optimizers/loraplus.py; "
+    "github.com/NVlabs/DoRA; huggingface.co/docs/peft/task_guides/ia3; recipec's choice (LoRA in continued "
+    "pretraining, three quarters for DoRA, IA3 beside supervised fine-tuning)",
 )
 def learning_rate(
     stage: str,
@@ -45,12 +45,13 @@ def learning_rate(
     |---|---|---|---|
     | full fine-tuning | 1e-5 to 5e-5; in its rules 5e-5 to 2e-5 | 5e-5, 5e-5 to 1e-4 | 2e-5, accepts 1e-5 to 5e-5 |
     | LoRA | 1e-4 to 5e-4, uses 2e-4; in its rules 1e-4 to 5e-5 | 2e-4, 1e-4 to 3e-4 | 2e-4, accepts 1e-4 to 5e-4 |
-    | QLoRA | 1e-4 to 3e-4 | no value | 2e-4, accepts 1e-4 to 3e-4 |
+    | QLoRA | 1e-4 to 3e-4 | no value | 2e-4, from 30B parameters on 1e-4; accepts 1e-4 to 3e-4 |
     | continued pretraining | 1e-5 to 5e-5 | 1e-5 to 5e-5 | all weights: 2e-5 of that range; LoRA: 1e-4 |
 
     2e-5 lies in both ranges of rule book 001 for full fine-tuning. 5e-5, the start of rule book 003, is the upper end,
     and 1e-4 is reported. For LoRA the rules of rule book 001 contradict its own table and rule book 003, so the table
-    decides. 1e-3 of rule book 002 is made for a small classifier and far too high for a language model.
+    decides. The QLoRA paper trains 7B and 13B models with 2e-4, and 33B and 65B models with 1e-4. 1e-3 of rule book 002
+    is made for a small classifier and far too high for a language model.
 
     Both rule books give continued pretraining 1e-5 to 5e-5 and do not say which weights train. An adapter needs a
     larger rate than all weights, so 1e-4 for LoRA is recipec's choice.

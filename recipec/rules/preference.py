@@ -129,12 +129,24 @@ def _updates_of_variant(variant: str) -> Choice:
     return Choice(value, f"{variant} {why}", accepts=(1, 16), source=VARIANTS[variant].source)
 
 
+LONG_ANSWER = 500  # tokens: 0.95 ** 100 is 0.6 %, so at most a fifth of the answer would be credited; our decision
+
+
+def _lambda_of_answers(max_new_tokens: int) -> Choice:
+    """1 where most tokens of an answer would learn from the value head's estimates alone."""
+    if max_new_tokens < LONG_ANSWER:
+        return Choice(0.95, "usual for answers of some hundred tokens", accepts=(0.9, 1.0))
+    because = "answers may be long, and below 1 their early tokens would learn from the value head alone"
+    return Choice(1.0, because, accepts=(0.9, 1.0))
+
+
 FORMULAS = {  # Own.formula
     "weight of unwanted": _weight_of_unwanted,
     "weight of wanted": _weight_of_wanted,
     "KL of variant": _kl_of_variant,
     "answers of variant": _answers_of_variant,
     "updates of variant": _updates_of_variant,
+    "lambda of answers": _lambda_of_answers,
 }
 
 

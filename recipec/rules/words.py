@@ -28,7 +28,8 @@ def evaluation(where: str, weights_bytes: int, batch_bytes: int, gpus: int, noun
     held, node = gib(weights_bytes), f"{gpus} {noun}s" if gpus > 1 else noun
     if where == "spread":
         return f"{held} of weights, spread over the {node} of a node, and {gib(batch_bytes)} on each for a batch"
-    return f"{held} of weights, more than the {node} of a node can hold: layers wait in host memory, slowly"
+    needed = f"{held} of weights, and {gib(batch_bytes)} on each for a batch"
+    return f"{needed}, more than the {node} of a node can hold: layers wait in host memory, slowly"
 
 
 def data_size(examples: int) -> str:

@@ -15,6 +15,7 @@ from compiling import BASES, Tables, good, texts, with_key
 from recipec.axes import METHODS, Method
 from recipec.backends.arguments import OPTIMIZERS
 from recipec.backends.methods import BACKENDS
+from recipec.rules.loader import MOST_PROCESSES
 
 COMMON = {
     *("output_dir", "seed", "num_train_epochs", "max_steps", "max_length", "bf16", "activation_checkpointing"),
@@ -217,13 +218,24 @@ def test_the_project_reaches_the_tracker(tmp_path: Path, to: Any, variables: set
         assert "project" not in arguments(text)[1]
 
 
-@pytest.mark.parametrize(("examples", "gpus", "there"), [(250_000, 8, True), (99_000, 8, False), (250_000, 1, False)])
-def test_many_rows_are_tokenized_by_several_processes_where_ranks_wait(
-    tmp_path: Path, examples: int, gpus: int, there: bool
+@pytest.mark.parametrize(
+    ("base", "hardware", "examples", "processes"),
+    [
+        ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 48}, 250_000, 48),
+        ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 192}, 250_000, MOST_PROCESSES),
+        ("full-fsdp", {"gpus_per_node": 8, "cpu_cores": 48}, 99_000, None),
+        ("lora-single", {"gpus_per_node": 1, "cpu_cores": 8}, 250_000, 8),
+        ("grpo", {"gpus_per_node": 8, "cpu_cores": 48}, 250_000, None),
+    ],
+)
+def test_many_rows_are_tokenized_by_all_cores_while_the_gpus_wait(
+    tmp_path: Path, base: str, hardware: dict[str, int], examples: int, processes: int | None
 ) -> None:
-    recipe = with_key(with_key(BASES["full-fsdp"], "data.examples", examples), "hardware.gpus_per_node", gpus)
+    recipe = with_key(BASES[base], "data.examples", examples)
+    for key, count in hardware.items():
+        recipe = with_key(recipe, f"hardware.{key}", count)
     [(_, found)] = _stages(tmp_path, recipe)
-    assert ("dataset_num_proc" in found) is there
+    assert found.get("dataset_num_proc") == processes
 
 
 @pytest.mark.parametrize("planned", [-1, 400])

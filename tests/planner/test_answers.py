@@ -168,7 +168,7 @@ def test_what_has_no_key_leads_to_its_page(tmp_path: Path, key: str, value: bool
 def test_what_the_rules_do_not_prefer_has_to_be_asked_for(tmp_path: Path) -> None:
     better = stage(tmp_path, "lora-single", hardware__gpu="rtx-4090").next_better
     assert better and better.what == "full fine-tuning with 8-bit optimizer states"
-    assert better.asks == 'train.adaptation = "full"'
+    assert better.asks == 'set `train.adaptation = "full"`'
 
 
 def test_what_would_contradict_the_recipe_is_not_advised(tmp_path: Path) -> None:

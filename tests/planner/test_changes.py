@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from compiling import BASES, compiled, with_key
 
-from recipec.planner.advice.changes import PINS
+from recipec.planner.advice.changes import PINS, larger_gpu
 from recipec.planner.outcome import KEYS
+from recipec.planner.planner import contexts
 
 # A fixed value with which nothing fits, and what is fixed beside it.
 LIFTED: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -38,3 +39,11 @@ def test_a_way_out_frees_one_value(tmp_path: Path, key: str) -> None:
     ]
     assert any(help.startswith(f"remove `train.{key}`:") for help in finding.help), finding.help
     assert compiled(tmp_path, with_key(recipe, "train", beside)).plan is not None
+
+
+@pytest.mark.parametrize(("name", "makers"), [("a6000", {"nvidia"}), ("mi250x", {"amd"}), ("cpu", {"nvidia", "amd"})])
+def test_a_larger_gpu_is_of_the_same_maker(tmp_path: Path, name: str, makers: set[str]) -> None:
+    compilation = compiled(tmp_path, with_key(BASES["lora-single"], "hardware", {"gpu": name}), only_plan=True)
+    assert compilation.recipe and compilation.facts
+    [context] = contexts(compilation.recipe, compilation.facts)
+    assert {changed.facts.gpu.vendor for _, changed in larger_gpu(context)} == makers

@@ -49,8 +49,8 @@ def test_the_memory_that_it_names_is_enough_and_needed(tmp_path: Path, model: st
 @pytest.mark.parametrize(("model", "vram_gib"), [*CASES[:3], ("Qwen/Qwen3-8B", 24)])
 def test_the_gpus_that_it_names_are_enough(tmp_path: Path, model: str, vram_gib: int) -> None:
     found = better(tmp_path, recipe(model, vram_gib))
-    assert found.change is not None and re.fullmatch(r"gpus_per_node = \d", found.change)
-    count = int(found.change.rpartition(" ")[2])
+    assert found.change is not None and re.fullmatch(r"`hardware.gpus_per_node = \d`", found.change)
+    count = int(found.change.rpartition(" ")[2][:-1])
     up = "full" if found.family.startswith("full") else "lora"
     enough = compiled(tmp_path, recipe(model, vram_gib, count, adaptation=up, quantization="none"), only_plan=True)
     assert enough.plan is not None
@@ -100,3 +100,15 @@ def test_what_fits_with_host_memory_is_said_to_leave_it(tmp_path: Path) -> None:
     assert hosted and hosted[0].seconds is not None and hosted[0].layout.offloads and found.next_better
     assert found.next_better.what.startswith("full fine-tuning with nothing in host memory")
     assert better(tmp_path, recipe("Qwen/Qwen3-14B", 24)).what == "LoRA"
+
+
+def test_the_present_gpus_come_before_more_of_them(tmp_path: Path) -> None:
+    """Full fine-tuning fits with 8-bit states, which the rules take only where nothing fits without."""
+    tables = recipe("Qwen/Qwen3-8B", 79, 2)
+    found = stage(tmp_path, tables)
+    assert found.layout.adaptation == "lora" and found.next_better is None
+    keys = '`train.adaptation = "full"` and `train.optimizer = "adamw-8bit"`'
+    assert any(line.startswith(f"set {keys}: full fine-tuning, zero2") for line in found.options)
+    taken = stage(tmp_path, with_key(tables, "train", {"adaptation": "full", "optimizer": "adamw-8bit"}))
+    assert taken.layout.on_device and taken.layout.optimizer == "adamw-8bit"
+    assert better(tmp_path, recipe("Qwen/Qwen3-8B", 48, 2)).change

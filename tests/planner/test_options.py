@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from compiling import BASES, Tables, compiled, good, with_key
 
+from recipec.axes import ADAPTATIONS
 from recipec.cli.plan import plan_text
+from recipec.planner.advice.change import asking_for
 
 SHORT = with_key(BASES["lora-single"], "data.max_length", 2048)
 
@@ -26,7 +28,8 @@ def test_packing_is_named_with_what_it_gives(tmp_path: Path, key: str, value: ob
     recipe = with_key(SHORT, "data.tokens_per_example", 250)
     for each, said in keeps.items():
         recipe = with_key(recipe, each, said)
-    (line,) = [line for line in options(tmp_path, recipe) if line.startswith(f"`{key} = {json.dumps(value)}`: packed")]
+    named = f"set `{key} = {json.dumps(value)}`: packed"
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith(named)]
     before, after = (good(tmp_path, each).plan.stages[0].seconds for each in (recipe, with_key(recipe, key, value)))
     assert float(re.search(r"take (0\.\d+)x the time", line)[1]) == pytest.approx(after / before, abs=0.01)
     assert "recipec does not take it by itself" in line
@@ -45,9 +48,9 @@ def test_packing_is_not_named_where_it_cannot_be(tmp_path: Path, key: str, value
 def test_fewer_gpus_are_named_where_they_cost_clearly_less(tmp_path: Path, model: str, count: int) -> None:
     slow = with_key(with_key(BASES["full-fsdp"], "hardware.nodes", count), "hardware.network_gbps", 3200)
     slow = with_key(slow, "model.name", model)
-    (line,) = [line for line in options(tmp_path, slow) if line.startswith("`hardware.")]
+    (line,) = [line for line in options(tmp_path, slow) if line.startswith("set `hardware.")]
     nodes, ratio, cost = re.fullmatch(
-        r"`hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
+        r"set `hardware.nodes = (\d+)`: training takes (\S+)x the time at (\S+)x the cost", line
     ).groups()
     before, after = (
         compiled(tmp_path, each, only_plan=True).plan.stages[0]
@@ -66,3 +69,32 @@ def test_a_larger_micro_batch_is_told_what_it_needs(tmp_path: Path) -> None:
     (stage,) = found.plan.stages
     assert stage.layout.checkpointing, "without recomputation it needs more than there is"
     assert "GiB are usable" in line
+
+
+@pytest.mark.parametrize("base", ["grpo", "ppo"])
+def test_a_batch_of_more_answers_is_named_with_what_it_gives(tmp_path: Path, base: str) -> None:
+    recipe = with_key(with_key(BASES[base], "alignment.generation", {"max_new_tokens": 1024}), "data.examples", 20_000)
+    (line,) = [line for line in options(tmp_path, recipe) if line.startswith("set `train.global_batch_size = ")]
+    size, ratio = re.search(r"= (\d+)`: answers .* takes (0\.\d+)x the time", line).groups()
+    before, after = (
+        compiled(tmp_path, each, only_plan=True).plan.stages[0]
+        for each in (recipe, with_key(recipe, "train.global_batch_size", int(size)))
+    )
+    assert float(ratio) <= 0.9
+    assert after.seconds / before.seconds == pytest.approx(float(ratio), abs=0.06)
+    asked = with_key(recipe, "train.global_batch_size", 128)
+    assert not [line for line in options(tmp_path, asked) if "answers are written together" in line]
+
+
+@pytest.mark.parametrize("priority", ["memory", None])
+def test_an_adaptation_is_asked_for_by_lines_that_give_it(tmp_path: Path, priority: str | None) -> None:
+    """From full fine-tuning LoRA is another family, from QLoRA another base."""
+    recipe = with_key(BASES["lora-single"], "hardware", {"gpu": "h100", "gpus_per_node": 8})
+    recipe = with_key(recipe, "data.examples", 200_000)
+    recipe = with_key(recipe, "goal.priority", priority) if priority else recipe
+    chosen = compiled(tmp_path, recipe, only_plan=True).plan.stages[0].layout.adapts
+    for row in (ADAPTATIONS[name] for name in ("lora", "qlora", "full") if name != chosen.name):
+        for key, value in asking_for(row, chosen).sets:
+            recipe = with_key(recipe, key, value)
+        assert compiled(tmp_path, recipe, only_plan=True).plan.stages[0].layout.adapts is row
+        recipe = {**recipe, "train": {}}

@@ -86,7 +86,7 @@ def test_a_plan_and_its_readme_use_the_terms_of_the_field(tmp_path: Path) -> Non
     assert " attention, gradient checkpointing, " in text and "| gradient checkpointing | yes |" in readme
     assert (
         "\n  with more hardware: full fine-tuning with 8-bit optimizer states needs" in text
-        and '(set train.adaptation = "full")' in text
+        and '(set `train.adaptation = "full"`)' in text
     )
     assert "the device" not in text + readme and "of 79.1 GiB GPU memory" in readme
 

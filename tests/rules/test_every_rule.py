@@ -90,6 +90,7 @@ VALUES = {  # parameter name -> values that cross every threshold
     "micro_batch": (1, 8),
     "steps": (1, 8),
     "global_batch_size": (32,),
+    "max_new_tokens": (256, 2_048),
     "passes": (0.1, 1.99, 2.0, 10),
     "ranks": (1, 8),
     "every": (0, 1, 2),

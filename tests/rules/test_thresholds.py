@@ -57,6 +57,14 @@ def test_learning_rate_by_data_size():
     assert over(optimizer.learning_rate, 2, SIZES, "dpo", "lora", SEVEN) == [5e-6] * 6
 
 
+@pytest.mark.parametrize("rows", SIZES)
+@pytest.mark.parametrize(("params", "rate"), [(30_000_000_000, 1e-4), (70_000_000_000, 1e-4)])
+def test_large_models_on_a_4_bit_base_learn_at_half_the_rate(rows, params, rate):
+    assert optimizer.learning_rate("sft", "qlora", rows, params).value == rate
+    assert optimizer.learning_rate("sft", "qlora", rows, 29_999_999_999).value in (2e-4, 3e-4)
+    assert optimizer.learning_rate("sft", "lora", rows, params).value in (2e-4, 3e-4)
+
+
 def test_a_4_bit_base_narrows_the_accepted_learning_rate():
     assert optimizer.learning_rate("sft", "lora", 5_000, SEVEN).accepts == (1e-4, 5e-4)
     assert optimizer.learning_rate("sft", "qlora", 5_000, SEVEN).accepts == (1e-4, 3e-4)

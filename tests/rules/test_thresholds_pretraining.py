@@ -32,9 +32,12 @@ def test_pretraining_forgets_old_gradients_sooner():
     assert [optimizer.weight_decay(stage).value for stage in ("sft", *RAW)] == [0.01, 0.1, 0.1]
 
 
-@pytest.mark.parametrize(("texts", "sequences"), [(99_999, 128), (100_000, 128), (100_001, 512)])
-def test_global_batch_of_continued_pretraining(texts, sequences):
-    assert batch.global_batch_size("continue-pretrain", "lora", texts, 7_000_000_000, 2_048, 500).value == sequences
+@pytest.mark.parametrize(
+    ("texts", "tokens", "sequences"),
+    [(100_000, 2_048, 128), (100_001, 2_048, 512), (100_001, 500, 128), (5_000, 40_960, 128), (5_001, 40_960, 512)],
+)
+def test_global_batch_of_continued_pretraining_counts_blocks(texts, tokens, sequences):
+    assert batch.global_batch_size("continue-pretrain", "lora", texts, 7_000_000_000, 2_048, tokens).value == sequences
 
 
 @pytest.mark.parametrize(

@@ -69,12 +69,12 @@ CONTINUE_PRETRAIN = Method(
     global_batch=(
         Default(
             128,
-            "blocks of at most 100,000 documents, few enough to leave many steps",
+            "at most 100,000 blocks of text, so few in a step leave many steps",
             f"recipec's choice; {_TABLE}",
             (32, 4096),
             sizes=("<1K", "1K-10K", "10K-100K"),
         ),
-        Default(512, "blocks of more than 100,000 documents, as small pretraining batches are", _TABLE, (32, 4096)),
+        Default(512, "more than 100,000 blocks of text; small batches of pretraining", _TABLE, (32, 4096)),
     ),
     weight_decay=(
         Default(

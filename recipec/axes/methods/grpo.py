@@ -59,7 +59,8 @@ MAX_NEW_TOKENS = Own(
     description="The most tokens of an answer that is written in training.",
     formula="",
     value=512,
-    because="enough for a short chain of thought; memory and time of generation grow with it",
+    because="enough for an answer with a few steps of reasoning; a model that thinks before it answers needs more, or "
+    '`data.reasoning = "off"`',
     source="TRL 1.16 trainer/grpo_config.py and rloo_config.py (max_completion_length)",
     accepts=None,
     above=8,
@@ -71,7 +72,10 @@ MAX_NEW_TOKENS = Own(
     watch="completions/clipped_ratio, completions/mean_length: few answers are cut; if most are, raise "
     "`alignment.generation.max_new_tokens`",
     page="Longest answer: how many tokens an answer has at most while the model learns.\n\n"
-    "It is 512, TRL's default. Answers are written together, and all wait for the longest. Keys and values of every "
+    "It is 512, TRL's default, which assumes an answer without a long thought. A model whose chat template has a mode "
+    "for thinking (Qwen3) writes thousands of tokens first and would be cut in its thought: allow that many, or set "
+    '`data.reasoning = "off"`, with which prompts end with an empty thought.\n\n'
+    "Answers are written together, and all wait for the longest. Keys and values of every "
     "answer of a generation are in memory at once, so that this length decides what fits. Answers that are cut rarely "
     "earn a reward: where most are, the model learns nothing, or to stop early.",
 )

@@ -157,15 +157,19 @@ SMOOTHING = _number(
     0.95,
     title="Lambda",
     description="How far the reward of an answer reaches back to its earlier tokens past the value head's estimates.",
-    because="usual for answers of some hundred tokens",
-    source=f"{_GAE}; {_DETAILS}",
+    because="",
+    formula="lambda of answers",
+    source=f"{_GAE}; {_DETAILS}; VC-PPO (arXiv 2503.01491, 2025); Open-Reasoner-Zero (arXiv 2503.24290, 2025); "
+    f"{_CHOICE} (the length from which it is 1)",
     accepts=(0.9, 1.0),
     most=1,
-    watch="value_loss, reward: value_loss falls; where long answers collapse, set `alignment.gae_lambda = 1.0`",
+    watch="value_loss, reward: value_loss falls; if the reward is too noisy to rise, lower `alignment.gae_lambda`",
     page="Lambda of the advantages: 1 credits every token with the whole reward, 0 with the next estimate alone.\n\n"
-    "It is 0.95, and rewards are not discounted. With 0.95 a token 100 before the end sees 0.6% of the reward "
-    "directly and the rest through the value head, so that a badly trained one makes long answers collapse (VC-PPO, "
-    "arXiv 2503.01491); 1 does not depend on it and is noisier.",
+    "It is 0.95 where `alignment.generation.max_new_tokens` is below 500, and 1 from there on; rewards are not "
+    "discounted. With 0.95 a token n before the end is credited with 0.95^n of the reward directly: 36% at 20 tokens, "
+    "0.6% at 100, nothing at 500. The rest comes through the value head, which begins with 0 for every token, so that "
+    "a badly trained one makes long answers collapse (VC-PPO, arXiv 2503.01491). 1 does not depend on it and is "
+    "noisier; PPO with a lambda of 1 trained long chains of thought (Open-Reasoner-Zero, arXiv 2503.24290).",
 )
 VALUE_WEIGHT = _number(
     "PPO-008",

@@ -4,6 +4,7 @@ from recipec.axes.method import Default, Method, Pass
 
 _TABLE = "docs/rule-books/001.md, Key hyperparameters"
 _SIZES = "docs/rule-books/001.md, Decision tree: data size for instruction tuning"
+_LARGE = 30e9  # parameters: between the 13B and the 33B of the QLoRA paper, whose rates differ
 
 SFT = Method(
     name="sft",
@@ -56,11 +57,20 @@ SFT = Method(
             accepts=(1e-4, 3e-4),
             adaptations=("qlora",),
             sizes=("<1K",),
+            params_below=_LARGE,
         ),
         Default(
             2e-4,
             "usual start for supervised QLoRA training",
             "docs/rule-books/001.md, Step 1 (QLoRA); Step 4",
+            accepts=(1e-4, 3e-4),
+            adaptations=("qlora",),
+            params_below=_LARGE,
+        ),
+        Default(
+            1e-4,
+            "the QLoRA paper halves the rate for its 33B and 65B models",
+            "QLoRA (arXiv 2305.14314, 2023), table of hyperparameters; docs/rule-books/001.md, Step 1 (QLoRA)",
             accepts=(1e-4, 3e-4),
             adaptations=("qlora",),
         ),

@@ -12,12 +12,13 @@ from recipec.axes import METHODS
 from recipec.catalog.gpus import gpu, gpu_names
 from recipec.catalog.models import models
 from recipec.layout import Machines
+from recipec.planner.advice.change import Change, setting
 from recipec.planner.search.context import EIGHT_BIT, Context, settle
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.schema import Policy
 from recipec.rules.core import Decision, Wish
 
-Changes = Iterator[tuple[str, Context]]  # what a user would write, and the context it gives
+Changes = Iterator[tuple[Change, Context]]  # what a user would write, and the context it gives
 
 PINS = (  # what changes least of the result first
     *("train.micro_batch_size", "train.activation_checkpointing", "train.recompute_every"),
@@ -42,7 +43,7 @@ def unpinned(context: Context, keys: Sequence[str] = PINS) -> Changes:
             for key, wish in context.wishes.items()
             if key not in (*freed, *also) and not any(_in(key, table) for table in removed)
         }
-        yield f"without {' and '.join(removed)}", replace(context, wishes=free)
+        yield Change(removes=tuple(removed)), replace(context, wishes=free)
 
 
 def _says(key: str, wishes: Mapping[str, Wish]) -> list[str]:
@@ -69,7 +70,7 @@ def more_gpus(context: Context) -> Changes:
     now = context.facts.machines
     for count in GPUS_OF_A_NODE:
         if count > now.gpus_per_node:
-            yield f"gpus_per_node = {count}", on_machines(context, Machines(now.nodes, count))
+            yield setting(hardware__gpus_per_node=count), on_machines(context, Machines(now.nodes, count))
 
 
 def more_nodes(context: Context) -> Changes:
@@ -77,10 +78,8 @@ def more_nodes(context: Context) -> Changes:
     now, most = context.facts.machines, GPUS_OF_A_NODE[-1]
     for count in NODES:
         if count > now.nodes:
-            text = f"nodes = {count}"
-            if now.gpus_per_node < most:
-                text = f"gpus_per_node = {most} and {text}"
-            yield text, on_machines(context, Machines(count, most))
+            fuller = {"hardware__gpus_per_node": most} if now.gpus_per_node < most else {}
+            yield setting(**fuller, hardware__nodes=count), on_machines(context, Machines(count, most))
 
 
 def on_machines(context: Context, machines: Machines) -> Context:
@@ -91,23 +90,24 @@ def on_machines(context: Context, machines: Machines) -> Context:
 
 
 def larger_gpu(context: Context) -> Changes:
-    """Cards of the catalog with more memory, one of each size; beside a CPU of every size."""
+    """GPUs of the same maker with more memory, one of each size; beside a CPU of every size and maker."""
     facts = context.facts
-    least = 0.0 if facts.gpu.kind == "cpu" else facts.gpu.memory_gib
-    known = [card for card in map(gpu, gpu_names()) if card is not None]
+    on_cpu = facts.gpu.kind == "cpu"
+    least = 0.0 if on_cpu else facts.gpu.memory_gib
+    known = [card for card in map(gpu, gpu_names()) if card is not None and (on_cpu or card.vendor == facts.gpu.vendor)]
     larger = {(card.memory_gib, card.bf16): card for card in reversed(known) if card.memory_gib > least}
     for card in sorted(larger.values(), key=lambda card: card.memory_gib):
         total = card.memory_gb * facts.machines.gpus
         named = {"gpu": card.name, "gpu_is_cpu": False, "gpu_bf16": card.bf16}
         given = _given(facts.decisions, vram_gib=card.memory_gib, total_vram_gb=total, **named)
-        yield f'gpu = "{card.name}"', replace(context, facts=replace(facts, gpu=card, decisions=given))
+        yield setting(hardware__gpu=card.name), replace(context, facts=replace(facts, gpu=card, decisions=given))
 
 
 def smaller_states(context: Context) -> Changes:
     """AdamW with 8-bit states, where the recipe leaves the optimizer open."""
     if "train.optimizer" not in context.wishes:
         small = {**context.wishes, "train.optimizer": Wish(EIGHT_BIT, "8-bit optimizer states")}
-        yield f'optimizer = "{EIGHT_BIT}"', replace(context, wishes=small)
+        yield setting(train__optimizer=EIGHT_BIT), replace(context, wishes=small)
 
 
 def shorter(context: Context) -> Changes:
@@ -119,7 +119,7 @@ def shorter(context: Context) -> Changes:
         least = max(least, given["tokens_p99"].value or 2 * (given["tokens_per_example"].value or 0))
     while length >= least:
         cut = {**context.wishes, "data.max_length": Wish(length, "a shorter max_length")}
-        yield f"max_length = {length}", replace(context, wishes=cut)
+        yield setting(data__max_length=length), replace(context, wishes=cut)
         length //= 2
 
 
@@ -130,7 +130,7 @@ def smaller_model(context: Context) -> Changes:
     for other in sorted(family, key=lambda other: -other.architecture.params):
         if other.architecture.params < facts.model.architecture.params:
             given = _given(facts.decisions, params=other.architecture.params)
-            yield f'model.name = "{other.name}"', replace(context, facts=replace(facts, model=other, decisions=given))
+            yield setting(model__name=other.name), replace(context, facts=replace(facts, model=other, decisions=given))
 
 
 def within(context: Context, policy: Policy) -> bool:

@@ -7,7 +7,9 @@ from math import ceil
 
 from msgspec.structs import replace
 
+from recipec.planner.advice.change import Proposal, setting
 from recipec.planner.advice.changes import unpinned
+from recipec.planner.advice.ways_out import as_written
 from recipec.planner.search.candidates import IDLE_TIE, Candidate, best, host_gib, seconds_per_sequence
 from recipec.planner.search.context import Context, settled_method, training_sequences
 from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
@@ -40,7 +42,7 @@ def _more_host_memory(chosen: Candidate, found: Fit) -> Iterator[str]:
     then = best(roomy)
     if then is not None and _uses_more(then, chosen):
         wanted = ceil(host_gib(then.host_bytes))
-        yield f"set `hardware.host_memory_gib = {wanted}` if a node has it: {_outcome(then, chosen)}"
+        yield Proposal(setting(hardware__host_memory_gib=wanted), _outcome(then, chosen), " if a node has it").told
 
 
 def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
@@ -57,7 +59,8 @@ def _larger_batch(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterato
         wishes = {**context.wishes, "train.global_batch_size": Wish(size, "a larger batch")}
         then = fit(replace(context, wishes=wishes), loaded).chosen
         if then is not None and _uses_more(then, found.chosen):
-            yield f"set `train.global_batch_size = {size}`: {_outcome(then, found.chosen)} for the same rows"
+            effect = f"{_outcome(then, found.chosen)} for the same rows"
+            yield Proposal(setting(train__global_batch_size=size), effect).told
             return
 
 
@@ -72,7 +75,8 @@ def _another_strategy(context: Context, found: Fit, loaded: LoadedRecipe) -> Ite
         wishes = {**context.wishes, "train.strategy": Wish(name, "another strategy")}
         then = fit(replace(context, wishes=wishes), loaded).chosen
         if then is not None and _uses_more(then, found.chosen):
-            yield f'set `train.strategy = "{name}"`: {_outcome(then, found.chosen)}, which counts as equal'
+            effect = f"{_outcome(then, found.chosen)}, which counts as equal"
+            yield Proposal(setting(train__strategy=name), effect).told
             return
 
 
@@ -100,6 +104,6 @@ def roomier(context: Context, found: Fit, loaded: LoadedRecipe) -> tuple[str, ..
     for change, changed in unpinned(context):
         then = fit(changed, loaded).chosen
         if then is not None and not then.crowds_host and then.layout.can_be_built:
-            keys = change.removeprefix("without ").replace(" and ", "` and `")
-            return (f"remove `{keys}`: {_outcome(then, found.chosen)}, and its host memory is enough",)
+            effect = f"{_outcome(then, found.chosen)}, and its host memory is enough"
+            return (Proposal(as_written(change, context.stage.name, loaded), effect).told,)
     return ()

@@ -10,6 +10,7 @@ from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts import Facts
 from recipec.facts.data import DataFacts
 from recipec.layout import Layout
+from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_training import of_stage
@@ -127,7 +128,7 @@ def _within(plan: Plan, share: float) -> tuple[str, ...]:
                 continue
             seconds = plan.seconds - stage.seconds + other.seconds
             if seconds <= share * plan.seconds:
-                return (f"set {_quoted(pins(other.layout))}: {other.family} takes {duration(seconds)}",)
+                return (Proposal(pins(other.layout), f"{other.family} takes {duration(seconds)}").told,)
     return ()
 
 
@@ -245,20 +246,19 @@ def _instead(stage: StagePlan) -> list[str]:
     best = min(usable, key=lambda other: (other.layout.offloads, other.seconds), default=None)
     found = []
     if best is not None:
-        found.append(f"set {_quoted(pins(best.layout))}: {best.family} fits and can be built")
+        found.append(Proposal(pins(best.layout), f"{best.family} fits and can be built").told)
     return [*found, "run `recipec plan` for the figures of the plan"]
 
 
-def _quoted(lines: list[str]) -> str:
-    return " and ".join(f"`{line}`" for line in lines)
-
-
-def pins(layout: Layout) -> list[str]:
+def pins(layout: Layout) -> Change:
     """What a recipe says in [train] to get a layout of this kind."""
     row = layout.adapts
-    keys = [f'train.adaptation = "{row.family}"']
-    keys += [] if row.trains_all else [f'train.quantization = "{row.base}"']
-    keys += [f'train.strategy = "{layout.strategy}"']
-    keys += [f'train.offload = "{layout.offload}"'] if layout.offloads else []
-    keys += [] if layout.checkpointing else ["train.activation_checkpointing = false"]
-    return keys + (["train.activation_offload = true"] if layout.activation_offload else [])
+    sets = {
+        "adaptation": row.family,
+        "quantization": None if row.trains_all else row.base,
+        "strategy": layout.strategy,
+        "offload": layout.offload if layout.offloads else None,
+        "activation_checkpointing": None if layout.checkpointing else False,
+        "activation_offload": layout.activation_offload or None,
+    }
+    return Change(tuple((f"train.{key}", value) for key, value in sets.items() if value is not None))

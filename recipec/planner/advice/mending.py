@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from recipec.axes import STRATEGIES
 from recipec.diagnostics.model import Diagnostic, Label, Place
+from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import Changes, unpinned
-from recipec.planner.advice.ways_out import buildable, fitting, line, same
+from recipec.planner.advice.ways_out import as_written, buildable, fits_in, fitting, same
 from recipec.planner.search.context import Context
 from recipec.planner.search.fit import Fit, fit
 from recipec.planner.search.known_bad import Refusal, advised_against, refusals_of
@@ -115,7 +116,7 @@ def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], l
     found = 0
     for kind in (lambda each: single_changes(each, keys), lambda each: unpinned(each, keys)):
         for change, changed in kind(context):
-            wider = found and " and " in change  # with a key that is enough by itself
+            wider = found and len(change.removes) > 1  # with a key that is enough by itself
             then = fitting(changed, loaded) if found < SHOWN and not wider else None
             if then is not None and all(buildable(same(kind, change, other), loaded) for other in others):
                 found += 1
@@ -124,13 +125,13 @@ def _mending(context: Context, others: Sequence[Context], keys: Sequence[str], l
             return
 
 
-def _told(change: str, stage: str, loaded: LoadedRecipe, then: Fit) -> str:
+def _told(change: Change, stage: str, loaded: LoadedRecipe, then: Fit) -> str:
     """A change and what it gives; of a key that is removed, what recipec decides in its place."""
     assert then.chosen is not None and then.ledger is not None
-    key = change.removeprefix("without ")
-    taken = next((value_text(other.value) for other in then.ledger.decisions.values() if other.key == key), "")
-    what, gives = line(change, stage, loaded, then.chosen).split(": ", 1)
-    return f"{what}, which is then {taken}: {gives}" if taken and key != change else f"{what}: {gives}"
+    decided = then.ledger.decisions.values()
+    taken = [value_text(other.value) for other in decided if (other.key,) == change.removes]
+    only = f", which is then {taken[0]}" if taken else ""
+    return Proposal(as_written(change, stage, loaded), fits_in(then.chosen), only).told
 
 
 def single_changes(context: Context, keys: Sequence[str]) -> Changes:
@@ -142,7 +143,7 @@ def single_changes(context: Context, keys: Sequence[str]) -> Changes:
     narrows = (_TARGETS, "train.lora.variant", "train.lora.dropout")
     if "train.lora.expert_rank" not in context.wishes and any(key in keys for key in narrows):
         narrow = {**context.wishes, _TARGETS: Wish(_ATTENTION_ALONE, "fewer targets")}
-        yield f'{_TARGETS} = "{_ATTENTION_ALONE}"', replace(context, wishes=narrow)
+        yield Change(((_TARGETS, _ATTENTION_ALONE),)), replace(context, wishes=narrow)
 
 
 def avoiding(context: Context, found: Fit, loaded: LoadedRecipe) -> dict[str, tuple[str, ...]]:

@@ -1,9 +1,8 @@
-"""What it would take to train more of the model, or to keep its states on the GPUs: memory, or more of them."""
+"""What it would take to train more of the model, or to keep its states on the GPUs: a key, memory, or more GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -11,7 +10,9 @@ from recipec.axes import ADAPTATIONS, METHODS, Adaptation
 from recipec.estimate.memory import MemoryEstimate, step_memory
 from recipec.estimate.workload import Workload
 from recipec.layout import Layout
+from recipec.planner.advice.change import Change, Proposal, asking_for
 from recipec.planner.advice.changes import more_gpus, more_nodes, within
+from recipec.planner.advice.ways_out import buildable, fits_in
 from recipec.planner.plan import NextBetter
 from recipec.planner.search.candidates import (
     Candidate,
@@ -19,25 +20,28 @@ from recipec.planner.search.candidates import (
     by_preference,
     family_of,
     gpu_gib,
+    seconds_per_sequence,
     usable_bytes,
     with_batch,
 )
 from recipec.planner.search.context import EIGHT_BIT, Context, settle, work_of
 from recipec.planner.search.known_bad import refused
 from recipec.planner.search.layouts import layouts
+from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema import Policy
+from recipec.rules.core import Wish
+from recipec.units import times
 
 _SMALL = "the least memory that it takes"
 
 
 def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate], policy: Policy) -> NextBetter | None:
-    """The next rung above `chosen`; None where it fits already, the recipe fixes the adaptation or there is none."""
-    rung = _next_rung(context, chosen.layout)
-    if rung is None or any(_on(other, rung) and other.fits for other in tried):
+    """The next rung above `chosen`; None where the present GPUs hold it, the recipe fixes the adaptation or there is
+    none."""
+    found = _not_taken(context, chosen, tried)
+    if found is None or _fits(context, *found[1]):
         return None
-    now = _least(context, rung)
-    if now is None:
-        return None
+    rung, now = found
     stage = context.stage.name
     family = family_of(stage, now[0])
     needs = gpu_gib(context.facts.gpu, now[1].peak_allocated_bytes, now[0].mesh.world_size)
@@ -47,17 +51,53 @@ def next_better(context: Context, chosen: Candidate, tried: Sequence[Candidate],
     states = " and 8-bit optimizer states" if now[0].optimizer == EIGHT_BIT != chosen.layout.optimizer else ""
     what = "nothing in host memory" if same else f"{name} with nothing in host memory" if hosted else name
     what += states if hosted or same else states.replace(" and", " with")
-    for change, changed in chain(more_gpus(context), () if same else more_nodes(context)):  # a network would undo it
-        found = _least(changed, rung)
-        if found is not None and _fits(changed, *found) and within(changed, policy):
-            return NextBetter(what, family, needs, change, family_of(stage, found[0]), asks)
+    wider = [*more_gpus(context), *(() if same else more_nodes(context))]  # a network would undo it
+    for change, changed in wider if wider and _holds(wider[-1][1], rung) else ():  # if the largest does not, none does
+        found = _holds(changed, rung)
+        if found is not None and within(changed, policy):
+            return NextBetter(what, family, needs, change.lines, family_of(stage, found), asks)
     return NextBetter(what, family, needs, None, None, asks)
+
+
+def on_present_gpus(
+    context: Context, chosen: Candidate, tried: Sequence[Candidate], loaded: LoadedRecipe
+) -> Proposal | None:
+    """The keys with which the present GPUs hold the next rung above `chosen`, of which no layout was tried that fits:
+    the rules take 8-bit optimizer states only where nothing fits without.
+    """
+    found = _not_taken(context, chosen, tried)
+    if found is None or not _fits(context, *found[1]):
+        return None
+    change = _asking_for(*found, chosen)
+    wishes = {**context.wishes, **{key: Wish(value, "an option") for key, value in change.sets}}
+    then = buildable(replace(context, wishes=wishes), loaded)
+    if then is None or not _on(then, found[0]):
+        return None
+    ratio = seconds_per_sequence(then) / seconds_per_sequence(chosen)
+    return Proposal(change, f"{fits_in(then)} with nothing in host memory, and an example takes {times(ratio)}")
+
+
+def _asking_for(rung: Adaptation, now: tuple[Layout, MemoryEstimate], chosen: Candidate) -> Change:
+    """The lines of [train] for a rung with the optimizer of its smallest layout."""
+    states = (("train.optimizer", now[0].optimizer),) if now[0].optimizer != chosen.layout.optimizer else ()
+    return Change((*asking_for(rung, chosen.layout.adapts).sets, *states))
+
+
+def _not_taken(
+    context: Context, chosen: Candidate, tried: Sequence[Candidate]
+) -> tuple[Adaptation, tuple[Layout, MemoryEstimate]] | None:
+    """The next rung with its layout that takes least memory; None where one that was tried fits on the GPUs alone."""
+    rung = _next_rung(context, chosen.layout)
+    if rung is None or any(_on(other, rung) and other.fits for other in tried):
+        return None
+    least = _least(context, rung)
+    return None if least is None else (rung, least)
 
 
 def _asks(rung: Adaptation, name: str, chosen: Candidate, tried: Sequence[Candidate]) -> str:
     """What the recipe has to say for a rung that the rules do not put before the present one."""
     order = by_preference(tried)
-    return "" if name in order[: order.index(chosen.adaptation) + 1] else rung.asked_by
+    return "" if name in order[: order.index(chosen.adaptation) + 1] else asking_for(rung, chosen.layout.adapts).told
 
 
 def _next_rung(context: Context, layout: Layout) -> Adaptation | None:
@@ -101,6 +141,12 @@ def _micro_batches(context: Context, work: Workload, layout: Layout, global_batc
     fixed = context.wishes.get("train.micro_batch_size")
     least = work.method.least_micro_batch
     return (fixed.value,) if fixed else (least, max(least, global_batch // layout.mesh.data_parallel))
+
+
+def _holds(context: Context, rung: Adaptation) -> Layout | None:
+    """The layout of a rung that takes least memory, where the GPUs hold it."""
+    found = _least(context, rung)
+    return found[0] if found is not None and _fits(context, *found) else None
 
 
 def _fits(context: Context, layout: Layout, memory: MemoryEstimate) -> bool:

@@ -1,19 +1,22 @@
-"""What a recipe may also choose beside a plan that fits: packed rows, fewer GPUs, a larger micro batch; each timed."""
+"""What a recipe may also choose beside a plan that fits, each timed: more that is trained, packed rows, fewer GPUs, a
+larger micro batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from recipec.axes import METHODS
 from recipec.axes.attention import ATTENTIONS, BOUNDARIES
 from recipec.layout import Machines
+from recipec.planner.advice.change import Change, Proposal, setting
 from recipec.planner.advice.changes import on_machines
+from recipec.planner.advice.next_better import on_present_gpus
 from recipec.planner.search.candidates import Candidate, best, seconds_per_sequence
 from recipec.planner.search.context import Context, training_sequences
-from recipec.planner.search.fit import Fit, fit
+from recipec.planner.search.fit import ENOUGH_STEPS, Fit, fit
 from recipec.recipe import LoadedRecipe
 from recipec.rules.core import Wish
 from recipec.units import times
@@ -21,14 +24,22 @@ from recipec.units import times
 WORTH_NAMING = 0.95  # of the time or the cost: less is within what the estimates can tell; our decision
 CHEAPER = 0.9  # of the cost, where it takes longer; our decision
 _PLANNED = 2  # of those that look cheaper
-_UNPROVEN = "; recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
-_WITH_MASK = "; recipec does not take it by itself, as the gain is small and the plan's alone (DATA-002)"
+_UNPROVEN = "recipec does not take it by itself, as no run of it on a GPU is recorded (PREC-002)"
+_WITH_MASK = "recipec does not take it by itself, as the gain is small and the plan's alone (DATA-002)"
 
 
 def options(context: Context, found: Fit, loaded: LoadedRecipe, next_micro_batch: str) -> tuple[str, ...]:
     """Changes that fit as well, with what they give; `next_micro_batch` says what a larger one would take."""
+    assert found.chosen is not None
     larger = (f"a micro batch of {next_micro_batch}",) if next_micro_batch else ()
-    return (*_packed(context, found, loaded), *_fewer_gpus(context, found, loaded), *larger)
+    more = on_present_gpus(context, found.chosen, found.tried, loaded)
+    return (
+        *([more.told] if more else []),
+        *_packed(context, found, loaded),
+        *_more_answers(context, found, loaded),
+        *_fewer_gpus(context, found, loaded),
+        *larger,
+    )
 
 
 def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
@@ -39,22 +50,22 @@ def _packed(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]
         return
     kernel = next((row.name for row in ATTENTIONS.values() if row.apart == BOUNDARIES and row.brought), "")
     if kernel and given["gpu_varlen"].value and "train.attention" not in wishes:
-        yield from _timed(context, found, loaded, ("train.attention", kernel, f'"{kernel}"'), _UNPROVEN)
+        yield from _timed(context, found, loaded, ("train.attention", kernel), _UNPROVEN)
     elif not given["gpu_is_cpu"].value:
-        yield from _timed(context, found, loaded, ("train.packing", True, "true"), _WITH_MASK)
+        yield from _timed(context, found, loaded, ("train.packing", True), _WITH_MASK)
 
 
-def _timed(
-    context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object, str], but: str
-) -> Iterator[str]:
+def _timed(context: Context, found: Fit, loaded: LoadedRecipe, change: tuple[str, object], but: str) -> Iterator[str]:
     """A change of one key that packs, where it is planned to be faster."""
-    key, value, written = change
+    key, value = change
     then = fit(replace(context, wishes={**context.wishes, key: Wish(value, "an option")}), loaded)
     if then.chosen is None or not then.chosen.layout.can_be_built or not _same(then.chosen, found.chosen):
         return
     ratio = _seconds(then) / _seconds(found)
     if ratio <= WORTH_NAMING:
-        yield f"`{key} = {written}`: packed rows have no padding and take {ratio:.2f}x the time{but}"
+        yield Proposal(
+            Change((change,)), f"packed rows have no padding and take {ratio:.2f}x the time", but=(but,)
+        ).told
 
 
 def _same(other: Candidate, chosen: Candidate | None) -> bool:
@@ -66,6 +77,29 @@ def _seconds(found: Fit) -> float:
     assert found.chosen is not None and found.ledger is not None
     value = {id: decision.value for id, decision in found.ledger.decisions.items()}
     return training_sequences(value) * seconds_per_sequence(found.chosen)
+
+
+def _more_answers(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
+    """The largest accepted batch up to which each doubling saves time: a GPU writes many answers as fast as a few."""
+    assert found.chosen is not None and found.ledger is not None
+    decided, row = found.ledger.decisions, found.chosen.layout.adapts
+    batch, given = decided["global_batch_size"], {id: decision.value for id, decision in decided.items()}
+    if not METHODS[context.stage.name].generates or batch.origin == "recipe" or batch.accepts is None:
+        return
+    most = min(batch.accepts[1], training_sequences(given) * given["passes"] / ENOUGH_STEPS)
+    alike = {} if row.trains_all else {"train.quantization": Wish(row.base, "the same adaptation")}
+    alike |= {"train.adaptation": Wish(row.family, "the same adaptation"), **context.wishes}
+    taken, size = found, 2 * batch.value
+    while size <= most:
+        wishes = {**alike, "train.global_batch_size": Wish(size, "more answers")}
+        then = fit(replace(context, wishes=wishes), loaded)
+        if then.chosen is None or not _alike(then.chosen, found.chosen) or _seconds(then) > CHEAPER * _seconds(taken):
+            break
+        taken, size = then, 2 * size
+    if taken is not found:
+        change = setting(train__global_batch_size=size // 2)
+        effect = f"answers are written together, and training takes {times(_seconds(taken) / _seconds(found))}"
+        yield Proposal(change, effect, but=(f"a step then learns from {size // 2} answers",)).told
 
 
 def _fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[str]:
@@ -80,7 +114,8 @@ def _fewer_gpus(context: Context, found: Fit, loaded: LoadedRecipe) -> Iterator[
             continue
         ratio = _seconds(then) / _seconds(found)
         if (cost := ratio * fewer.gpus / machines.gpus) <= CHEAPER:
-            yield f"{_keys(fewer, machines)}: training takes {times(ratio)} at {cost:.2f}x the cost"
+            effect = f"training takes {times(ratio)} at {cost:.2f}x the cost"
+            yield Proposal(_fewer(fewer, machines), effect).told
             return
 
 
@@ -103,11 +138,10 @@ def _smaller(machines: Machines) -> list[Machines]:
     return [*nodes, *(Machines(1, count) for count in _divisors(machines.gpus_per_node))]
 
 
-def _keys(fewer: Machines, now: Machines) -> str:
+def _fewer(fewer: Machines, now: Machines) -> Change:
     """The lines of [hardware] that change."""
-    nodes = [f"`hardware.nodes = {fewer.nodes}`"] * (fewer.nodes < now.nodes)
-    gpus = [f"`hardware.gpus_per_node = {fewer.gpus_per_node}`"] * (fewer.gpus_per_node < now.gpus_per_node)
-    return " and ".join([*nodes, *gpus])
+    changed = ((f"hardware.{name}", count) for name, count in asdict(fewer).items() if count < getattr(now, name))
+    return Change(tuple(changed))
 
 
 def _divisors(count: int) -> Sequence[int]:

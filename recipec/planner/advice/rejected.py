@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from recipec.catalog.gpus import Gpu
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.layout import Layout
+from recipec.planner.advice.change import Proposal, asking_for, setting
 from recipec.planner.advice.ways_out import ways_out
 from recipec.planner.plan import Rejected
 from recipec.planner.search.candidates import (
@@ -143,7 +144,7 @@ _REASONS: tuple[tuple[Callable[[_Pair], bool], Callable[[_Pair], str]], ...] = (
 def _asked(pair: _Pair) -> str:
     """Why a faster adaptation is not taken, and how it is."""
     first = f"{adaptation_preferences.id} puts {pair.chosen.adaptation} first for what is learned, not for speed"
-    return f"{first}: set `{pair.other.layout.adapts.asked_by}`"
+    return f"{first}: {asking_for(pair.other.layout.adapts, pair.chosen.layout.adapts).told}"
 
 
 def _otherwise(other: Layout, chosen: Layout) -> str:
@@ -267,7 +268,7 @@ def _with_host_memory(tried: Sequence[Candidate]) -> Iterator[str]:
         return
     found = min(waiting, key=lambda other: (-other.layout.mesh.world_size, other.host_bytes))
     wanted = ceil(host_gib(found.host_bytes))
-    yield f"set `hardware.host_memory_gib = {wanted}` if a node has it: {found.title} then fits"
+    yield Proposal(setting(hardware__host_memory_gib=wanted), f"{found.title} then fits", " if a node has it").told
 
 
 def _adapter_asked(loaded: LoadedRecipe, context: Context) -> Iterator[Label]:

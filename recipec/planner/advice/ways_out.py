@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from recipec.facts.node import node_of
+from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.advice.changes import (
     Changes,
     larger_gpu,
@@ -45,8 +48,9 @@ def ways_out(
             changed_others = [same(kind, change, other) for other in others]
             if chosen is not None and all(buildable(other, loaded) for other in changed_others):
                 broken = over([changed, *changed_others])
-                notes = [note for note in (broken, _network(changed, loaded)) if note]
-                found.append("; ".join([line(change, context.stage.name, loaded, chosen), *notes]))
+                notes = tuple(note for note in (broken, _network(changed, loaded)) if note)
+                written = as_written(change, context.stage.name, loaded)
+                found.append(Proposal(written, fits_in(chosen), but=notes).told)
                 kinds.add(kind)
                 break
         if len(found) == SHOWN:
@@ -61,11 +65,6 @@ def _network(changed: Context, loaded: LoadedRecipe) -> str:
     return "" if known else "several nodes need `hardware.network_gbps`, too: what one sends to the others, in Gbit/s"
 
 
-def line(change: str, stage: str, loaded: LoadedRecipe, chosen: Candidate) -> str:
-    """A change and what it gives: "set `hardware.gpus_per_node = 4`: LoRA, zero3 then fits in 16.9 GiB per GPU"."""
-    return f"{_fix(change, stage, loaded)}: {_summary(chosen)}"
-
-
 def buildable(context: Context, loaded: LoadedRecipe) -> Candidate | None:
     """What would be chosen, where it can be built."""
     found = fitting(context, loaded)
@@ -78,27 +77,14 @@ def fitting(context: Context, loaded: LoadedRecipe) -> Fit | None:
     return found if found.chosen is not None and found.chosen.layout.can_be_built else None
 
 
-def same(kind: Callable[[Context], Changes], change: str, other: Context) -> Context:
+def same(kind: Callable[[Context], Changes], change: Change, other: Context) -> Context:
     """Another stage with the same change, where it is one there."""
-    return next((changed for name, changed in kind(other) if name == change), other)
+    return next((changed for found, changed in kind(other) if found == change), other)
 
 
-_SECTIONS = {
-    "optimizer": "train",
-    "gpus_per_node": "hardware",
-    "nodes": "hardware",
-    "gpu": "hardware",
-    "max_length": "data",
-}
-
-
-def _fix(change: str, stage: str, loaded: LoadedRecipe) -> str:
-    """What to do for a change: "set `hardware.nodes = 2`", "remove `train.strategy`"."""
-    removed = change.startswith("without ")
-    parts = change.removeprefix("without ").split(" and ")
-    parts = [line for part in parts for line in _lines(stage, part, loaded)] if removed else parts
-    keys = [f"{_SECTIONS[part.split()[0]]}.{part}" if part.split()[0] in _SECTIONS else part for part in parts]
-    return f"{'remove' if removed else 'set'} {' and '.join(f'`{key}`' for key in keys)}"
+def as_written(change: Change, stage: str, loaded: LoadedRecipe) -> Change:
+    """A change with the keys that it removes named as the recipe writes them for a stage."""
+    return replace(change, removes=tuple(line for key in change.removes for line in _lines(stage, key, loaded)))
 
 
 def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
@@ -107,6 +93,7 @@ def _lines(stage: str, key: str, loaded: LoadedRecipe) -> list[str]:
     return [".".join(path) for path in paths if loaded.is_set(*path)]
 
 
-def _summary(chosen: Candidate) -> str:
+def fits_in(chosen: Candidate) -> str:
+    """What a change gives: "LoRA, zero3 then fits in 16.9 GiB per GPU"."""
     host = f" and {chosen.host_bytes / GIB:.0f} GiB of host memory per node" if not chosen.layout.on_device else ""
     return f"{chosen.title} then fits in {chosen.memory.peak_device_bytes / GIB:.1f} GiB per GPU{host}"

@@ -93,7 +93,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         run_name="full-finetune",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
-        dataset_num_proc=8,  # processes that tokenize while the other ranks wait
+        dataset_num_proc=64,  # processes that tokenize while the GPUs wait
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
         model_init_kwargs={"dtype": "float32", "attn_implementation": "sdpa"},

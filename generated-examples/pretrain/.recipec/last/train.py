@@ -91,8 +91,8 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
         run_name="pretrain",
         dataloader_num_workers=8,
         dataloader_pin_memory=True,
-        dataset_num_proc=8,  # processes that tokenize while the other ranks wait
-        ddp_timeout=10800,  # seconds that the other ranks wait for the rows
+        dataset_num_proc=64,  # processes that tokenize while the GPUs wait
+        ddp_timeout=3600,  # seconds that the other ranks wait for the rows
         dataloader_prefetch_factor=2,
         dataloader_persistent_workers=False,
     )
