@@ -157,12 +157,16 @@ def _data(
     return data
 
 
+_NO_LEVEL = "no level of KL control is asked for"
+
+
 def _goal(loaded: LoadedRecipe) -> list[Decision]:
-    goal, track = loaded.recipe.goal, loaded.recipe.track
+    goal, track, alignment = loaded.recipe.goal, loaded.recipe.track, loaded.recipe.alignment
     return [
         stated(loaded, "task", goal.task, "goal", "task"),
         stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
+        stated(loaded, "kl_control", alignment.kl_control or "low", "alignment", "kl_control", absent=_NO_LEVEL),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
         *(_has(loaded, "data", section) for section in SECTIONS if section != COMMON_SECTION),
         _has(loaded, "alignment", REWARDS),

@@ -12,7 +12,7 @@ from msgspec import Struct
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.recipe.contradictions import contradictions
-from recipec.recipe.document import Document, Located, Written, nearest, value_at
+from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
 from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
@@ -56,6 +56,16 @@ class LoadedRecipe(Struct, frozen=True):
         """Return "recipe.toml:14", the file relative to the recipe's folder."""
         place = self.place(*path)
         return f"{self.names[place.file]}:{place.span.line}"
+
+    @property
+    def method(self) -> str | None:
+        """Return the alignment method that the recipe asks for, by its name or by its KL; None for none."""
+        return asked_method(self.value("alignment") or {})
+
+    @property
+    def asks_method(self) -> tuple[str | int, ...]:
+        """Return the key that asks for it."""
+        return asks_method(self.value("alignment") or {})
 
     def written_for(self, stage: str, key: str) -> tuple[str, ...]:
         """Return the path of the line that sets a key for a stage: in [train.STAGE], else in its general table."""
