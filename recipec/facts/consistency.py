@@ -101,7 +101,7 @@ def _other_rows(
     why = f"takes {either(taken, '')} rows" if taken else "has no stage that reads them"
     named = "method" if key == KL_CONTROL else key[1]
     ways = [f"use {named} = {either(choices)}"] if choices else []
-    ways += [f"remove {key[1]}"] if key != TASK and not choices else []
+    ways += ["remove the method" if key == METHOD else f"remove {key[1]}"] if key != TASK and not choices else []
     ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
     return _clash(loaded, *key, why, section, held, *_flag_to_name(facts, taken), ", or ".join(ways))
 

@@ -49,15 +49,6 @@ def controlled_without_pairs(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0401", title, (label,), help)
 
 
-def missing_prompts(written: Written) -> Iterator[Diagnostic]:
-    """A method whose judge learns from rows of its own still needs prompts to answer."""
-    for row, judge in _with_judge(written):
-        if written.has("data", judge.section) and not written.has("data", row.section):
-            label = written.label(written.asks_method, f"answers the prompts of `data.{row.section}`")
-            help = f'for example {row.section} = "{SECTIONS[row.section].examples[0]}"; the pairs train what judges'
-            yield Diagnostic("E0201", f"missing key `{row.section}` in [data]", (label,), (help,))
-
-
 def judged_twice(written: Written) -> Iterator[Diagnostic]:
     """A recipe names its reward, or has rows from which a judge is trained: not both."""
     for _row, judge in _with_judge(written):

@@ -66,7 +66,7 @@ def stages(
 
     PPO learns from rewards. Where the recipe names none (`alignment.reward`), a reward model is trained first from
     `data.preferences`; it starts from the same weights as PPO, and judges the answers that PPO writes to
-    `data.prompts`.
+    `data.prompts`, or to the prompts of the pairs where the recipe has no others.
 
     For a domain shift rule book 003 wants continued pretraining and then instruction tuning. recipec runs one of the
     two per recipe (NOT-003): train the first recipe, then set `model.name` of the second to its output folder.

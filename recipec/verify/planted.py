@@ -134,7 +134,7 @@ def _case(
         if model.real_folder is not None:
             (link := model.folder(folder)).parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(model.folder(sandbox.root), target_is_directory=True)
-    for name, stage in data.items():
+    for name, stage in sorted(data.items(), key=lambda item: item[0] not in refused):  # a shared file has its rows
         for index, source in enumerate(stage.sources):
             rows = written(planting.rows[name][index], split)
             if index == 0:
