@@ -8,6 +8,7 @@ from itertools import product
 from msgspec import Struct
 from msgspec.structs import replace
 
+from recipec.axes import METHODS as TRAINED
 from recipec.catalog.architecture import Architecture
 from recipec.catalog.models import model
 from recipec.estimate.memory import MemoryEstimate, step_memory
@@ -49,6 +50,14 @@ TEACHERS = (  # student, teacher: of one vocabulary
     ("mistralai/Mistral-7B-v0.1", "mistralai/Mixtral-8x7B-v0.1"),
 )
 WAYS = (*(("full", ranks) for ranks in RANKS[:3]), *(("lora", ranks) for ranks in RANKS[:3]), ("qlora", RANKS[0]))
+WRITTEN = 4  # one token in so many is of an answer that the model writes
+# Methods that learn from their own answers. PPO shards no value head, nor trains one on a quantized base. Full RLOO
+# under FSDP is left out: a policy that has written keeps its outermost unit gathered, and no answer is simulated.
+_ONE_COPY = tuple(way for way in WAYS if way[1][0] != "fsdp")
+ONLINE = (
+    *(("rloo", way) for way in WAYS if way in _ONE_COPY or way[0] != "full"),
+    *(("ppo", way) for way in _ONE_COPY if way[0] != "qlora"),
+)
 RECOMPUTED_MODELS = ("meta-llama/Llama-3.1-8B", "google/gemma-3-1b-pt", "Qwen/Qwen3-30B-A3B")
 OPTIMIZER_MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen2.5-0.5B")
 TOKENS = ((1024, 8), (1024, 2), (2048, 1), (2048, 4), (4096, 1), (4096, 2), (8192, 1), (16384, 1))  # length, rows
@@ -168,6 +177,7 @@ class Case(Struct, frozen=True):
             seq_len_tokens=self.length + (adapter.virtual_tokens if adapter else 0),
             lora=adapter,
             teacher=_architecture(self.teacher) if self.teacher else None,
+            written_tokens=self.length // WRITTEN if TRAINED[self.trainer].generates else 0,
             padded=not self.packed,
             sync_each_batch=True,
         )
@@ -190,6 +200,7 @@ def cases() -> list[Case]:
     kinds = product(ATTENTIONS, ("full", "lora"), (("single", 1), ("fsdp", 8)))
     rows += [_attending(*kind, method, ranks) for kind, method, ranks in kinds]
     rows += [_comparing(name, *way, trainer) for name, way, trainer in product(COMPARED_MODELS, WAYS, COMPARISONS)]
+    rows += [_case(name, *way, trainer) for name, (trainer, way) in product(OPTIMIZER_MODELS, ONLINE)]
     rows += [replace(_case(name, *way, "distill"), teacher=other) for (name, other), way in product(TEACHERS, WAYS)]
     rows += [_on_experts(*mixture, *way, name) for mixture, way, name in product(EXPERTS, EXPERT_WAYS, TRAINERS)]
     rows += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from os.path import relpath
 from pathlib import Path
@@ -16,7 +17,7 @@ from recipec.catalog.stack import stack
 from recipec.diagnostics.allow import silence
 from recipec.diagnostics.model import Diagnostic, Report
 from recipec.facts import Facts, gather, look_up_names
-from recipec.planner import Plan, plan_recipe
+from recipec.planner import Plan, plan_recipe, plan_without_judge
 from recipec.planner.advice.limits import check_buildable, check_limits, check_templates, check_terms
 from recipec.planner.advice.warnings import warn
 from recipec.planner.document import plan_digest, plan_json
@@ -65,7 +66,8 @@ def compile_recipe(path: Path, *, only_plan: bool = False) -> Compilation:
     if facts and loaded and not plan:
         check_terms(loaded, facts, report)
     if plan and facts and loaded:
-        check_limits(loaded, facts.model.licence, plan, report)
+        fewer = partial(plan_without_judge, loaded, facts, plan)
+        check_limits(loaded, facts.model.licence, plan, report, fewer)
         check_templates(loaded, plan, facts, report)
         if sound:
             warn(loaded, facts.model, plan, report)

@@ -34,7 +34,8 @@ SECTIONS = {
             name="prompts",
             title="Prompts",
             description="Prompts for methods of the task `align` that learn from answers which the model writes; "
-            "their other columns are handed to the reward functions that name them.",
+            "their other columns are handed to the reward functions that name them. PPO in three stages answers the "
+            "prompts of the pairs where a recipe has no others.",
             examples=("data/prompts.jsonl",),
         ),
     )

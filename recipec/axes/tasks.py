@@ -12,6 +12,12 @@ from recipec.axes.row_formats import ROW_FORMATS
 
 AUTO = "auto"  # of an enumeration: the value is decided; of model.name: the model is chosen from the catalog
 NO_ALIGNMENT = "none"  # of alignment.method: no stage aligns
+# The values of alignment.kl_control, and what each means.
+KL_CONTROLS = {
+    "low": "a loss that holds the model near its start is enough: DPO where there are pairs",
+    "high": "the KL of every answer is measured and controlled: PPO, with a reward model that is trained first",
+}
+KL_METHODS = {"high": "ppo"}  # level -> the alignment method that it calls for; other levels leave the rows to decide
 
 # What a task means that several methods can fulfil; every other task means what its one method does.
 SHARED_TASKS = {

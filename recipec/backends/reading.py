@@ -87,7 +87,13 @@ def _read_columns(job: Job, way: Way) -> list[str]:
     takes = [carry for carry in way.stage.shape.carries if carry in ROW_FORMATS[way.shape.format].carries]
     carried = {name for carry in takes for name in CARRIED[carry].columns}
     read = {*way.shape.columns.values(), *way.shape.handed, *carried, *filter(None, (split, way.stage.hardness_column))}
-    return [*sorted(read), *_ignored(way.stage)]
+    return [*sorted(read | _answers(way.stage)), *_ignored(way.stage)]
+
+
+def _answers(stage: StageJob) -> set[str]:
+    """The columns of pairs whose prompts the stage answers itself; another stage learns the answers that they have."""
+    pairs = stage.job.facts.data.get(stage.job.loaded.pairs_asked(stage.section))
+    return set(pairs.shape.columns.values()) if pairs else set()
 
 
 class Way(Struct, frozen=True):

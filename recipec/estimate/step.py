@@ -197,7 +197,7 @@ def _scoring(part: Pass, before: bool, batch: Batch, head: Head, layout: Layout,
         head=head.evaluation,
         leaves=0,
         masks=batch.scores.masks,
-        gathered=alone if before else beside,
+        gathered=alone if before and not copied else beside,
         in_evaluation=beside if copied else alone,
     )
 

@@ -13,7 +13,7 @@ from recipec.dataset import DataShape
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.data import DataFacts, preference_format, train_format
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.clashes import METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
+from recipec.recipe.clashes import KL_CONTROL, METHOD, TABLES, TASK, WHY_NOT_SPLIT, either, foreign, own_keys
 from recipec.recipe.schema import AUTO
 from recipec.recipe.schema_training import ADAPTED
 from recipec.rules import goal
@@ -78,7 +78,7 @@ def _idle_expert_rank(loaded: LoadedRecipe, table: tuple[str, ...], architecture
 
 def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A section holds rows that the stages which read it take; a method that is named has rows of its own."""
-    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    task, named = loaded.recipe.goal.task, loaded.method
     last = methods_of(task, named) if named not in (None, AUTO) else ()
     for section, facts in data.items():
         of_task = formats_of(readers(section, data, task))
@@ -87,7 +87,7 @@ def _rows_of_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
         if not {*facts.formats} <= {*of_task}:
             yield _other_rows(loaded, TASK, section, facts, of_task)
         elif (of_method or last) and not {*facts.formats} <= {*(needed or of_method)}:
-            yield _other_rows(loaded, METHOD, section, facts, needed or of_method)
+            yield _other_rows(loaded, loaded.asks_method, section, facts, needed or of_method)
 
 
 def _other_rows(
@@ -99,8 +99,9 @@ def _other_rows(
     fitting = dict.fromkeys(getattr(row, of_row) for row in METHODS.values() if held in row.formats)
     choices = [name for name in fitting if name not in ("", loaded.value(*key))]
     why = f"takes {either(taken, '')} rows" if taken else "has no stage that reads them"
-    ways = [f"use {key[1]} = {either(choices)}"] if choices else []
-    ways += ["remove the method"] if key == METHOD and not choices else []
+    named = "method" if key == KL_CONTROL else key[1]
+    ways = [f"use {named} = {either(choices)}"] if choices else []
+    ways += ["remove the method" if key == METHOD else f"remove {key[1]}"] if key != TASK and not choices else []
     ways += [_rows_to_give(taken, section)] if taken else [f"remove data.{section}"]
     return _clash(loaded, *key, why, section, held, *_flag_to_name(facts, taken), ", or ".join(ways))
 
@@ -124,10 +125,10 @@ def _rows_to_give(formats: tuple[str, ...], section: str) -> str:
 
 def _keys_of_method(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """Where the rows decide which method runs, the first that takes them, the keys of [alignment] are its own."""
-    methods = methods_of(loaded.recipe.goal.task, loaded.recipe.alignment.method)
+    methods = methods_of(loaded.recipe.goal.task, loaded.method)
     fitting = [row for row in methods if _held(row, data) in row.formats][:1]
     for key, value in own_keys(loaded.value("alignment") or {}) if fitting else ():
-        if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in fitting):
+        if ("alignment", key) not in (METHOD, KL_CONTROL) and not any(row.can_set(key, value) for row in fitting):
             section = loaded.place("data", fitting[0].rows_in(data))
             label = Label(section, f"holds {_held(fitting[0], data)} rows")
             yield foreign(key, value, fitting, loaded.place("alignment", *key.split(".")), label)
@@ -141,7 +142,7 @@ def _held(method: Method, data: Data) -> str | None:
 
 def _columns_not_handed_on(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A column that the trainer itself would use is not dropped in silence."""
-    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    task, named = loaded.recipe.goal.task, loaded.method
     for section, facts in data.items():
         unread = {name: why for row in readers(section, data, task, named) for name, why in row.unread.items()}
         for name in (name for name in unread if name in facts.columns and name not in _ignored(loaded)):
@@ -245,7 +246,7 @@ def _another_format(loaded: LoadedRecipe, section: str, held: RowFormat, role: s
 def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """A task that only methods with rows of their own fulfil, where no section holds such rows."""
     task, running = loaded.recipe.goal.task, _stages_that_run(loaded, data)
-    able = [row for row in methods_of(task, loaded.recipe.alignment.method) if row.alignment]
+    able = [row for row in methods_of(task, loaded.method) if row.alignment]
     if not able or not running or set(running) & {row.name for row in able}:
         return
     section, formats = able[0].section, formats_of(able)
@@ -265,7 +266,7 @@ def _nothing_to_align(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
 def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnostic]:
     """The rows decide which stages of a task run; a table of another one would say nothing."""
     running = _stages_that_run(loaded, data)
-    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    task, named = loaded.recipe.goal.task, loaded.method
     aligned = any(METHODS[name].alignment for name in running)
     for row in stages_of(task, named) if running else ():
         if row.alignment and not aligned:
@@ -284,9 +285,10 @@ def _tables_of_idle_stages(loaded: LoadedRecipe, data: Data) -> Iterator[Diagnos
 
 def _stages_that_run(loaded: LoadedRecipe, data: Data) -> tuple[str, ...]:
     """The stages that follow from the rows, as the planner runs them; none where no stage can."""
-    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    task, named = loaded.recipe.goal.task, loaded.method
     held, preferred = train_format(data).value, preference_format(data).value
-    method = goal.alignment_method(task, preferred).value if named in (None, AUTO) else named
+    level = loaded.recipe.alignment.kl_control or "low"
+    method = goal.alignment_method(task, preferred, level).value if named in (None, AUTO) else named
     return goal.stages(task, held, preferred, method, bool(loaded.value("alignment", REWARDS))).value
 
 

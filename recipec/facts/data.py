@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
@@ -63,12 +63,17 @@ class DataFacts(Struct, frozen=True):
 
 
 def data_facts(
-    loaded: LoadedRecipe, section: str, template: Template | None, handed: Handed, report: Report
+    loaded: LoadedRecipe,
+    section: str,
+    template: Template | None,
+    handed: Handed,
+    report: Report,
+    elsewhere: Collection[str] = (),
 ) -> DataFacts | None:
     """Look at the sources of a section of [data]; None with a diagnostic when they cannot be used.
 
     `template` is what is known of the chat template of the training; `handed` tells which columns reward functions are
-    handed.
+    handed; `elsewhere` has the columns of the same rows that another stage reads, or reports.
     """
     looked = sources_of(loaded, section, report)
     found = None if looked is None else shaped(loaded, section, looked, report)
@@ -96,7 +101,7 @@ def data_facts(
     flags = tuple(flag_columns(rows, columns))
     seen = all(source.sample for source in sources)
     whole = all(source.sample and source.sample.whole for source in sources)
-    strange = unread(loaded, sources)
+    strange = tuple(name for name in unread(loaded, sources) if name not in elsewhere)
     facts += _beside_columns(loaded, shape, strange)
     decisions = {fact.id: fact for fact in facts}
     some = tuple(dict.fromkeys(name for row in rows for name in row))

@@ -12,7 +12,7 @@ from recipec.axes.method import REWARDS
 from recipec.catalog.gpus import Gpu
 from recipec.catalog.models import Model
 from recipec.catalog.templates import Template
-from recipec.diagnostics.model import Report
+from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts.adapter import StartingAdapter, look_up_adapter
 from recipec.facts.cautions import not_compared
 from recipec.facts.consistency import against_data, against_model
@@ -140,7 +140,15 @@ def _data(
 ) -> dict[str, DataFacts]:
     """The sections of the data that can be used, checked against the recipe when all of them can."""
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
-    looked = {name: data_facts(loaded, name, template, rewards.handed, report) for name in sections}
+    looked: dict[str, DataFacts | None] = {}
+    for name in sections:
+        pairs = looked.get(loaded.pairs_asked(name))
+        if pairs is not None and pairs.shape.implicit_prompt:
+            report.add(_no_prompt(loaded, name))
+            looked[name] = None
+            continue
+        elsewhere = () if pairs is None else (*pairs.shape.columns.values(), *pairs.unread)
+        looked[name] = data_facts(loaded, name, template, rewards.handed, report, elsewhere)
     known_rows = {name: facts for name, facts in looked.items() if facts is not None}
     data = with_held_out(loaded, known_rows, report)
     if data.keys() == looked.keys():
@@ -157,12 +165,23 @@ def _data(
     return data
 
 
+_NO_LEVEL = "no level of KL control is asked for"
+
+
+def _no_prompt(loaded: LoadedRecipe, section: str) -> Diagnostic:
+    """Pairs whose answers begin with the same messages have no column that asks (E0201)."""
+    label = Label(loaded.place("data", section), "pairs without a column `prompt`")
+    help = f'for example {section} = "{SECTIONS[section].examples[0]}"; or give the pairs a column `prompt`'
+    return Diagnostic("E0201", f"missing key `{section}` in [data]", (label,), (help,))
+
+
 def _goal(loaded: LoadedRecipe) -> list[Decision]:
-    goal, track = loaded.recipe.goal, loaded.recipe.track
+    goal, track, alignment = loaded.recipe.goal, loaded.recipe.track, loaded.recipe.alignment
     return [
         stated(loaded, "task", goal.task, "goal", "task"),
         stated(loaded, "priority", goal.priority, "goal", "priority", absent="no priority: balanced"),
         stated(loaded, "new_domain", bool(goal.new_domain), "goal", "new_domain"),
+        stated(loaded, "kl_control", alignment.kl_control or "low", "alignment", "kl_control", absent=_NO_LEVEL),
         stated(loaded, "first_time", bool(goal.first_time), "goal", "first_time"),
         *(_has(loaded, "data", section) for section in SECTIONS if section != COMMON_SECTION),
         _has(loaded, "alignment", REWARDS),

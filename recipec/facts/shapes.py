@@ -89,7 +89,7 @@ def _says(source: SampledSource) -> bool:
 def _taken(loaded: LoadedRecipe, section: str) -> tuple[str, ...]:
     """The formats that the stages which read a section take."""
     sections = [name for name in SECTIONS if loaded.is_set("data", name)]
-    task, named = loaded.recipe.goal.task, loaded.recipe.alignment.method
+    task, named = loaded.recipe.goal.task, loaded.method
     return formats_of(readers(section, sections, task, named) or readers(section, sections, task))
 
 

@@ -31,7 +31,7 @@ def against_unread(loaded: LoadedRecipe, data: Mapping[str, DataFacts]) -> Itera
 def _told(loaded: LoadedRecipe, data: Mapping[str, DataFacts], section: str) -> Iterator[str]:
     """Columns that would be used by the trainer, or by rows of another format: each has a finding of its own."""
     goal = loaded.recipe.goal
-    for row in readers(section, data, goal.task, loaded.recipe.alignment.method):
+    for row in readers(section, data, goal.task, loaded.method):
         yield from row.unread
     yield from _forbidden(loaded, data[section])
 

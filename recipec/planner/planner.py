@@ -62,6 +62,19 @@ def plan_recipe(loaded: LoadedRecipe, facts: Facts, report: Report, selection: S
     return Plan(tuple(found), selection) if len(found) == len(given) else None
 
 
+def plan_without_judge(loaded: LoadedRecipe, facts: Facts, plan: Plan) -> Plan | None:
+    """The plan of the method that would learn from the pairs themselves; None where `plan` trains no judge of answers.
+
+    What [alignment] says of the method that is replaced says nothing of the other one.
+    """
+    if not any(stage.stage.judge for stage in plan.stages):
+        return None
+    free = replace(facts.decisions["kl_control"], value="low")
+    recipe = loaded.recipe.model_copy(update={"alignment": type(loaded.recipe.alignment)()})
+    freed = replace(loaded, recipe=recipe)
+    return plan_recipe(freed, replace(facts, decisions={**facts.decisions, free.id: free}), Report())
+
+
 def contexts(loaded: LoadedRecipe, facts: Facts) -> list[Context]:
     """Every stage that runs, in order, with everything that is given for it."""
     ledger, stages = _stages(loaded, facts)
@@ -74,7 +87,7 @@ def _stages(loaded: LoadedRecipe, facts: Facts) -> tuple[Ledger, list[Stage]]:
     ledger = Ledger(loaded.wishes("", last=True))
     task, held = facts.decisions["task"], train_format(facts.data)
     preferred = ledger.record(preference_format(facts.data))
-    method = ledger.decide(goal.alignment_method, task, preferred)
+    method = ledger.decide(goal.alignment_method, task, preferred, facts.decisions["kl_control"])
     names = ledger.decide(goal.stages, task, held, preferred, method, facts.decisions["has_reward"]).value
     return ledger, list(_in_order(names))
 

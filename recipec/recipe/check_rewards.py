@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from recipec.axes import METHODS, SECTIONS, Method, methods_of
 from recipec.axes.method import REWARDS
 from recipec.diagnostics.model import Diagnostic
-from recipec.recipe.clashes import METHOD, TASK
+from recipec.recipe.clashes import KL_CONTROL, TASK
 from recipec.recipe.document import Written
 
 
 def missing_rewards(written: Written) -> Iterator[Diagnostic]:
     """A method that writes the answers it learns from is told what judges them."""
-    able = methods_of(written.get(*TASK), written.get(*METHOD))
+    able = methods_of(written.get(*TASK), written.method)
     held = [row for row in able if written.has("data", row.section)] or able
     if not held or not all(row.generates for row in held) or written.has("alignment", REWARDS):
         return
+    if written.asks_method == KL_CONTROL:
+        return  # what it asks for is a judge that learns from pairs
     judges = [METHODS[row.judge] for row in held if row.judge]
     if any(written.has("data", judge.section) for judge in judges):
         return  # what they train judges
-    place = METHOD if written.has(*METHOD) else ("data", held[0].section)
+    place = written.asks_method if written.method else ("data", held[0].section)
     help = [f'for example {REWARDS} = "rewards.py:is_right", a function of yours, or `{{ model = "./my-judge" }}`']
     help += [f"or add data.{judge.section}, from which a reward model is trained first" for judge in judges]
     title = f"missing key `{REWARDS}` in [alignment]"
@@ -29,17 +31,22 @@ def missing_rewards(written: Written) -> Iterator[Diagnostic]:
 
 def _with_judge(written: Written) -> Iterator[tuple[Method, Method]]:
     """The method that alignment.method names and what trains the judge of its answers, where its row has one."""
-    rows = (row for row in methods_of(written.get(*TASK)) if row.alignment == written.get(*METHOD))
+    rows = (row for row in methods_of(written.get(*TASK)) if row.alignment == written.method)
     yield from ((row, METHODS[row.judge]) for row in rows if row.judge)
 
 
-def missing_prompts(written: Written) -> Iterator[Diagnostic]:
-    """A method whose judge learns from rows of its own still needs prompts to answer."""
+def controlled_without_pairs(written: Written) -> Iterator[Diagnostic]:
+    """A level of KL control chooses between methods that learn from pairs: without them it chooses none."""
     for row, judge in _with_judge(written):
-        if written.has("data", judge.section) and not written.has("data", row.section):
-            label = written.label(METHOD, f"answers the prompts of `data.{row.section}`")
-            help = f'for example {row.section} = "{SECTIONS[row.section].examples[0]}"; the pairs train what judges'
-            yield Diagnostic("E0201", f"missing key `{row.section}` in [data]", (label,), (help,))
+        if written.asks_method == KL_CONTROL and not written.has("data", judge.section):
+            label = written.label(KL_CONTROL, f"calls for {row.name}, with a reward model that learns from pairs")
+            help = (
+                f'add data.{judge.section}, for example {judge.section} = "{SECTIONS[judge.section].examples[0]}"',
+                f'or set `alignment.method = "{row.alignment}"` and `alignment.{REWARDS}`: answers to prompts are then '
+                "judged by what you name",
+            )
+            title = f"`alignment.kl_control = high` without data.{judge.section}"
+            yield Diagnostic("E0401", title, (label,), help)
 
 
 def judged_twice(written: Written) -> Iterator[Diagnostic]:

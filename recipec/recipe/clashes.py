@@ -30,7 +30,7 @@ from recipec.axes import (
 from recipec.axes.attention import ATTENTIONS, SDPA
 from recipec.axes.optimizers import PAGED
 from recipec.axes.strategies import ON_DEVICE
-from recipec.axes.tasks import NO_ALIGNMENT
+from recipec.axes.tasks import KL_CONTROLS, NO_ALIGNMENT
 from recipec.diagnostics.model import Diagnostic, Label, Place
 from recipec.recipe.document import Written
 from recipec.recipe.fields import AUTO
@@ -45,6 +45,7 @@ RECOMPUTE, EVERY = ("train", "activation_checkpointing"), ("train", "recompute_e
 ACTIVATIONS = ("train", "activation_offload")
 ATTENTION, OPTIMIZER = ("train", "attention"), ("train", "optimizer")
 GPU, TASK, METHOD = ("hardware", "gpu"), ("goal", "task"), ("alignment", "method")
+KL_CONTROL = ("alignment", "kl_control")
 FORMAT, OVERFLOW = ("data", "format"), ("data", "overflow")
 TABLES = tuple(dict.fromkeys(row.table for row in ADAPTATIONS.values() if row.table))  # of [train], for adapters
 
@@ -65,13 +66,21 @@ def clashes(written: Written) -> Iterator[Diagnostic]:
     """Two keys whose values cannot hold together."""
     for clash in CLASHES:
         if _holds(written, clash.one, clash.one_values) and _holds(written, clash.other, clash.other_values):
-            labels = (written.label(clash.one, clash.why), written.label(clash.other, "contradicts this"))
-            title = f"{_named(written, clash.one)} and {_named(written, clash.other)} contradict each other"
+            one, other = (_place(written, path) for path in (clash.one, clash.other))
+            labels = (written.label(one, clash.why), written.label(other, "contradicts this"))
+            title = f"{_named(written, one)} and {_named(written, other)} contradict each other"
             yield Diagnostic(clash.code, title, labels, (clash.help,))
 
 
 def _holds(written: Written, path: KeyPath, values: Values) -> bool:
+    if path == METHOD and values is not ANY:
+        return written.method in values
     return written.has(*path) if values is ANY else written.get(*path) in values
+
+
+def _place(written: Written, path: KeyPath) -> KeyPath:
+    """Where a recipe says what is at the path: it may ask for a method by the level of KL control."""
+    return written.asks_method if path == METHOD else path
 
 
 def _named(written: Written, path: KeyPath) -> str:
@@ -263,6 +272,8 @@ def _methods_of_tasks() -> Iterator[Clash]:
     for task in tasks():
         if any(row.own for row in methods_of(task)) and not any(row.alignment for row in methods_of(task)):
             yield Clash(METHOD, named, TASK, (task,), "this task has one method", "remove method")
+            levels = tuple(KL_CONTROLS)
+            yield Clash(KL_CONTROL, levels, TASK, (task,), "this task has one method", "remove kl_control")
 
 
 def _overflows_of_methods() -> Iterator[Clash]:
@@ -323,13 +334,13 @@ CLASHES: tuple[Clash, ...] = (
 
 def foreign_keys(written: Written) -> Iterator[Diagnostic]:
     """A key of [alignment], and its value, are those of the method that runs."""
-    task, named = written.get(*TASK), written.get(*METHOD)
+    task, named = written.get(*TASK), written.method
     if task not in _KEYED:
         return
     for key, value in own_keys(written.get("alignment") or {}):
-        if ("alignment", key) != METHOD and not any(row.can_set(key, value) for row in methods_of(task, named)):
-            other = METHOD if written.has(*METHOD) else TASK
-            methods = methods_of(task, named)
+        methods = methods_of(task, named)
+        if ("alignment", key) not in (METHOD, KL_CONTROL) and not any(row.can_set(key, value) for row in methods):
+            other = written.asks_method if written.has(*METHOD) or named else TASK
             runs = f"{either((row.name for row in methods), '')} runs" if methods else "no preference stage runs"
             yield foreign(key, value, methods, written.value("alignment", *key.split(".")), written.label(other, runs))
 
@@ -348,7 +359,7 @@ def own_keys(table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def missing_models(written: Written) -> Iterator[Diagnostic]:
     """A method that runs another model beside its own has it named."""
-    task, named = written.get(*TASK), written.get(*METHOD)
+    task, named = written.get(*TASK), written.method
     needed = [set(row.named_models) for row in methods_of(task, named)]
     for name in (name for name in NAMED_MODELS if needed and all(name in models for models in needed)):
         if not written.has("alignment", name):

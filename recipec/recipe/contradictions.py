@@ -18,7 +18,7 @@ from recipec.recipe.check_data import (
     pointless_split,
     weighed_for_nothing,
 )
-from recipec.recipe.check_rewards import judged_twice, missing_prompts, missing_rewards
+from recipec.recipe.check_rewards import controlled_without_pairs, judged_twice, missing_rewards
 from recipec.recipe.clashes import (
     clashes,
     either,
@@ -242,7 +242,7 @@ CHECKS: tuple[Check, ...] = (
     missing_data,
     missing_models,
     missing_rewards,
-    missing_prompts,
+    controlled_without_pairs,
     judged_twice,
     nothing_to_run,
     _both_of_exclusive,

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from recipec.axes.tasks import KL_METHODS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report, Span
 from recipec.recipe.locate import KeyPath, dotted, locate
 from recipec.recipe.source import Source, forbidden_in_string, why_forbidden
@@ -173,6 +174,16 @@ class Written(Struct, frozen=True):
         """Return the value at `path`, None when it is absent or of the wrong type."""
         return value_at(self.data, path)
 
+    @property
+    def method(self) -> Any:
+        """Return the alignment method that the recipe asks for, by its name or by its KL; None for none."""
+        return asked_method(value_at(self.data, ("alignment",)) or {})
+
+    @property
+    def asks_method(self) -> KeyPath:
+        """Return the key that asks for it."""
+        return asks_method(value_at(self.data, ("alignment",)) or {})
+
     def has(self, *path: str | int) -> bool:
         """Tell whether the recipe writes `path`, rightly or wrongly."""
         return value_at(self.document.data, path) is not None
@@ -185,6 +196,17 @@ class Written(Struct, frozen=True):
 
     def label(self, path: KeyPath, message: str = "") -> Label:
         return Label(self.value(*path), message)
+
+
+def asked_method(alignment: Mapping[str, Any]) -> Any:
+    """Return the alignment method that the table asks for: by its name, or by the level of KL control."""
+    return alignment.get("method") or KL_METHODS.get(alignment.get("kl_control", ""))
+
+
+def asks_method(alignment: Mapping[str, Any]) -> KeyPath:
+    """Return the key of the table that asks for the method; `alignment.method` where none does."""
+    by_level = alignment.get("method") is None and asked_method(alignment)
+    return ("alignment", "kl_control") if by_level else ("alignment", "method")
 
 
 def value_at(data: Any, path: KeyPath) -> Any:

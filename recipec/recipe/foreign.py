@@ -16,7 +16,7 @@ from recipec.axes.adaptations import LORA
 from recipec.axes.attention import ATTENTIONS
 from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
-from recipec.axes.method import PRECOMPUTE, TOOLS
+from recipec.axes.method import PRECOMPUTE, REWARDS, TOOLS
 from recipec.recipe.clashes import TABLES
 from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
@@ -118,6 +118,11 @@ NAMES = (
     Names("alignment.method", "", "rl", ""),
     *_of_rows(),
     Names(f"alignment.{PRECOMPUTE}", "", "precompute_ref_log_probs", ""),
+    Names(
+        f"alignment.{REWARDS}",
+        typed="reward_model reward_models reward_model_path rm_path",
+        note=' to { model = "FOLDER" }',
+    ),
     Names("alignment.teacher", "teacher_model_name_or_path", typed="teacher_model"),
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora peft_type"),
     Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),

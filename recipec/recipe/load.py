@@ -12,10 +12,11 @@ from msgspec import Struct
 from recipec.axes import ADAPTATIONS, METHODS
 from recipec.diagnostics.model import Diagnostic, Place, Report
 from recipec.recipe.contradictions import contradictions
-from recipec.recipe.document import Document, Located, Written, nearest, value_at
+from recipec.recipe.document import Document, Located, Written, asked_method, asks_method, nearest, value_at
 from recipec.recipe.extends import read_whole
 from recipec.recipe.fields import AUTO, Section
 from recipec.recipe.locate import KeyPath
+from recipec.recipe.prompts_of_pairs import pairs_asked, with_prompts_of_pairs
 from recipec.recipe.schema import Recipe, rivals
 from recipec.recipe.schema_training import attribute
 from recipec.recipe.source import Source, forbidden_in_name, why_forbidden
@@ -56,6 +57,20 @@ class LoadedRecipe(Struct, frozen=True):
         """Return "recipe.toml:14", the file relative to the recipe's folder."""
         place = self.place(*path)
         return f"{self.names[place.file]}:{place.span.line}"
+
+    @property
+    def method(self) -> str | None:
+        """Return the alignment method that the recipe asks for, by its name or by its KL; None for none."""
+        return asked_method(self.value("alignment") or {})
+
+    @property
+    def asks_method(self) -> tuple[str | int, ...]:
+        """Return the key that asks for it."""
+        return asks_method(self.value("alignment") or {})
+
+    def pairs_asked(self, section: str) -> str:
+        """Return the section of the pairs whose prompts a section has; "" where its rows are its own."""
+        return pairs_asked(self.document, section)
 
     def written_for(self, stage: str, key: str) -> tuple[str, ...]:
         """Return the path of the line that sets a key for a stage: in [train.STAGE], else in its general table."""
@@ -98,7 +113,7 @@ def read_recipe(path: Path, report: Report) -> LoadedRecipe | Draft | None:
     document, sources = read_whole(path, report)
     if document is None:
         return None
-    own = Report()
+    document, own = with_prompts_of_pairs(document), Report()
     recipe, written = validate(document, own)
     contradictions(written, own)
     for finding in as_preset(written, own.diagnostics):

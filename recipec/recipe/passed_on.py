@@ -202,7 +202,7 @@ def _rows(written: Written, path: KeyPath) -> Sequence[Method]:
     """The methods that the keyword of [train.arguments] or [train.STAGE.arguments] could be for."""
     if path[1] in METHODS:
         return [METHODS[str(path[1])]]
-    return methods_of(written.get("goal", "task"), written.get("alignment", "method"))
+    return methods_of(written.get("goal", "task"), written.method)
 
 
 def unusable_arguments(written: Written) -> Iterator[Diagnostic]:

@@ -386,6 +386,7 @@ EXCLUSIVE: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("data", "eval"), ("data", "eval_fraction")),
     (("data", "test"), ("data", "test_fraction")),
     (("data", "split", "stratify"), ("data", "split", "group"), ("data", "split", "time")),
+    (("alignment", "method"), ("alignment", "kl_control")),
     (("train", "epochs"), ("train", "max_steps")),
     (("train", "curriculum", "by"), ("train", "curriculum", "column")),
     *((("train", stage, "epochs"), ("train", stage, "max_steps")) for stage in METHODS),

@@ -12,7 +12,7 @@ from pydantic import Field, create_model, model_validator
 
 from recipec.axes import METHODS, NAMED_MODELS, Own
 from recipec.axes.method import PRECOMPUTE, REWARDS
-from recipec.axes.tasks import NO_ALIGNMENT
+from recipec.axes.tasks import KL_CONTROLS, NO_ALIGNMENT
 from recipec.recipe.fields import AUTO, Line, OneOrMany, Section, key, one_of, required, table
 
 
@@ -161,6 +161,16 @@ Alignment = create_model(
     method=(
         _AlignmentMethod | None,
         key("Method", "The method that learns the preferences, or from the other model.", *_NAMED, default=AUTO),
+    ),
+    kl_control=(
+        one_of(KL_CONTROLS) | None,
+        key(
+            "KL control",
+            "How closely the KL to the model's start must be controlled while it learns from preference pairs: it "
+            "chooses the method, in place of `alignment.method`.",
+            "high",
+            default="low",
+        ),
     ),
     **dict(_named_models()),
     **{

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recipec.axes import METHODS, Method
-from recipec.axes.tasks import NO_ALIGNMENT
+from recipec.axes.tasks import KL_METHODS, NO_ALIGNMENT
 from recipec.rules.core import Choice, rule
 
 
@@ -14,18 +14,21 @@ from recipec.rules.core import Choice, rule
     watch="eval_loss: falls in the stage that the method adds; what else to look at is told with its own values",
     source="docs/rule-books/001.md, Decision tree: alignment method; Step 1 (DPO, PPO)",
 )
-def alignment_method(task: str, preference_format: str | None) -> Choice:
-    """Alignment method: the first that learns from the given rows, or none.
+def alignment_method(task: str, preference_format: str | None, kl_control: str) -> Choice:
+    """Alignment method: the one that the KL control calls for, else the first that learns from the given rows, or none.
 
     | rule book 001 | recipec |
     |---|---|
     | preference pairs, KL control matters little: DPO, one stage without a reward model | DPO |
     | no preference pairs: supervised fine-tuning only | supervised fine-tuning only |
     | no wish for a reward model: DPO | DPO where pairs exist |
-    | KL control matters much, or a budget for three stages: PPO | PPO where `alignment.method` names it |
+    | KL control matters much, or a budget for three stages: PPO | PPO where `alignment.kl_control = "high"` says so |
 
     The third question does not depend on the data and so contradicts the second. Without pairs neither DPO nor a reward
-    model can be trained, so the data decide.
+    model can be trained, so the data decide: `alignment.kl_control = "high"` without `data.preferences` is refused
+    (E0401). DPO holds the model near its start by its loss alone. PPO measures the KL of every answer that it writes,
+    takes it off the reward, and can adapt its weight to a target (`alignment.target_kl`). Where its three stages take
+    more than [budget] allows, the recipe is refused with the plan of DPO and its figures (E0403).
 
     Without such rows task `align` is refused (E0401), unless the recipe sets `alignment.method = "none"`, which runs
     supervised fine-tuning alone. Preference rows beside a task that does not learn from them are refused too (E0401):
@@ -35,6 +38,10 @@ def alignment_method(task: str, preference_format: str | None) -> Choice:
         return Choice(NO_ALIGNMENT, "the recipe has no rows that an alignment method can learn from")
     if any(preference_format in method.formats for method in _of_task(task)):
         return Choice(NO_ALIGNMENT, f"the method of task {task} learns from these rows")
+    called = KL_METHODS.get(kl_control, NO_ALIGNMENT)
+    if preference_format in _judging(called):
+        because = f"KL control is {kl_control}, and {METHODS[called].title} measures the KL of every answer"
+        return Choice(called, because)
     method = next(row for row in METHODS.values() if row.alignment and preference_format in row.formats)
     return Choice(method.alignment, f"{preference_format} rows are given, and {method.title} learns from such rows")
 
@@ -59,7 +66,7 @@ def stages(
 
     PPO learns from rewards. Where the recipe names none (`alignment.reward`), a reward model is trained first from
     `data.preferences`; it starts from the same weights as PPO, and judges the answers that PPO writes to
-    `data.prompts`.
+    `data.prompts`, or to the prompts of the pairs where the recipe has no others.
 
     For a domain shift rule book 003 wants continued pretraining and then instruction tuning. recipec runs one of the
     two per recipe (NOT-003): train the first recipe, then set `model.name` of the second to its output folder.
@@ -86,6 +93,12 @@ def _last(task: str, held: set[str | None], alignment_method: str) -> Method | N
         return named
     of_task = _of_task(task) or [METHODS[name] for row in METHODS.values() if row.task == task for name in row.after]
     return next((row for row in of_task if held & set(row.formats)), None)
+
+
+def _judging(alignment_method: str) -> tuple[str, ...]:
+    """The formats of the rows from which the judge of a method's answers is trained."""
+    judges = (row.judge for row in METHODS.values() if row.alignment == alignment_method)
+    return tuple(name for judge in judges if judge for name in METHODS[judge].formats)
 
 
 def _of_task(task: str) -> list[Method]:

@@ -207,13 +207,12 @@ OF_TOOLS = (
     ),
     Unbuilt(
         "NOT-042",
-        "A level of KL control that chooses PPO by itself, and judges that write a verdict",
-        "docs/rule-books/001.md, Decision tree: alignment method; Step 1; TRL 1.16, trainer/grpo_trainer.py "
-        "(reward_funcs)",
-        "recipec takes PPO only where the recipe names it; rewards are Python functions and reward models",
-        'set `alignment.method = "ppo"`: with `data.preferences` it trains a reward model first. To use a reward model '
-        "that you have, set `alignment.reward.model`",
-        words=("kl_control", "reward_model_path", "reward_models", "judge", "judges", "rm_path"),
+        "Judges that write a verdict",
+        "TRL 1.16, trainer/grpo_trainer.py (reward_funcs)",
+        "rewards are Python functions and reward models, which give each answer a number",
+        "let a reward function ask the judge and read a number from its verdict; a reward model that you have is "
+        "`alignment.reward.model`",
+        words=("judge", "judges", "llm_judge", "pairrm"),
     ),
     Unbuilt(
         "NOT-043",

@@ -64,9 +64,15 @@ def accelerator(architecture: Architecture, layout: Layout, mesh: Any, ignored: 
 
 
 def shard_policy(model: nn.Module, stub: Any) -> nn.Module:
-    """`Accelerator.prepare` for FSDP2: each decoder layer a unit."""
+    """`Accelerator.prepare` for FSDP2: each decoder layer a unit.
+
+    FSDP looks at the first forward for what trains. In a run that is the policy's; where a loss begins with the
+    reference, whose adapters are off, it would find nothing that trains.
+    """
     stub.state.fsdp_plugin.set_auto_wrap_policy(model)
-    return fsdp2_prepare_model(stub, model)
+    prepared = fsdp2_prepare_model(stub, model)
+    prepared._get_fsdp_state()._lazy_init()
+    return prepared
 
 
 def shard_reference(model: nn.Module, stub: Any) -> nn.Module:

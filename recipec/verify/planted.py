@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -134,8 +134,8 @@ def _case(
         if model.real_folder is not None:
             (link := model.folder(folder)).parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(model.folder(sandbox.root), target_is_directory=True)
-    for name, stage in data.items():
-        for index, source in enumerate(stage.sources):
+    for name in refused_first(data, refused):
+        for index, source in enumerate(data[name].sources):
             rows = written(planting.rows[name][index], split)
             if index == 0:
                 rows = [_spoiled(row, source, refused.get(name)) for row in rows]
@@ -143,6 +143,11 @@ def _case(
     hub = {placed.hub[key]: sandbox.hub_data[key] for key in placed.hub}
     where = {"bundle": str(copy.root), "data_root": str(folder / "data"), "log": str(folder / "prepare.log")}
     return where | {"hub": hub}
+
+
+def refused_first(stages: Iterable[str], refused: Collection[str]) -> list[str]:
+    """The stages in the order in which their rows are written: the first that names a file writes it, for all."""
+    return sorted(stages, key=lambda name: name not in refused)
 
 
 def _spoiled(row: Row, data: SourceData, refused: RefusedNames | None) -> Row:

@@ -30,6 +30,7 @@ SHIPPED: dict[str, list[tuple[str, ...]]] = {
     "pretrain": [("pretrain", "full", "none", "ddp", "none")],
     "reward": [("reward", "lora", "none", "fsdp", "none")],
     "simpo": [("simpo", "full", "none", "fsdp", "none")],
+    "rlhf": [(name, "lora", "none", "single", "none") for name in ("sft", "reward", "ppo")],
     "sft-then-dpo": [("sft", "lora", "none", "ddp", "none"), ("dpo", "lora", "none", "ddp", "none")],
     "support-chat": [("sft", "lora", "nf4", "single", "none")],
     "team-billing": [("sft", "lora", "none", "single", "none")],

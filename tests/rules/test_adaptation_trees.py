@@ -136,10 +136,12 @@ def test_only_a_4_bit_base_is_double_quantised():
 
 
 ALIGNMENT = {  # Tree 2: Alignment method?
-    "preferences, KL low: DPO": (("align", "preference"), "dpo"),
-    "no preferences: SFT only": (("align", None), "none"),
-    "not asked for": (("instruct", None), "none"),
-    # "KL control high: PPO" and "budget for 3 stages: PPO" are page NOT-001, tested in test_seed_tables.py
+    "preferences, KL low: DPO": (("align", "preference", "low"), "dpo"),
+    "preferences, KL high: PPO": (("align", "preference", "high"), "ppo"),
+    "no preferences: SFT only": (("align", None, "low"), "none"),
+    "no preferences, KL high: SFT only": (("align", None, "high"), "none"),
+    "rows that train no reward model, KL high": (("align", "unpaired-preference", "high"), "kto"),
+    "not asked for": (("instruct", None, "low"), "none"),
 }
 
 

@@ -26,6 +26,7 @@ FEW = {  # one of each kind, the quick ones
     ("meta-llama/Llama-3.1-8B", "lora", "single", "kto"),
     ("Qwen/Qwen2.5-0.5B", "full", "fsdp", "reward"),
     ("Qwen/Qwen2.5-0.5B", "lora", "ddp", "distill"),
+    ("Qwen/Qwen2.5-0.5B", "lora", "fsdp", "rloo"),  # a loss that begins with the reference, whose adapters are off
 }
 
 

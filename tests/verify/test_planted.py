@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from recipec.axes import CARRIED, ROW_FORMATS
 from recipec.verify.bundle import read_bundle
-from recipec.verify.planted import lost_problems, refusal_problems, shared_problems
+from recipec.verify.planted import lost_problems, refusal_problems, refused_first, shared_problems
 from recipec.verify.planted_rows import (
     UNKNOWN,
     Carrying,
@@ -138,6 +138,11 @@ def test_rows_of_one_conversation_in_two_splits_are_told() -> None:
     assert shared_problems({"train": asked[:4], "eval": asked[4:5], "test": asked[5:]}) == []
     (problem,) = shared_problems({"train": asked[:4], "eval": [*asked[3:5]], "test": asked[5:]})
     assert problem.startswith("1 of 2 conversations of eval.jsonl are also in train.jsonl (question-0003): split whole")
+
+
+def test_a_file_of_two_stages_has_the_rows_that_must_be_refused() -> None:
+    assert refused_first(("sft", "reward", "ppo"), {"ppo"}) == ["ppo", "sft", "reward"]
+    assert refused_first(("reward", "ppo"), {}) == ["reward", "ppo"]
 
 
 def test_every_thing_that_rows_may_carry_is_planted() -> None:

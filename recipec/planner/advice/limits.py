@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from recipec.axes import METHODS, ROW_FORMATS
+from recipec.axes import COMMON_SECTION, METHODS, ROW_FORMATS, SECTIONS, Method
 from recipec.catalog.models import Model
 from recipec.diagnostics.model import Diagnostic, Label, Report
 from recipec.facts import Facts
@@ -13,19 +13,26 @@ from recipec.layout import Layout
 from recipec.planner.advice.change import Change, Proposal
 from recipec.planner.plan import Plan, StagePlan
 from recipec.recipe import LoadedRecipe
+from recipec.recipe.clashes import KL_CONTROL, either, own_keys
 from recipec.recipe.schema_training import of_stage
 from recipec.rules.core import Decision
 from recipec.rules.evaluation import training_rows
 from recipec.units import duration
 
+Fewer = Callable[[], Plan | None]
 Decisions = Mapping[str, Decision]
 
 OWN_TEMPLATES = ("plain", "chatml")  # values of data.template that recipec brings
 
 
-def check_limits(loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report) -> None:
-    """Report what breaks [budget] (E0403) and [policy] (E0404), and steps that learn nothing (E0411)."""
-    check_budget(loaded, plan, report)
+def check_limits(
+    loaded: LoadedRecipe, licence: str | None, plan: Plan, report: Report, fewer: Fewer = lambda: None
+) -> None:
+    """Report what breaks [budget] (E0403) and [policy] (E0404), and steps that learn nothing (E0411).
+
+    `fewer` plans the same rows without a reward model; None where the plan trains none.
+    """
+    check_budget(loaded, plan, report, fewer)
     _policy(loaded, licence, plan, report)
     for stage in plan.stages:
         check_learning(loaded, stage.stage.name, stage.steps, stage.decisions, report)
@@ -81,23 +88,23 @@ def _unended(loaded: LoadedRecipe, model: Model, stage: StagePlan) -> Diagnostic
     )
 
 
-def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report) -> None:
-    """Report what takes more than [budget] allows (E0403)."""
+def check_budget(loaded: LoadedRecipe, plan: Plan, report: Report, fewer: Fewer = lambda: None) -> None:
+    """Report what takes more than [budget] allows (E0403), with the plan of fewer stages where there is one."""
     budget = loaded.recipe.budget
     hours, usd = plan.seconds / 3600, plan.cost_usd
     if budget.max_hours is not None and hours > budget.max_hours:
         share = budget.max_hours / hours
         takes = "the plan takes {}, the limit is {}".format(*_apart(plan.seconds, 3600 * budget.max_hours))
-        _over(loaded, plan, "max_hours", takes, share, report)
+        _over(loaded, plan, "max_hours", takes, share, fewer, report)
     if budget.max_gpu_hours is not None and plan.gpu_hours > budget.max_gpu_hours:
         takes = f"the plan takes {plan.gpu_hours:,.3f} GPU hours, the limit is {budget.max_gpu_hours:,g}"
-        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, report)
+        _over(loaded, plan, "max_gpu_hours", takes, budget.max_gpu_hours / plan.gpu_hours, fewer, report)
     if budget.max_cost_usd is not None and usd is None:
         _no_price(loaded, report)
     elif budget.max_cost_usd is not None and usd is not None and usd > budget.max_cost_usd:
         cents = 2 if round(usd, 2) > round(budget.max_cost_usd, 2) else 6
         costs = f"the plan costs ${usd:,.{cents}f}, the limit is ${budget.max_cost_usd:,.{cents}f}"
-        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, report)
+        _over(loaded, plan, "max_cost_usd", costs, budget.max_cost_usd / usd, fewer, report)
 
 
 def _no_price(loaded: LoadedRecipe, report: Report) -> None:
@@ -112,12 +119,37 @@ def _apart(taken_seconds: float, limit_seconds: float) -> tuple[str, str]:
     return texts if texts[0] != texts[1] else (f"{taken_seconds:,.1f} s", f"{limit_seconds:,.1f} s")
 
 
-def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, report: Report) -> None:
+def _over(loaded: LoadedRecipe, plan: Plan, key: str, message: str, share: float, fewer: Fewer, report: Report) -> None:
     label = Label(loaded.place("budget", key), message)
     several = [f".{stage.stage.name}" for stage in plan.stages] if len(plan.stages) > 1 else [""]
     epochs = " or ".join(f"`train{stage}.epochs`" for stage in several)
-    help = (f"lower {epochs}, use fewer rows or take a smaller model",)
-    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), (*_within(plan, share), *help)))
+    smaller = f"lower {epochs}, use fewer rows or take a smaller model"
+    ways = (*_in_fewer_stages(loaded, fewer()), *_within(plan, share), smaller)
+    report.add(Diagnostic("E0403", f"over budget: {message}", (label,), ways))
+
+
+def _in_fewer_stages(loaded: LoadedRecipe, other: Plan | None) -> tuple[str, ...]:
+    """The plan of the method that learns from the pairs themselves, with its figures, and whether it is in budget."""
+    if other is None:
+        return ()
+    over = Report()
+    check_budget(loaded, other, over)
+    method = METHODS[other.stages[-1].stage.name]
+    price = "" if other.cost_usd is None else f" and ${other.cost_usd:,.2f}"
+    over_too = ", still over the budget" * over.has_errors
+    why = f"{method.name.upper()} learns from the pairs without a reward model"
+    return (f"{_setting(loaded, method)}: {why} and takes {duration(other.seconds)}{price}{over_too}",)
+
+
+def _setting(loaded: LoadedRecipe, method: Method) -> str:
+    """What makes the method run in place of another: its name, without what only the other one reads."""
+    level = " in place of `alignment.kl_control`" if loaded.asks_method == KL_CONTROL else ""
+    idle = [f"data.{name}" for name in SECTIONS if name not in (COMMON_SECTION, method.section)]
+    written = [name for name in idle if loaded.is_set(*name.split("."))]
+    asked = own_keys({**(loaded.value("alignment") or {}), "method": None, "kl_control": None})
+    written += [f"alignment.{key}" for key, value in asked if value is not None and not method.can_set(key, value)]
+    removed = f" and remove {either(written, '`', 'and')}" if written else ""
+    return f'set `alignment.method = "{method.alignment}"`{level}{removed}'
 
 
 def _within(plan: Plan, share: float) -> tuple[str, ...]:

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# rlhf (sft, reward, ppo): data, baseline, training and evaluation on this node. Arguments go to training.
+#   bash launch/local.sh --max-steps 20
+set -euo pipefail
+# Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
+[[ " $*" != *" --"[or]* ]] || { echo "several stages: give --output-dir and --resume to one stage's train.py" >&2; exit 2; }
+QUICK="" # with --max-steps a few rows are evaluated
+[[ " $*" != *" --m"* ]] || QUICK=--quick
+
+BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
+export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
+export CUDA_VISIBLE_DEVICES="${CUDA_VISIBLE_DEVICES:-0}" # with two visible devices the trainer would wrap DataParallel
+export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
+
+python "$BUNDLE/prepare_data.py"
+python "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/1-sft/train.py" "$@"
+python "$BUNDLE/stages/1-sft/evaluate.py" after ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/1-sft/merge_adapter.py"
+python "$BUNDLE/stages/1-sft/evaluate.py" merged ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/2-reward/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/2-reward/train.py" "$@"
+python "$BUNDLE/stages/2-reward/evaluate.py" after ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/2-reward/merge_adapter.py"
+python "$BUNDLE/stages/2-reward/evaluate.py" merged ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/3-ppo/evaluate.py" before ${QUICK:+"$QUICK"}
+python "$BUNDLE/stages/3-ppo/train.py" "$@"
+python "$BUNDLE/stages/3-ppo/evaluate.py" after ${QUICK:+"$QUICK"}

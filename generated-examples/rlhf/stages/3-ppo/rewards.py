@@ -1,0 +1,61 @@
+"""The rewards of stage ppo: the scores of a model, each held to one finite number for an answer."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import TrainerState
+
+from judge import Judge
+
+BUNDLE = Path(__file__).resolve().parents[2]
+JUDGE = BUNDLE / "outputs" / "reward" / "merged"
+CLAMP = 100.0  # a reward of 1e30 would make the gradient of its whole batch 0, and no log would say so
+TRIED = 8  # rows that are judged before the model that learns is loaded
+ANSWERS = ("", "42", "I do not know.")  # to each of them
+
+Reward = Callable[..., list[float | None]]
+
+
+def scored(name: str, judge: Judge) -> Reward:
+    """The scores of a model as the trainer asks for them: finite, and within CLAMP."""
+
+    def reward(completions: list, prompts: list, **_: object) -> list[float | None]:
+        found = judge.scores(prompts, completions)
+        if not all(map(math.isfinite, found)):
+            raise ValueError(f"{name} gave an answer a score that is no finite number")
+        return [max(-CLAMP, min(CLAMP, score)) for score in found]
+
+    reward.__name__ = name  # by which TRL logs it
+    return reward
+
+
+REWARDS = [
+    scored("reward_model", Judge(str(JUDGE))),
+]
+WEIGHTS = [1.0]
+
+
+def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
+    """Stop before a model is loaded: too few prompts for a generation, or one that cannot judge the first."""
+    if len(rows) < prompts:
+        raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}: lower the global batch")
+    first = rows.select(range(min(TRIED, len(rows))))
+    for reward in REWARDS:
+        for answer in ANSWERS:
+            for place in range(len(first)):
+                judged(reward, first.select([place]), answer, f"row {place + 1} of {file}")
+            judged(reward, first, answer, f"the first {len(first)} rows of {file} together")
+
+
+def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
+    """Stop with the rows where a function raises, hangs, or gives no numbers; no one has to mend a run for it."""
+    given = {name: rows[name][:] for name in rows.column_names} | {"prompts": rows["prompt"][:]}
+    given |= {"completion_ids": [[0] for _ in rows], "trainer_state": TrainerState()}
+    given |= {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
+    try:
+        reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise SystemExit(f"the reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error

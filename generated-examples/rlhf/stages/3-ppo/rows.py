@@ -1,0 +1,25 @@
+"""The rows of stage ppo: how they become tokens, and which tokens are learned."""
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase
+
+
+def encode(row: dict, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The prompt as tokens, ready for an answer; every token counts."""
+    tokens = opening(row, tokenizer)
+    return tokens, [1] * len(tokens)
+
+
+def opening(row: dict, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The prompt, ready for an answer."""
+    return tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=True)["input_ids"]
+
+
+def trained_tokens(rows: Dataset) -> int:
+    """How many tokens the prompts have that are answered; what is learned is written while training."""
+    return sum(rows["length"])
+
+
+def trained_text(row: dict, tokenizer: PreTrainedTokenizerBase) -> str:
+    """The prompt as the model sees it."""
+    return tokenizer.decode(opening(row, tokenizer))
