@@ -15,7 +15,8 @@ NO_ALIGNMENT = "none"  # of alignment.method: no stage aligns
 
 # What a task means that several methods can fulfil; every other task means what its one method does.
 SHARED_TASKS = {
-    "align": "prefer better answers: preference optimization, after supervised fine-tuning when there is data for it",
+    "align": "preference training (DPO and others) or reinforcement learning, after supervised fine-tuning if "
+    "data.train is set",
 }
 
 
