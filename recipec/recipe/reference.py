@@ -146,7 +146,7 @@ def _keys(entry: Entry) -> Iterator[str]:
 
 
 def _first_sentence(entry: Entry) -> str:
-    return str(entry.node.get("description", entry.node["title"])).split("\n", 1)[0].removesuffix(":")
+    return str(entry.node.get("description", entry.node["title"])).split("\n", 1)[0]
 
 
 def _facts(entry: Entry) -> Iterator[str]:

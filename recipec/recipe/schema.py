@@ -184,7 +184,7 @@ class BaseModelChoice(Section):
     )
     licenses: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
         "Licenses",
-        'Only with `name = "auto"`: accepted licenses.',
+        'Only with `name = "auto"`: licenses that the chosen model may have.',
         ["Apache-2.0", "Llama 3.1 Community License"],
     )
     max_params_billion: Annotated[float, Field(gt=0, le=10_000)] | None = key(
@@ -262,7 +262,7 @@ class Registry(Section):
         "Status", "Status of the result in the registry entry.", "staging", default="experimental"
     )
     tags: Annotated[list[Line], Field(max_length=64)] | None = key(
-        "Tags", "Tags of the registry entry.", ["support"], absent="no tags"
+        "Tags", "Tags by which the registry entry can be found.", ["support"], absent="no tags"
     )
 
 
@@ -301,9 +301,11 @@ class Budget(Section):
 class Policy(Section):
     """Limits for all recipes that extend this file. They can tighten these limits, not relax them."""
 
-    models: _Names | None = key("Models", "Patterns of allowed model names.", ["Qwen/*"], absent="any model")
+    models: _Names | None = key(
+        "Models", "Patterns of the model names that a recipe may use.", ["Qwen/*"], absent="any model"
+    )
     licenses: _Names | None = key(
-        "Licenses", "Allowed licenses of the model.", ["apache-2.0", "mit"], absent="any license"
+        "Licenses", "Licenses that the model of a recipe may have.", ["apache-2.0", "mit"], absent="any license"
     )
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key(
         "GPUs", "Maximum number of GPUs of a run, over all its nodes.", 4, absent="no limit"
@@ -316,8 +318,12 @@ class Policy(Section):
 class Recipe(Section):
     """A recipe states what to train, on which data and on which hardware. recipec decides everything else."""
 
-    recipe: Header = table("Recipe", "Name, description and inheritance of the recipe.", {"name": "support-assistant"})
-    goal: Goal = table("Goal", "The training task and what matters most.", {"task": "instruct"})
+    recipe: Header = table(
+        "Recipe",
+        "Name, description, seed and inheritance of the recipe, and silenced warnings.",
+        {"name": "support-assistant"},
+    )
+    goal: Goal = table("Goal", "The training task, and what matters most if several methods fit.", {"task": "instruct"})
     model: BaseModelChoice = table(
         "Model",
         "The model to start from. For the task `pretrain`, only its architecture and tokenizer are used.",
@@ -329,7 +335,9 @@ class Recipe(Section):
     hardware: Hardware = table(
         "Hardware", "The hardware to plan for. Either `gpu` or `vram_gib` is required.", {"gpu": "rtx-4090"}
     )
-    launch: Launch = table("Launch", "The launch script and its environment.", {"with": "local"})
+    launch: Launch = table(
+        "Launch", "The launch script, its environment variables and its setup commands.", {"with": "local"}
+    )
     alignment: Alignment = table(
         "Alignment",
         "Method and hyperparameters of preference training, reinforcement learning and distillation.",
@@ -343,9 +351,11 @@ class Recipe(Section):
     evaluate: Evaluate = table(
         "Evaluate", "Sample answers that evaluate.py writes before and after training.", {"samples": 50}
     )
-    track: Track = table("Track", "Experiment tracking.", {"to": "wandb"})
+    track: Track = table(
+        "Track", "Experiment tracking: the trackers, and the names of project and run.", {"to": "wandb"}
+    )
     registry: Registry = table(
-        "Registry", "The draft of a registry entry (`registry/entry.json`).", {"status": "experimental"}
+        "Registry", "The draft of a registry entry for the result (`registry/entry.json`).", {"status": "experimental"}
     )
     budget: Budget = table(
         "Budget",

@@ -39,7 +39,7 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
 
 _TABLES = {  # of [alignment]: title, description, example
     "generation": (
-        "Generation",
+        "Generation of answers",
         "How answers are generated during training, for methods that train on their own answers.",
         {"per_prompt": 8, "max_new_tokens": 512},
     )
@@ -59,7 +59,7 @@ def _described(shared: list[tuple[str, Own]]) -> str:
     if len(methods) == 1:
         return shared[0][1].description
     lines = (f"- {', '.join(names)}: {description}" for description, names in methods.items())
-    return "\n".join(["The meaning depends on the method:", "", *lines])
+    return "\n".join(["The meaning depends on `alignment.method` or the task.", "", *lines])
 
 
 def _value_of(shared: list[Own]) -> Any:

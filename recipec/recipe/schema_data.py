@@ -215,11 +215,11 @@ class Data(_Learned):
         absent="`keep`; required if conversations with several answers contain thoughts (E0309)",
     )
     loss_on: LossOn | None = key(
-        "Loss on", "Which answers of a conversation are trained.", "last-answer", default="answers"
+        "Loss on", "Which answers of a conversation count in the loss.", "last-answer", default="answers"
     )
     system: Prose | None = key(
         "System prompt",
-        "System prompt for rows that have none.",
+        "System prompt for rows that have no system message.",
         "You are a helpful assistant.",
         absent="no system prompt, except what the chat template adds",
     )

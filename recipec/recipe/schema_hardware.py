@@ -41,7 +41,7 @@ class Hardware(Section):
     nodes: Annotated[int, Field(ge=1, le=1024)] | None = key(
         "Nodes", "Number of nodes (machines) of this kind for the run.", 4, default=1
     )
-    gpu_link: Link | None = key("GPU link", "Link between the GPUs of a node.", "nvlink", default=AUTO)
+    gpu_link: Link | None = key("GPU link", "Link between the GPUs of a node, such as NVLink.", "nvlink", default=AUTO)
     network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
         "Network",
         "Bandwidth between nodes in Gbit/s: what one node sends to the others over all its network adapters.",

@@ -112,7 +112,7 @@ class Prompt(Section):
     """The soft prompt of prompt tuning."""
 
     virtual_tokens: Annotated[int, Field(ge=1, le=1024)] | None = key(
-        "Virtual tokens", "Number of trained embeddings before each row.", 20
+        "Virtual tokens", "Length of the soft prompt: number of trained embeddings before each row.", 20
     )
 
 
@@ -120,7 +120,10 @@ class Curriculum(Section):
     """How the difficulty of a row is measured; exactly one of `by` and `column`."""
 
     by: Literal["length"] | None = key(
-        "By", "`length`: longer rows count as harder.", "length", absent="none; `column` is then required"
+        "By",
+        "Measure of difficulty: with `length`, longer rows count as harder.",
+        "length",
+        absent="none; `column` is then required",
     )
     column: Line | None = key(
         "Column",
@@ -139,7 +142,9 @@ class Learning(Section):
     learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
         "Learning rate", "Peak learning rate, reached after the warmup. Set it to reproduce a known run.", 2e-4
     )
-    schedule: Schedule | None = key("Schedule", "Learning rate schedule after the warmup.", "linear")
+    schedule: Schedule | None = key(
+        "Schedule", "Learning rate schedule after the warmup, such as cosine decay.", "linear"
+    )
     warmup: Annotated[float, Field(ge=0, lt=1)] | None = key(
         "Warmup", "Share of the steps in which the learning rate rises from 0 to its peak.", 0.03
     )
@@ -167,21 +172,27 @@ class Learning(Section):
     eval_every: OpenFraction | None = key(
         "Evaluation interval", "Share of the steps between two evaluations during training.", 0.05
     )
-    save_every: OpenFraction | None = key("Checkpoint interval", "Share of the steps between two checkpoints.", 0.1)
+    save_every: OpenFraction | None = key(
+        "Checkpoint interval", "Share of the steps between two checkpoints, for example 0.1.", 0.1
+    )
     early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(
         "Early stopping", "Training stops after this many evaluations without a lower loss; 0 turns it off.", 5
     )
     logging_steps: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Logging interval", "Optimizer steps between two logged points.", 10
+        "Logging interval", "Optimizer steps between two logged points of each metric.", 10
     )
     attention: AttentionKernel | None = key(
-        "Attention", "Implementation of attention.", "sdpa", "torch_varlen", default=AUTO
+        "Attention",
+        "Implementation of attention: PyTorch's own kernels, or an extra package.",
+        "sdpa",
+        "torch_varlen",
+        default=AUTO,
     )
     packing: Literal["auto"] | bool | None = key(
         "Packing", "Pack several short rows into sequences of full length.", True, default=AUTO
     )
     curriculum: Curriculum = table(
-        "Curriculum",
+        "Curriculum learning",
         "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
         "random.",
         {"column": "difficulty"},
@@ -236,7 +247,9 @@ class _General(AdaptedLearning):
         *LOOPS,
         absent="TRL's trainer for the method",
     )
-    strategy: Strategy | None = key("Strategy", "How training is distributed over GPUs.", *STRATEGIES, default=AUTO)
+    strategy: Strategy | None = key(
+        "Strategy", "How training is distributed over GPUs and what they shard.", *STRATEGIES, default=AUTO
+    )
     tensor_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Tensor parallel",
         "Tensor parallelism: number of GPUs that share each layer.",
@@ -282,7 +295,9 @@ class _General(AdaptedLearning):
     compile: bool | None = key(
         "Compile", "Compile the model with torch.compile, which takes minutes at the start of training.", True
     )
-    optimizer: Optimizer | None = key("Optimizer", "Optimizer, and the format of its states.", "adamw", default=AUTO)
+    optimizer: Optimizer | None = key(
+        "Optimizer", "Optimizer, and the format in which it keeps its states.", "adamw", default=AUTO
+    )
     keep_checkpoints: Annotated[int, Field(ge=2, le=1000)] | None = key(
         "Checkpoints kept", "Number of checkpoints on disk, including the latest and the best.", 3
     )

@@ -140,7 +140,7 @@ DPO = Method(
             of_trainer=False,
             elsewhere={"axolotl": ("dpo_loss_type",), "llama_factory": ("pref_loss",)},
             title="Loss",
-            description="Form of the preference loss.",
+            description="Form of the preference loss, named as in TRL.",
             formula="",
             value="sigmoid",
             because="the loss of the original DPO paper; its curve starts at ln 2 = 0.693",
