@@ -272,7 +272,7 @@ PROMPT_COMPLETION = RowFormat(
 )
 TEXT = RowFormat(
     name="text",
-    means="raw text in `text`",
+    means="raw text",
     elsewhere=("pretrain", "raw"),
     kind="text",
     unrolled="",

@@ -20,7 +20,7 @@ from recipec.diagnostics.printable import printable
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
 _TEXT = """\
 #:schema recipe.schema.json
-# What to train, on what, with what data. What is absent is decided: `recipec plan` shows each decision and its reason.
+# recipec decides every key that is not set here. `recipec plan` shows the result, `recipec why` the reasons.
 
 [recipe]
 name = {name}
@@ -35,38 +35,38 @@ name = {model}
 
 [data]
 {data_key} = {data}
-# eval = "data/eval.jsonl"     # absent: a share of the rows above is kept back
-# max_length = 2048            # in tokens; absent: measured on the rows
+# eval = "data/eval.jsonl"     # default: a share of the rows above
+# max_length = 2048            # tokens; default: estimated from the rows
 
 [hardware]
 gpu = {gpu}
 gpus_per_node = {gpus}
 {alignment}
-# Your own values win over the decisions; take the # away from what you want to set.
+# Uncomment lines to override the decisions of recipec.
 # [train]
 # epochs = 2
 # learning_rate = 1e-4
 {adaptation}
 # [budget]
-# max_gpu_hours = 96           # refuse a plan that takes more GPU hours
-# max_cost_usd = 50            # refuse a plan that costs more
+# max_gpu_hours = 96           # a plan with more GPU hours is an error
+# max_cost_usd = 50            # a more expensive plan is an error
 """
 
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
-@click.option("--data", metavar="FILE", help="Training rows: a path or glob, which is looked at.")
-@click.option("--task", type=click.Choice(list(tasks())), help="The kind of training.")
-@click.option("--gpu", help="A GPU of `recipec list gpus`, or cpu.")
-@click.option("--gpus", help="GPUs in the machine.")
-@click.option("--model", help="A model of `recipec list models`, a hub id, ./folder, or auto.")
-@click.option("--name", help="The name of the recipe.")
-@click.option("--yes", is_flag=True, help="Take the proposals for what is not given.")
+@click.option("--data", metavar="FILE", help="Training data: a path or glob, of which recipec reads a sample.")
+@click.option("--task", type=click.Choice(list(tasks())), help="Training task.")
+@click.option("--gpu", help="GPU: a name of `recipec list gpus`, or cpu.")
+@click.option("--gpus", help="Number of GPUs per node, 1 to 8.")
+@click.option("--model", help="Model: a name of `recipec list models`, a Hub id, a ./folder, or auto.")
+@click.option("--name", help="Name of the recipe.")
+@click.option("--yes", is_flag=True, help="Accept the proposed values for flags that are not given.")
 def command(folder: Path, yes: bool, **flags: str | None) -> int:
-    """Write DIR/recipe.toml with comments, and the schema that editors read beside it; never overwrites."""
+    """Create DIR/recipe.toml, and the JSON Schema for editors. Never overwrites an existing recipe."""
     target = folder / RECIPE
     if os.path.lexists(target):
-        raise Failure(f"`{target}` exists and is not overwritten", "name another folder", exit_code=UNUSABLE)
+        raise Failure(f"`{target}` already exists", "choose another folder, or edit the recipe", exit_code=UNUSABLE)
     answers = _answers(folder, {name: value for name, value in flags.items() if value is not None}, yes)
     _write(folder, recipe_text(answers, folder))
     return _end(target)
@@ -78,7 +78,11 @@ def _answers(folder: Path, given: dict[str, str], yes: bool) -> Answers:
         return propose_all(folder, given)
     if missing := missing_flags(given):
         if not sys.stdin.isatty():
-            raise Failure(f"missing {', '.join(missing)}", "give these, or --yes to take proposals", exit_code=UNUSABLE)
+            raise Failure(
+                f"missing {', '.join(missing)}",
+                "give these flags, or use --yes to accept proposed values",
+                exit_code=UNUSABLE,
+            )
         return ask(folder, given)
     return propose_all(folder, given)
 
