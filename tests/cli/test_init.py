@@ -100,7 +100,10 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
         (["--yes"], "missing --data, --gpu"),
         (["--yes", "--gpu", "h100", "--data", "none.jsonl"], "--data: no file `none.jsonl`"),
         (["--yes", "--gpu", "h100", "--data", "recipe.toml"], "--data: recipe.toml: its ending `.toml`"),
-        (["--yes", "--gpu", "h1000", "--data", "rows.jsonl"], "--gpu: no GPU `h1000` in the catalog; similar names: h100"),
+        (
+            ["--yes", "--gpu", "h1000", "--data", "rows.jsonl"],
+            "--gpu: no GPU `h1000` in the catalog; similar names: h100",
+        ),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: enter a number from 1 to 8"),
         (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: use 1 to 63"),
     ],

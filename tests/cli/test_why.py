@@ -241,3 +241,17 @@ def test_a_line_is_told_in_full_when_asked(run, out):
     line = line_of(out / "train.py", "num_train_epochs=")
 
     assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", f"out/train.py:{line}", "--full").stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "decision"),
+    [("sft", "sft.stage"), ("load_in_4bit", "sft.adaptation"), ("cosine", "sft.schedule"), ("lr", "sft.learning_rate")],
+)
+def test_why_knows_stages_values_and_the_words_of_other_tools(run, out, word, decision):
+    result = run("why", "out", word)
+    assert result.exit_code == 0 and result.stdout.startswith(f"{decision} = ")
+
+
+def test_why_points_to_the_page_of_a_word_that_no_decision_is_about(run, out):
+    result = run("why", "out", "W0503")
+    assert result.exit_code and "`recipec explain W0503` says what it is" in result.stderr
