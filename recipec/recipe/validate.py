@@ -28,9 +28,10 @@ def validate(document: Document, report: Report) -> tuple[Recipe | None, Written
         return Recipe.model_validate(document.data), Written(document.data, document)
     except ValidationError as error:
         problems = _problems(document.data, error.errors(include_url=False, include_input=False))
-    meant = frozenset(path for problem in problems if problem.is_unknown for path in _meant(problem))
-    problems = [problem for problem in problems if not (problem.is_missing and problem.path in meant)]
     problems = sorted(problems, key=lambda problem: _order(problem, document))
+    unknown = [problem for problem in problems if problem.is_unknown][:MOST_PROBLEMS]
+    meant = frozenset(path for problem in unknown for path in _meant(problem))
+    problems = [problem for problem in problems if not (problem.is_missing and problem.path in meant)]
     for problem in problems[:MOST_PROBLEMS]:
         report.add(diagnose(problem, document))
     if more := problems[MOST_PROBLEMS:]:
