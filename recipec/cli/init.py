@@ -35,7 +35,7 @@ name = {model}
 
 [data]
 {data_key} = {data}
-# eval = "data/eval.jsonl"     # default: a share of the rows above
+{rows}# eval = "data/eval.jsonl"     # default: a share of the rows above
 # max_length = 2048            # tokens; default: estimated from the rows
 
 [hardware]
@@ -53,9 +53,18 @@ gpus_per_node = {gpus}
 """
 
 
+_ROWS = """\
+format = {format}
+# examples = 10_000            # rows of the data set; recipec assumes a number without it
+# tokens_per_example = 500     # their mean length; recipec assumes a number without it
+# ignore = []                  # columns that training leaves out
+"""
+
+
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
-@click.option("--data", metavar="FILE", help="Training data: a path or glob, of which recipec reads a sample.")
+@click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
+@click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
 @click.option("--task", type=click.Choice(list(tasks())), help="Training task.")
 @click.option("--gpu", help="GPU: a name of `recipec list gpus`, or cpu.")
 @click.option("--gpus", help="Number of GPUs per node, 1 to 8.")
@@ -103,11 +112,15 @@ def _write(folder: Path, text: str) -> None:
 
 def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
     """The recipe for `folder`; the path of the data is written relative to it."""
+    stated = answers.get("format")
     data = Proposal(_relative(answers["data"].value, folder), answers["data"].because)
-    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": _literal(data)}
+    written = f"{{ hub = {_literal(answers['data'])} }}" if stated else _literal(data)
+    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    method = _method(answers["task"].value, look(answers["data"].value)[0])
-    return _TEXT.format(**values, data_key=method.section, alignment=_alignment(method), adaptation=_adaptation(method))
+    method = _method(answers["task"].value, stated.value if stated else look(answers["data"].value)[0])
+    rows = _ROWS.format(format=values["format"]) if stated else ""
+    parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
+    return _TEXT.format(**values, data_key=method.section, **parts)
 
 
 def _method(task: str, format: str) -> Method:

@@ -33,9 +33,11 @@ Answers = dict[str, Proposal]
 
 def look(pattern: str) -> tuple[str, str]:
     """The format of the data and the evidence for it; "" when its kind of file cannot be looked at."""
-    from recipec.dataset import files_of, read_sample, recognise
+    from recipec.dataset import files_of, may_be_on_hub, read_sample, recognise
 
     files = files_of(pattern, Path())
+    if not files and may_be_on_hub(pattern):
+        return "", "recipec reads no data set of the Hub"
     if not files:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern, Path())
@@ -45,6 +47,14 @@ def look(pattern: str) -> tuple[str, str]:
     return shape.format, shape.evidence
 
 
+def on_hub(given: Flags) -> bool:
+    """Whether the data are a data set of the Hub, of whose rows the user says the format."""
+    from recipec.dataset import files_of, may_be_on_hub
+
+    data = given.get("data", "")
+    return may_be_on_hub(data) and not files_of(data, Path())
+
+
 # What is proposed; None where nobody can guess.
 
 
@@ -52,9 +62,15 @@ def _data(folder: Path, given: Flags) -> Proposal | None:
     return None
 
 
+def _format(folder: Path, given: Flags) -> Proposal | None:
+    return None
+
+
 def _task(folder: Path, given: Flags) -> Proposal:
     """The task of the method that rows like these are usually for."""
     format, evidence = look(given["data"]) if "data" in given else ("", "the usual task")
+    if stated := given.get("format"):
+        format, evidence = stated, "the usual task for them"
     task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
     return Proposal(task, f"{format or 'unknown'} data: {evidence}")
 
@@ -115,6 +131,10 @@ def _refused_data(answer: str) -> str:
     return ""
 
 
+def _refused_format(answer: str) -> str:
+    return "" if answer in ROW_FORMATS else f"`{answer}` is not one of {', '.join(ROW_FORMATS)}"
+
+
 def _refused_task(answer: str) -> str:
     return "" if answer in tasks() else f"`{answer}` is not one of {', '.join(tasks())}"
 
@@ -157,10 +177,25 @@ class Question(Struct, frozen=True):
     propose: Callable[[Path, Flags], Proposal | None]
     refuses: Callable[[str], str]
     example: str = ""  # where there may be nothing to propose
+    applies: Callable[[Flags], bool] = lambda given: True
 
 
 QUESTIONS = (
-    Question("data", "Training data (a file or glob)", _data, _refused_data, "for example data/train.jsonl"),
+    Question(
+        "data",
+        "Training data (a file, a glob, or owner/name on the Hub)",
+        _data,
+        _refused_data,
+        "for example data/train.jsonl",
+    ),
+    Question(
+        "format",
+        f"Format of its rows ({', '.join(ROW_FORMATS)})",
+        _format,
+        _refused_format,
+        "for example chat",
+        applies=on_hub,
+    ),
     Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
     Question("gpu", "GPU", _gpu, _refused_gpu, _GPUS),
     Question("gpus", "How many GPUs", _gpus, _refused_gpus),
@@ -171,13 +206,15 @@ QUESTIONS = (
 
 def missing_flags(given: Flags) -> list[str]:
     """The flags that were not given."""
-    return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given]
+    return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given and question.applies(given)]
 
 
 def propose_all(folder: Path, given: Flags) -> Answers:
     """The flags that were given, and proposals for the others; ends the command where there is none."""
     answers, missing = {}, []
     for question in QUESTIONS:
+        if _is_left_out(question, given):
+            continue
         answer = _given(question, given) or question.propose(folder, given)
         if answer is None:
             missing.append(f"--{question.flag}")
@@ -195,9 +232,21 @@ def ask(folder: Path, given: Flags) -> Answers:
     """The flags that were given, and the user's answers to the other questions."""
     answers: Answers = {}
     for question in QUESTIONS:
+        if _is_left_out(question, given):
+            continue
         answers[question.flag] = _given(question, given) or _prompted(question, question.propose(folder, given))
         given = given | {question.flag: answers[question.flag].value}
     return answers
+
+
+def _is_left_out(question: Question, given: Flags) -> bool:
+    """Whether a question is not asked of these data; its flag is then refused."""
+    if question.applies(given):
+        return False
+    if question.flag in given:
+        message = f"--{question.flag}: recipec reads it from the rows of files"
+        raise Failure(message, "leave the flag out", exit_code=UNUSABLE)
+    return True
 
 
 def _given(question: Question, given: Flags) -> Proposal | None:

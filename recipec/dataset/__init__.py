@@ -12,7 +12,7 @@ from recipec.dataset.contents import (
     turns_of,
 )
 from recipec.dataset.faults import RowFault, TwoReadings, UnknownFormat, told
-from recipec.dataset.files import ENDINGS, endings_in, files_of
+from recipec.dataset.files import ENDINGS, endings_in, files_of, may_be_on_hub
 from recipec.dataset.formats import BadRows, DataShape, flag_columns, recognise
 from recipec.dataset.rows import MAX_DEPTH, Row, Unreadable
 from recipec.dataset.sample import Sample, first_rows, read_sample
@@ -40,6 +40,7 @@ __all__ = [
     "first_rows",
     "flag_columns",
     "flag_of",
+    "may_be_on_hub",
     "misnamed",
     "read_sample",
     "recognise",

@@ -162,3 +162,24 @@ def test_strings_of_the_user_are_data(run, folder):
 
     recipe = read(folder / "new" / "recipe.toml")
     assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', 'x"y')
+
+
+def test_a_data_set_of_the_hub_needs_its_format_and_the_recipe_compiles(run, folder):
+    flags = ["--data", "HuggingFaceH4/ultrachat_200k", "--gpu", "h100", "--model", "Qwen/Qwen3-8B", "--name", "hub"]
+    without = run("init", "new", *flags, "--yes")
+    assert (without.exit_code, "missing --format" in without.stderr) == (2, True)
+
+    result = run("init", "new", *flags, "--format", "chat", "--yes")
+    assert result.exit_code == 0, result.stderr
+    written = read(folder / "new/recipe.toml")
+    assert written["data"] == {"train": {"hub": "HuggingFaceH4/ultrachat_200k"}, "format": "chat"}
+    assert written["goal"]["task"] == "instruct"
+
+
+def test_the_format_of_files_is_read_and_not_asked_for(run, folder):
+    assert "--format" not in run("init", "new", "--data", "nothing.jsonl").stderr
+    (folder / "rows.jsonl").write_text(json.dumps(DATA["instruct"]) + "\n")
+    idle = run("init", "new", "--data", "rows.jsonl", "--format", "chat", "--gpu", "cpu", "--yes")
+    assert "--format: recipec reads it from the rows of files" in idle.stderr
+    wrong = run("init", "new", "--data", "a/b", "--format", "alpaca", "--gpu", "cpu", "--yes")
+    assert "--format: `alpaca` is not one of" in wrong.stderr
