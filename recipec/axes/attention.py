@@ -33,7 +33,7 @@ ATTENTIONS = {
     for row in (
         Attention(
             name="sdpa",
-            means="PyTorch's fused kernels, with a flash kernel for compute capability 8.0 and later",
+            means="PyTorch's scaled dot product attention, with a flash kernel from compute capability 8.0",
             elsewhere=("flash", "flash-attention", "flash_attn", "fa2", "scaled_dot_product_attention"),
             apart=MASK,
             keeps_scores=False,
@@ -65,7 +65,7 @@ ATTENTIONS = {
         ),
         Attention(
             name="flash_attention_2",
-            means="the flash-attn package, which bundles do not install: refused (BAD-011)",
+            means="the flash-attn package; not supported, because it is not in requirements.txt (BAD-011)",
             elsewhere=(),
             apart=BOUNDARIES,
             keeps_scores=False,
@@ -81,7 +81,7 @@ ATTENTIONS = {
         ),
         Attention(
             name="eager",
-            means="plain matrix products",
+            means="unfused attention; slow, needs much memory",
             elsewhere=(),
             apart=MASK,
             keeps_scores=True,

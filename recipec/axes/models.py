@@ -23,8 +23,9 @@ NAMED_MODELS = {
         NamedModel(
             name=TEACHER,
             title="Teacher",
-            description="The model that is learned from: a name or alias of the catalog, a hub id or the ./folder of a "
-            "model, with the vocabulary of the model that learns.",
+            description="Teacher model of distillation: a name of `recipec list models`, a Hugging Face Hub id, or a "
+            "local "
+            "folder that starts with `./`. It must have the same vocabulary as `model.name`.",
             examples=("Qwen/Qwen3-14B", "./my-teacher"),
             goes_with="Qwen/Qwen3-1.7B",
         ),

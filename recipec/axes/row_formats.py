@@ -57,7 +57,7 @@ CARRIED = {
     for row in (
         Carried(
             name="tools",
-            means="tools, calls of them and their results",
+            means="tools, tool calls and their results",
             columns=("tools", "functions"),
             fields=("tool_calls",),
             apart=False,
@@ -71,21 +71,21 @@ CARRIED = {
         ),
         Carried(
             name="weight",
-            means="weights of answers: those of 0 are shown and not learned",
+            means="weights of answers: an answer with weight 0 is shown but not trained",
             columns=(),
             fields=("weight", "train", "loss"),
             apart=True,
         ),
         Carried(
             name="parts",
-            means="texts in parts",
+            means="message content as a list of text parts",
             columns=(),
             fields=(),
             apart=False,
         ),
         Carried(
             name="system",
-            means="system prompts in a column",
+            means="system prompts in a separate column",
             columns=("system", "system_prompt"),
             fields=(),
             apart=False,
@@ -147,7 +147,7 @@ _PROMPTS = ("prompt", "question", "query")
 
 PREFERENCE = RowFormat(
     name="preference",
-    means="a prompt with a chosen and a rejected answer",
+    means="`prompt`, `chosen` and `rejected` answer",
     elsewhere=("dpo", "pairs", "chosen_rejected"),
     kind="pairs",
     unrolled="unpaired",
@@ -169,7 +169,7 @@ PREFERENCE = RowFormat(
 )
 UNPAIRED_PREFERENCE = RowFormat(
     name="unpaired-preference",
-    means="a prompt, an answer, and whether the answer is good",
+    means="`prompt`, `completion`, and a `label` that is true for a good answer",
     elsewhere=("kto", "unpaired"),
     kind="unpaired",
     unrolled="",
@@ -197,7 +197,7 @@ UNPAIRED_PREFERENCE = RowFormat(
 )
 CHAT = RowFormat(
     name="chat",
-    means="lists of messages with roles",
+    means="`messages` with roles, or ShareGPT `conversations`",
     elsewhere=("sharegpt", "messages", "chatml", "openai", "conversation", "conversations", "chat_template"),
     kind="chat",
     unrolled="completion",
@@ -223,7 +223,7 @@ CHAT = RowFormat(
 )
 INSTRUCTION = RowFormat(
     name="instruction",
-    means="an instruction, perhaps an input, and the output",
+    means="`instruction`, optional `input`, and `output` (Alpaca)",
     elsewhere=("alpaca", "instruct"),
     kind="completion",
     unrolled="",
@@ -245,7 +245,7 @@ INSTRUCTION = RowFormat(
 )
 PROMPT_COMPLETION = RowFormat(
     name="prompt-completion",
-    means="a prompt and its completion",
+    means="`prompt` and `completion`",
     elsewhere=("completion", "prompt_completion"),
     kind="completion",
     unrolled="",
@@ -291,7 +291,7 @@ TEXT = RowFormat(
 
 TOKEN_IDS = RowFormat(
     name="token-ids",
-    means="token ids that were made elsewhere",
+    means="token ids in `input_ids`, tokenized before",
     elsewhere=("tokens", "tokenized", "pretokenized", "input_ids"),
     kind="token-ids",
     unrolled="",
@@ -320,7 +320,7 @@ TOKEN_IDS = RowFormat(
 
 PROMPTS = RowFormat(
     name="prompts",
-    means="prompts alone, which the model answers itself",
+    means="`prompt` only, which the model answers during training",
     elsewhere=("prompt", "grpo", "rlvr", "online"),
     kind="prompts",
     unrolled="",

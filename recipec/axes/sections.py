@@ -20,22 +20,25 @@ SECTIONS = {
         DataSection(
             name="train",
             title="Training data",
-            description="The rows: a path or a glob of files (JSON lines, a JSON list, CSV, Parquet or text), a table "
-            'such as `{ hub = "owner/name" }` for a data set of the Hub, or a list of these.',
+            description="Training rows: a path or glob of files (JSON lines, a JSON list, CSV, Parquet or text), a "
+            "table such "
+            'as `{ hub = "owner/name" }` for a data set of the Hugging Face Hub, or a list of these.',
             examples=("data/train.jsonl", ["a.jsonl", "b.jsonl"]),
         ),
         DataSection(
             name="preferences",
             title="Preferences",
-            description="Pairs of answers, or single answers with a label, for the tasks `align` and `reward`.",
+            description="Preference pairs, or single answers with a label, for the tasks `align` and `reward`. Same "
+            "forms as "
+            "`train`.",
             examples=("data/pairs.jsonl",),
         ),
         DataSection(
             name="prompts",
             title="Prompts",
-            description="Prompts for methods of the task `align` that learn from answers which the model writes; "
-            "their other columns are handed to the reward functions that name them. PPO in three stages answers the "
-            "prompts of the pairs where a recipe has no others.",
+            description="Prompts for methods of the task `align` that generate answers during training. Their other "
+            "columns are passed to the reward functions that name them. PPO in three stages answers the prompts of the "
+            "pairs where a recipe has no others. Same forms as `train`.",
             examples=("data/prompts.jsonl",),
         ),
     )

@@ -21,7 +21,8 @@ KL_METHODS = {"high": "ppo"}  # level -> the alignment method that it calls for;
 
 # What a task means that several methods can fulfil; every other task means what its one method does.
 SHARED_TASKS = {
-    "align": "prefer better answers: preference optimization, after supervised fine-tuning when there is data for it",
+    "align": "preference training (DPO and others) or reinforcement learning, after supervised fine-tuning if "
+    "data.train is set",
 }
 
 

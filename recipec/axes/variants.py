@@ -35,7 +35,7 @@ VARIANTS = {
     for row in (
         Variant(
             name="grpo",
-            means="each answer counts alike, held near the reference by a small KL",
+            means="each answer has the same weight; a small KL term keeps the model close to the reference",
             loss_type="grpo",
             importance_sampling_level="token",
             scale_rewards="group",
@@ -52,7 +52,7 @@ VARIANTS = {
         ),
         Variant(
             name="dapo",
-            means="each token counts alike, probabilities may rise further than fall, cut answers teach nothing",
+            means="each token has the same weight, asymmetric clipping, truncated answers are masked",
             loss_type="dapo",
             importance_sampling_level="token",
             scale_rewards="group",
@@ -68,7 +68,7 @@ VARIANTS = {
         ),
         Variant(
             name="dr_grpo",
-            means="without what favors short or easy answers: no division by length or spread",
+            means="no division by the length of answers or the spread of rewards",
             loss_type="dr_grpo",
             importance_sampling_level="token",
             scale_rewards="none",
@@ -84,7 +84,7 @@ VARIANTS = {
         ),
         Variant(
             name="gspo",
-            means="whole answers are weighed and clipped, not tokens, over several updates of each generation",
+            means="weights and clips whole answers instead of tokens, over several updates per generation",
             loss_type="grpo",
             importance_sampling_level="sequence",
             scale_rewards="group",
@@ -100,7 +100,7 @@ VARIANTS = {
         ),
         Variant(
             name="cispo",
-            means="weights of tokens are clipped and none is left out, as in ScaleRL",
+            means="clips the weights of tokens instead of dropping tokens, as in ScaleRL",
             loss_type="cispo",
             importance_sampling_level="token",
             scale_rewards="batch",
@@ -116,7 +116,7 @@ VARIANTS = {
         ),
         Variant(
             name="sapo",
-            means="a soft gate in place of clipping",
+            means="a soft gate instead of clipping",
             loss_type="sapo",
             importance_sampling_level="token",
             scale_rewards="group",

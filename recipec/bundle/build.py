@@ -142,8 +142,8 @@ def _holds_up(job: _Job, conflicts: Sequence[Change]) -> bool:
 def _write(job: _Job, last: LastBuild, changes: tuple[Change, ...], conflicts: Sequence[Change]) -> WriteResult:
     files = _changed_files(changes) | _changed_state(job, last, changes)
     edited = write_files(job.out, files) if files and job.writes else ()
-    late = [Change(path, Action.CONFLICT, "edited while it was being built; your version stays") for path in edited]
-    outcome = "the other files are written" if job.writes else "a build would write the other files"
+    late = [Change(path, Action.CONFLICT, "edited during the build; your version is kept") for path in edited]
+    outcome = "all other files were written" if job.writes else "a build would write all other files"
     diagnostics = [_conflict(found, outcome, help) for found, help in _helps(conflicts, late)]
     marked = bool(conflicts) and job.conflict is OnConflict.MARKERS
     return WriteResult(changes, tuple(diagnostics), FOUND if marked or late else FINE, stale=bool(files))
@@ -151,7 +151,7 @@ def _write(job: _Job, last: LastBuild, changes: tuple[Change, ...], conflicts: S
 
 def _helps(conflicts: Sequence[Change], late: Sequence[Change]) -> list[tuple[Sequence[Change], str]]:
     """The kinds of conflict that there are, and how each is resolved."""
-    kinds = (conflicts, "resolve them by hand; what you leave is kept as your edit"), (late, "build again")
+    kinds = (conflicts, "edit the marked lines; recipec keeps the result as your edit"), (late, "build again")
     return [kind for kind in kinds if kind[0]]
 
 
@@ -183,7 +183,7 @@ def _known_by(found: Found | None) -> str | None:
 
 def _conflict(conflicts: Sequence[Change], outcome: str, help: str) -> Diagnostic:
     places = tuple(f"{change.path}: {change.note}" for change in conflicts)
-    return Diagnostic("W0701", f"edits in conflict; {outcome}", notes=places, help=(help,))
+    return Diagnostic("W0701", f"merge conflicts; {outcome}", notes=places, help=(help,))
 
 
 def _refused(problem: Diagnostic) -> WriteResult:

@@ -74,14 +74,14 @@ def compare(
 def _file_changes(out: Path, file: Rendered, last: LastBuild, on_conflict: OnConflict, force: bool) -> list[Change]:
     target = out / file.path
     if (target.exists() and not target.is_file()) or not _has_room(out, target):
-        return [Change(file.path, Action.REFUSE, "a folder, pipe or file of that name is in the way")]
+        return [Change(file.path, Action.REFUSE, "blocked by an existing folder, pipe or file")]
     disk, built = read_file(target), last.texts.get(file.path)
     if disk is None:
         return [_missing(file, last, force)]
     if disk.text == file.text:
         return [_identical(file, disk)]
     if built is None:
-        return [Change(file.path, Action.REFUSE, "exists and was not built by recipec")]
+        return [Change(file.path, Action.REFUSE, "exists and was not written by recipec")]
     if disk.text == built or force:
         return [_write(file, Action.OVERWRITE, disk, "" if disk.text == built else "your edit is discarded")]
     return _edited(out, file, disk, built, on_conflict)
@@ -95,7 +95,7 @@ def _has_room(out: Path, target: Path) -> bool:
 def _missing(file: Rendered, last: LastBuild, force: bool) -> Change:
     if file.path not in last.texts or force:
         return _write(file, Action.CREATE, None)
-    note = "" if file.path in last.deleted else "you deleted it; --force brings it back"
+    note = "" if file.path in last.deleted else "deleted by you; restore it with --force"
     return Change(file.path, Action.STAYS_DELETED, note)
 
 
@@ -110,7 +110,9 @@ def _identical(file: Rendered, disk: Found) -> Change:
 def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnConflict) -> list[Change]:
     """The file as the user edited it, when the new build is another text."""
     if has_markers(disk.text):
-        return [Change(file.path, Action.CONFLICT, "holds the conflict markers of an earlier build", unresolved=True)]
+        return [
+            Change(file.path, Action.CONFLICT, "still contains conflict markers of an earlier build", unresolved=True)
+        ]
     if file.text == built and file.executable and disk.returns:
         return [_write(file, Action.MERGE, disk, f"your edits are kept; {_MADE_RUNNABLE}", disk.text)]
     if file.text == built:
@@ -121,7 +123,9 @@ def _edited(out: Path, file: Rendered, disk: Found, built: str, on_conflict: OnC
     if not merged.conflicts:
         return [_write(file, Action.MERGE, disk, text=merged.text)]
     if on_conflict is not OnConflict.MARKERS:
-        return [Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version stays")]
+        return [
+            Change(file.path, Action.CONFLICT, "you and the new build changed the same lines; your version is kept")
+        ]
     places = f"{merged.conflicts} place{'s' if merged.conflicts > 1 else ''}"
     return [_write(file, Action.CONFLICT, disk, f"markers in {places}", merged.text)]
 
@@ -136,10 +140,10 @@ def _edited_json(out: Path, file: Rendered, disk: Found, built: str, on_conflict
     if merged is not None:
         return [_write(file, Action.MERGE, disk, text=_as_lines_merge(file, disk.text, built, merged))]
     if on_conflict is not OnConflict.MARKERS:
-        return [Change(file.path, Action.CONFLICT, f"{why}; your version stays")]
+        return [Change(file.path, Action.CONFLICT, f"{why}; your version is kept")]
     beside, found = _beside(out, file, built)
     return [
-        Change(file.path, Action.CONFLICT, f"{why}; your version stays, the new build is in {beside}"),
+        Change(file.path, Action.CONFLICT, f"{why}; your version is kept, the new build is in {beside}"),
         Change(beside, Action.OVERWRITE if found else Action.CREATE, text=file.text, found=found),
     ]
 

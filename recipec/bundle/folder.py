@@ -78,7 +78,7 @@ def foreign(shown: str, names: Iterable[str]) -> Diagnostic:
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     return Diagnostic(
         "E0701",
-        f"{shown} holds files that recipec did not build",
+        f"{shown} contains files that recipec did not write",
         notes=(f"in the way: {', '.join(named[:_SHOWN])}{more}; nothing was written",),
         help=("choose another folder with -o, or move these files away",),
     )
@@ -88,9 +88,9 @@ def of_another_recipe(shown: str, theirs: str, ours: str) -> Diagnostic:
     """The refusal to turn one recipe's bundle into another's."""
     return Diagnostic(
         "E0703",
-        f"{shown} is the bundle of the recipe `{theirs}`",
-        notes=(f"this recipe is `{ours}`; nothing was written",),
-        help=("choose another folder with -o; a renamed recipe takes it over with --force, without your edits",),
+        f"{shown} contains the bundle of the recipe `{theirs}`",
+        notes=(f"this recipe is named `{ours}`; nothing was written",),
+        help=("choose another folder with -o; if you renamed the recipe, pass --force (your edits are lost)",),
     )
 
 

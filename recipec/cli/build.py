@@ -23,20 +23,20 @@ from recipec.units import counted, value_text
 
 @click.command("build")
 @click.argument("recipe", type=RecipePath())
-@click.option("-o", "--out", required=True, type=AnyPath(), metavar="OUT", help="The folder of the bundle.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 when OUT is not up to date.")
-@click.option("--dry-run", is_flag=True, help="Write nothing; say what would be written.")
-@click.option("--force", is_flag=True, help="Discard your edits and bring back files that you deleted.")
+@click.option("-o", "--out", required=True, type=AnyPath(), metavar="OUT", help="Output folder of the bundle.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if OUT is out of date (for CI).")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, without writing.")
+@click.option("--force", is_flag=True, help="Overwrite your edits and restore deleted files.")
 @click.option(
     "--conflict",
     type=click.Choice([choice.value for choice in OnConflict]),
     default=OnConflict.MARKERS.value,
     show_default=True,
-    help="Where you and the new build changed the same lines: mark both, keep yours, or write nothing.",
+    help="If you and the new build changed the same lines: write conflict markers, keep your version, or stop.",
 )
 @formats("human", "concise", "json")
 def command(recipe: Path, out: Path, check: bool, dry_run: bool, force: bool, conflict: str, format: str) -> int:
-    """Compile a recipe and write its bundle; edits of an earlier bundle in OUT are kept."""
+    """Write the bundle of a recipe to OUT. Your edits of an earlier bundle are merged."""
     compilation = compiled(recipe, format)
     assert compilation.lock is not None
     plan, before = compilation.plan_json, plan_if_any(out)
@@ -75,9 +75,9 @@ _MARKS = {
 _COLOURS = {"+": "green", "~": "yellow", "-": "red", "!": "red"}
 _COUNTED = {"+": ("created", "to create"), "~": ("updated", "to update"), "-": ("deleted", "to delete")}
 _WORDS = {
-    Action.MERGE: "your edits are merged with the new build",
-    Action.KEEP_EDIT: "your edits are kept",
-    Action.STAYS_DELETED: "stays deleted",
+    Action.MERGE: "merged with your edits",
+    Action.KEEP_EDIT: "your version kept",
+    Action.STAYS_DELETED: "still deleted",
 }
 
 Document = dict[str, Any]
@@ -211,5 +211,5 @@ def _ending(document: Document) -> list[str]:
     if document["written"]:
         return [f"The bundle is in {out}."]
     record = document["stale"] and not any(change["mark"] in _COUNTED for change in document["changes"])
-    noted = ["Only what recipec remembers of the folder is out of date: a build notes it."] if record else []
+    noted = ["Only the records of recipec in the folder are out of date; a build updates them."] if record else []
     return [*noted, "Nothing was written."]

@@ -21,7 +21,7 @@ Checked = tuple[Path, Compilation]
 @click.argument("recipes", metavar="RECIPE...", type=RecipePath(), nargs=-1, required=True)
 @formats("human", "concise", "json")
 def command(recipes: tuple[Path, ...], format: str) -> int:
-    """Compile recipes and write nothing.
+    """Check one or more recipes for errors without writing anything.
 
     With --format json the diagnostics are the result and go to stdout; otherwise they go to stderr.
     """

@@ -22,7 +22,7 @@ from recipec.units import duration, gib, usd, value_text
 @click.argument("b", type=AnyPath())
 @formats("human", "json")
 def command(a: Path, b: Path, format: str) -> int:
-    """Compare two recipes or two bundles: decisions, memory, time, cost, then the text of the files.
+    """Show the differences of two recipes or two bundles in decisions, memory, time, cost and files.
 
     The exit code is 1 when anything differs. The files of a bundle are compared as they are now, with your edits.
     """
@@ -111,7 +111,7 @@ def _unified(path: str, a: Mapping[str, str], b: Mapping[str, str]) -> str:
 def diff_text(document: Document) -> str:
     """Decisions first, then figures, then text; one line when nothing differs."""
     if document["identical"]:
-        return "no difference\n"
+        return "no differences\n"
     parts = [_decisions(document), _all_figures(document), *(_file(file) for file in document["files"])]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -129,7 +129,7 @@ def _decision(row: Document) -> str:
 
 def _all_figures(document: Document) -> str:
     stages = [stage for stage in document["stages"] if stage["a"] != stage["b"]]
-    rows = [("stage", "", "allocated of usable", "time", "cost")]
+    rows = [("stage", "", "peak of usable memory", "time", "cost")]
     for stage in stages:
         rows += [(stage["name"], mark, *_shown(stage[side])) for mark, side in (("-", "a"), ("+", "b")) if stage[side]]
     return "\n".join(table(rows, numbers=[2, 3, 4])) if stages else ""

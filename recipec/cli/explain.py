@@ -31,6 +31,11 @@ def command(name: tuple[str, ...], format: str) -> None:
         click.echo(page.rstrip("\n"))
 
 
+def has_page(wanted: str) -> bool:
+    """Whether there is something to print for a name."""
+    return _page(wanted)[1] is not None
+
+
 def _page(wanted: str) -> tuple[str, str | None]:
     """The id of a page, and its text; None where no page has the name."""
     from recipec.rules.pages import explain_decision, explain_rule, explain_rule_book, rule_book_named

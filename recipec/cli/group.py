@@ -16,25 +16,24 @@ from recipec.cli.output import FINE, FOUND, INTERRUPTED, PIPE_CLOSED, UNUSABLE, 
 
 # Command -> what `recipec --help` says of it; the command itself is in the file of that name.
 COMMANDS = {
-    "init": "Write a commented recipe, from questions or flags.",
-    "check": "Compile recipes and write nothing.",
-    "plan": "Show the plan: layout, memory, time, cost and what was rejected.",
-    "build": "Compile a recipe and write its bundle.",
-    "why": "Explain a line of a bundle or a decision.",
-    "explain": "Print the page of a key, a diagnostic, a rule, a method, or a word of another tool.",
-    "verify": "Check a bundle, by looking at it or by running it small.",
-    "probe": "Measure this machine, so that a plan need not assume what it does.",
+    "init": "Create a recipe, interactively or from flags.",
+    "check": "Check recipes for errors without writing anything.",
+    "plan": "Show predicted memory, time and cost, and the alternatives.",
+    "build": "Write the training code of a recipe; keeps your edits.",
+    "why": "Explain a line of generated code or a decision.",
+    "explain": "Explain a key, a diagnostic, a rule, a method, or a word of another tool.",
+    "verify": "Check generated code: load every file, or run it with a tiny model.",
+    "probe": "Measure this machine, so that plans use its real rates.",
     "diff": "Compare two recipes or two bundles.",
-    "list": "List models, GPUs, rules, methods, strategies or diagnostics.",
-    "schema": "Print the JSON Schema of the recipe language.",
+    "list": "List models, GPUs, methods, rules, diagnostics and more.",
+    "schema": "Print the JSON Schema of recipes, for editor completion.",
 }
 
 EPILOG = """\b
 Exit codes:
-  0  fine
-  1  the recipe or something it names is wrong, a check or comparison found
-     something, or conflicts were written
-  2  wrong usage, no such recipe, or the output cannot be written"""
+  0  success
+  1  error in the recipe, failed check, difference found, or merge conflicts
+  2  wrong usage, recipe not found, or output not writable"""
 
 
 class CommandLine(click.Group):
@@ -85,7 +84,7 @@ class CommandLine(click.Group):
 @click.version_option(__version__, prog_name="recipec", message="%(prog)s %(version)s")
 @color_option
 def recipec() -> None:
-    """Compile a training recipe to training code that you can read, run and keep."""
+    """Compile a training recipe (TOML) to readable transformers, TRL and PEFT code."""
 
 
 def _write_what_cannot_be_encoded_as_escapes() -> None:

@@ -20,7 +20,7 @@ from recipec.diagnostics.printable import printable
 RECIPE, SCHEMA = "recipe.toml", "recipe.schema.json"
 _TEXT = """\
 #:schema recipe.schema.json
-# What to train, on what, with what data. What is absent is decided: `recipec plan` shows each decision and its reason.
+# recipec decides every key that is not set here. `recipec plan` shows the result, `recipec why` the reasons.
 
 [recipe]
 name = {name}
@@ -35,38 +35,47 @@ name = {model}
 
 [data]
 {data_key} = {data}
-# eval = "data/eval.jsonl"     # absent: a share of the rows above is kept back
-# max_length = 2048            # in tokens; absent: measured on the rows
+{rows}# eval = "data/eval.jsonl"     # default: a share of the rows above
+# max_length = 2048            # tokens; default: estimated from the rows
 
 [hardware]
 gpu = {gpu}
 gpus_per_node = {gpus}
 {alignment}
-# Your own values win over the decisions; take the # away from what you want to set.
+# Uncomment lines to override the decisions of recipec.
 # [train]
 # epochs = 2
 # learning_rate = 1e-4
 {adaptation}
 # [budget]
-# max_gpu_hours = 96           # refuse a plan that takes more GPU hours
-# max_cost_usd = 50            # refuse a plan that costs more
+# max_gpu_hours = 96           # a plan with more GPU hours is an error
+# max_cost_usd = 50            # a more expensive plan is an error
+"""
+
+
+_ROWS = """\
+format = {format}
+# examples = 10_000            # rows of the data set; recipec assumes a number without it
+# tokens_per_example = 500     # their mean length; recipec assumes a number without it
+# ignore = []                  # columns that training leaves out
 """
 
 
 @click.command("init")
 @click.argument("folder", metavar="[DIR]", default=".", type=AnyPath())
-@click.option("--data", metavar="FILE", help="Training rows: a path or glob, which is looked at.")
-@click.option("--task", type=click.Choice(list(tasks())), help="The kind of training.")
-@click.option("--gpu", help="A GPU of `recipec list gpus`, or cpu.")
-@click.option("--gpus", help="GPUs in the machine.")
-@click.option("--model", help="A model of `recipec list models`, a hub id, ./folder, or auto.")
-@click.option("--name", help="The name of the recipe.")
-@click.option("--yes", is_flag=True, help="Take the proposals for what is not given.")
+@click.option("--data", metavar="DATA", help="Training data: a path or glob, or owner/name on the Hugging Face Hub.")
+@click.option("--format", help="Format of the rows of a data set on the Hub, for example chat.")
+@click.option("--task", type=click.Choice(list(tasks())), help="Training task.")
+@click.option("--gpu", help="GPU: a name of `recipec list gpus`, or cpu.")
+@click.option("--gpus", help="Number of GPUs per node, 1 to 8.")
+@click.option("--model", help="Model: a name of `recipec list models`, a Hub id, a ./folder, or auto.")
+@click.option("--name", help="Name of the recipe.")
+@click.option("--yes", is_flag=True, help="Accept the proposed values for flags that are not given.")
 def command(folder: Path, yes: bool, **flags: str | None) -> int:
-    """Write DIR/recipe.toml with comments, and the schema that editors read beside it; never overwrites."""
+    """Create DIR/recipe.toml, and the JSON Schema for editors. Never overwrites an existing recipe."""
     target = folder / RECIPE
     if os.path.lexists(target):
-        raise Failure(f"`{target}` exists and is not overwritten", "name another folder", exit_code=UNUSABLE)
+        raise Failure(f"`{target}` already exists", "choose another folder, or edit the recipe", exit_code=UNUSABLE)
     answers = _answers(folder, {name: value for name, value in flags.items() if value is not None}, yes)
     _write(folder, recipe_text(answers, folder))
     return _end(target)
@@ -78,7 +87,11 @@ def _answers(folder: Path, given: dict[str, str], yes: bool) -> Answers:
         return propose_all(folder, given)
     if missing := missing_flags(given):
         if not sys.stdin.isatty():
-            raise Failure(f"missing {', '.join(missing)}", "give these, or --yes to take proposals", exit_code=UNUSABLE)
+            raise Failure(
+                f"missing {', '.join(missing)}",
+                "give these flags, or use --yes to accept proposed values",
+                exit_code=UNUSABLE,
+            )
         return ask(folder, given)
     return propose_all(folder, given)
 
@@ -99,11 +112,15 @@ def _write(folder: Path, text: str) -> None:
 
 def recipe_text(answers: Mapping[str, Proposal], folder: Path) -> str:
     """The recipe for `folder`; the path of the data is written relative to it."""
+    stated = answers.get("format")
     data = Proposal(_relative(answers["data"].value, folder), answers["data"].because)
-    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": _literal(data)}
+    written = f"{{ hub = {_literal(answers['data'])} }}" if stated else _literal(data)
+    values = {name: _literal(answer) for name, answer in answers.items()} | {"data": written}
     values["gpus"] = answers["gpus"].value + _reason(answers["gpus"])
-    method = _method(answers["task"].value, look(answers["data"].value)[0])
-    return _TEXT.format(**values, data_key=method.section, alignment=_alignment(method), adaptation=_adaptation(method))
+    method = _method(answers["task"].value, stated.value if stated else look(answers["data"].value)[0])
+    rows = _ROWS.format(format=values["format"]) if stated else ""
+    parts = {"rows": rows, "alignment": _alignment(method), "adaptation": _adaptation(method)}
+    return _TEXT.format(**values, data_key=method.section, **parts)
 
 
 def _method(task: str, format: str) -> Method:

@@ -33,16 +33,26 @@ Answers = dict[str, Proposal]
 
 def look(pattern: str) -> tuple[str, str]:
     """The format of the data and the evidence for it; "" when its kind of file cannot be looked at."""
-    from recipec.dataset import files_of, read_sample, recognise
+    from recipec.dataset import files_of, may_be_on_hub, read_sample, recognise
 
     files = files_of(pattern, Path())
+    if not files and may_be_on_hub(pattern):
+        return "", "recipec reads no data set of the Hub"
     if not files:
         raise ValueError(f"no file `{pattern}`")
     sample = read_sample(files, pattern, Path())
     if sample is None:
-        return "", "a .parquet file is looked at where pyarrow is installed"
+        return "", "install pyarrow to let recipec read Parquet files"
     shape = recognise(sample.rows, None, {}, sample.places)
     return shape.format, shape.evidence
+
+
+def on_hub(given: Flags) -> bool:
+    """Whether the data are a data set of the Hub, of whose rows the user says the format."""
+    from recipec.dataset import files_of, may_be_on_hub
+
+    data = given.get("data", "")
+    return may_be_on_hub(data) and not files_of(data, Path())
 
 
 # What is proposed; None where nobody can guess.
@@ -52,9 +62,15 @@ def _data(folder: Path, given: Flags) -> Proposal | None:
     return None
 
 
+def _format(folder: Path, given: Flags) -> Proposal | None:
+    return None
+
+
 def _task(folder: Path, given: Flags) -> Proposal:
     """The task of the method that rows like these are usually for."""
-    format, evidence = look(given["data"]) if "data" in given else ("", "most recipes teach to answer")
+    format, evidence = look(given["data"]) if "data" in given else ("", "the usual task")
+    if stated := given.get("format"):
+        format, evidence = stated, "the usual task for them"
     task = METHODS[ROW_FORMATS[format].usual].task if format else _USUAL_TASK
     return Proposal(task, f"{format or 'unknown'} data: {evidence}")
 
@@ -64,15 +80,15 @@ def _gpu(folder: Path, given: Flags) -> Proposal | None:
     from recipec.catalog.gpus import gpu as catalog_gpu
 
     found = [catalog_gpu(model) for model in _devices()]
-    return Proposal(found[0].name, "found in this machine") if found and found[0] else None
+    return Proposal(found[0].name, "detected on this machine") if found and found[0] else None
 
 
 def _gpus(folder: Path, given: Flags) -> Proposal:
     """As many as this machine has of the GPU in question, else one."""
     here = _gpu(folder, given)
     if here and here.value == given.get("gpu"):
-        return Proposal(str(min(8, len(_devices()))), "as many as this machine has")
-    return Proposal("1", "one is enough to begin with")
+        return Proposal(str(min(8, len(_devices()))), "all GPUs of this machine")
+    return Proposal("1", "the default")
 
 
 def _devices() -> list[str]:
@@ -86,8 +102,8 @@ def _model(folder: Path, given: Flags) -> Proposal:
     """The compiler's own choice, but where another model must have the same tokens."""
     needed = [name for row in methods_of(given.get("task", _USUAL_TASK)) for name in row.needs_vocabulary_of]
     if needed:
-        return Proposal(NAMED_MODELS[needed[0]].goes_with, f"an example, with the tokens of the {needed[0]} below")
-    return Proposal(AUTO, "chosen for the task, the data and the GPU; `recipec plan` says which, and why")
+        return Proposal(NAMED_MODELS[needed[0]].goes_with, f"an example, with the vocabulary of the {needed[0]} below")
+    return Proposal(AUTO, "recipec chooses a model for the task, the data and the GPU; `recipec plan` shows it")
 
 
 def _recipe_name(folder: Path, given: Flags) -> Proposal:
@@ -95,7 +111,7 @@ def _recipe_name(folder: Path, given: Flags) -> Proposal:
     cleaned = re.sub(r"[^a-z0-9._-]+", "-", folder.absolute().name.lower()).strip("-._")[:63]
     if _NAME.fullmatch(cleaned):
         return Proposal(cleaned, "the name of the folder")
-    return Proposal("my-model", "any name will do")
+    return Proposal("my-model", "the default name")
 
 
 # What is wrong with an answer; "" when it is good.
@@ -109,17 +125,21 @@ def _refused_data(answer: str) -> str:
         answer.encode()
         look(answer)
     except UnicodeEncodeError:
-        return "a recipe can only name files whose names are UTF-8"
+        return "file names in a recipe must be UTF-8"
     except (Unreadable, UnknownFormat, OSError, ValueError) as error:
         return str(error)
     return ""
+
+
+def _refused_format(answer: str) -> str:
+    return "" if answer in ROW_FORMATS else f"`{answer}` is not one of {', '.join(ROW_FORMATS)}"
 
 
 def _refused_task(answer: str) -> str:
     return "" if answer in tasks() else f"`{answer}` is not one of {', '.join(tasks())}"
 
 
-_GPUS = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` has all"
+_GPUS = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` shows all"
 
 
 def _refused_gpu(answer: str) -> str:
@@ -130,22 +150,22 @@ def _refused_gpu(answer: str) -> str:
     if answer == "cpu" or catalog_gpu(answer):
         return ""
     near = nearest_gpus(answer)
-    return f"no GPU `{answer}` in the catalog; " + (f"near it: {', '.join(near)}" if near else _GPUS)
+    return f"no GPU `{answer}` in the catalog; " + (f"similar names: {', '.join(near)}" if near else _GPUS)
 
 
 def _refused_gpus(answer: str) -> str:
-    return "" if re.fullmatch("[1-8]", answer) else "a machine has 1 to 8 GPUs"
+    return "" if re.fullmatch("[1-8]", answer) else "enter a number from 1 to 8"
 
 
 def _refused_line(answer: str) -> str:
     """What cannot stand in one line of a recipe."""
-    return "" if answer.strip() and answer.isprintable() else "this is not a line of text"
+    return "" if answer.strip() and answer.isprintable() else "enter a single line of text"
 
 
 def _refused_name(answer: str) -> str:
     """What the recipe language does not take as a name."""
     fine = _NAME.fullmatch(answer)
-    wanted = "a name has up to 63 of a-z, 0-9, dot, dash and underscore, and begins with a letter or digit"
+    wanted = "use 1 to 63 lowercase letters, digits, dots, dashes and underscores, starting with a letter or digit"
     return "" if fine else wanted
 
 
@@ -157,10 +177,25 @@ class Question(Struct, frozen=True):
     propose: Callable[[Path, Flags], Proposal | None]
     refuses: Callable[[str], str]
     example: str = ""  # where there may be nothing to propose
+    applies: Callable[[Flags], bool] = lambda given: True
 
 
 QUESTIONS = (
-    Question("data", "Training data (a file or glob)", _data, _refused_data, "for example data/train.jsonl"),
+    Question(
+        "data",
+        "Training data (a file, a glob, or owner/name on the Hub)",
+        _data,
+        _refused_data,
+        "for example data/train.jsonl",
+    ),
+    Question(
+        "format",
+        f"Format of its rows ({', '.join(ROW_FORMATS)})",
+        _format,
+        _refused_format,
+        "for example chat",
+        applies=on_hub,
+    ),
     Question("task", f"Task ({', '.join(tasks())})", _task, _refused_task),
     Question("gpu", "GPU", _gpu, _refused_gpu, _GPUS),
     Question("gpus", "How many GPUs", _gpus, _refused_gpus),
@@ -171,13 +206,15 @@ QUESTIONS = (
 
 def missing_flags(given: Flags) -> list[str]:
     """The flags that were not given."""
-    return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given]
+    return [f"--{question.flag}" for question in QUESTIONS if question.flag not in given and question.applies(given)]
 
 
 def propose_all(folder: Path, given: Flags) -> Answers:
     """The flags that were given, and proposals for the others; ends the command where there is none."""
     answers, missing = {}, []
     for question in QUESTIONS:
+        if _is_left_out(question, given):
+            continue
         answer = _given(question, given) or question.propose(folder, given)
         if answer is None:
             missing.append(f"--{question.flag}")
@@ -186,7 +223,7 @@ def propose_all(folder: Path, given: Flags) -> Answers:
             given = given | {question.flag: answer.value}
     if missing:
         raise Failure(
-            f"missing {', '.join(missing)}", "recipec cannot guess this: pass it as a flag", exit_code=UNUSABLE
+            f"missing {', '.join(missing)}", "recipec cannot guess these values: pass the flags", exit_code=UNUSABLE
         )
     return answers
 
@@ -195,9 +232,21 @@ def ask(folder: Path, given: Flags) -> Answers:
     """The flags that were given, and the user's answers to the other questions."""
     answers: Answers = {}
     for question in QUESTIONS:
+        if _is_left_out(question, given):
+            continue
         answers[question.flag] = _given(question, given) or _prompted(question, question.propose(folder, given))
         given = given | {question.flag: answers[question.flag].value}
     return answers
+
+
+def _is_left_out(question: Question, given: Flags) -> bool:
+    """Whether a question is not asked of these data; its flag is then refused."""
+    if question.applies(given):
+        return False
+    if question.flag in given:
+        message = f"--{question.flag}: recipec reads it from the rows of files"
+        raise Failure(message, "leave the flag out", exit_code=UNUSABLE)
+    return True
 
 
 def _given(question: Question, given: Flags) -> Proposal | None:
@@ -219,7 +268,7 @@ def _prompted(question: Question, proposal: Proposal | None) -> Proposal:
 
 def _checked(question: Question) -> Callable[[str], str]:
     def check(answer: str) -> str:
-        wrong = question.refuses(answer) if answer else f"nothing is proposed for this; {question.example}"
+        wrong = question.refuses(answer) if answer else f"enter a value, {question.example}"
         if wrong:
             raise click.UsageError(printable(wrong))
         return answer

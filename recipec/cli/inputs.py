@@ -33,7 +33,7 @@ class AnyPath(click.Path):
         try:
             os.lstat(text)
         except ValueError:
-            self.fail("the path holds a NUL character", param, ctx)
+            self.fail("the path contains a NUL character", param, ctx)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 self.fail("the path is too long", param, ctx)
@@ -50,7 +50,9 @@ class RecipePath(AnyPath):
 
         path = super().convert(value, param, ctx)
         if printable(path.name) != path.name or not path.name.isprintable():
-            self.fail(f"rename the recipe: `{printable(path.name)}` is not a printable name", param, ctx)
+            self.fail(
+                f"the name of the recipe file must be printable text: rename `{printable(path.name)}`", param, ctx
+            )
         return path
 
 
@@ -132,9 +134,9 @@ def open_bundle(out: Path) -> Records:
     if not out.exists():
         raise Failure(f"there is no folder `{out}`", exit_code=2)
     if not is_bundle(out):
-        raise Failure(f"`{out}` is not a bundle: recipec built nothing there", "recipec build RECIPE -o OUT makes one")
+        raise Failure(f"`{out}` is not a bundle", f"create one with `recipec build RECIPE -o {out}`")
     if is_interrupted(out):
-        raise Failure(f"a build of `{out}` was interrupted", "build it again; that finishes what was begun")
+        raise Failure(f"the last build of `{out}` was interrupted", "run `recipec build` again to finish it")
     for path, why in strange_records(out):
         raise Failure(f"the records of `{out}` are damaged: {path} {why}", f"delete `{out}/{path}` and build again")
     try:
@@ -144,7 +146,9 @@ def open_bundle(out: Path) -> Records:
     read: dict[str, Any] = {PLAN: plan_if_any(out), SOURCE_MAP: load(out), LAST: last, LOCK: read_lock(out)}
     for path, record in read.items():
         if record is None:
-            raise Failure(f"`{out}/{path}` cannot be read: damaged, or of another version of recipec", "build it again")
+            raise Failure(
+                f"`{out}/{path}` is damaged or was written by another version of recipec", "build the bundle again"
+            )
     return Records(out, read[PLAN], read[SOURCE_MAP], read[LAST].texts)
 
 

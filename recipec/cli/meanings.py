@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from recipec.axes import METHODS
 from recipec.cli.plan_words import in_plans
-from recipec.recipe.foreign import KEYS, values_meant
+from recipec.recipe.foreign import KEYS, keys_in, keys_named
+from recipec.recipe.foreign_values import values_meant
 from recipec.recipe.passed_on import LAUNCHER_VARIABLES, UNFIT_ARGUMENTS
 from recipec.recipe.reference import Entry, entries, page
 from recipec.recipe.trainer_arguments import arguments_of
@@ -17,6 +18,14 @@ def meaning_of(word: str) -> str | None:
     """The page of a word, from the first table that has it; None where none has."""
     wanted = word.strip().strip("[]")
     return next((found for finder in _FINDERS if (found := finder(wanted))), None)
+
+
+def keys_about(word: str) -> set[str]:
+    """The keys that a word is about: one that tools call so, one that takes it as a value, or what to write for it."""
+    wanted = word.strip().lower()
+    meant = {line.partition(" = ")[0] for line in values_meant(wanted)}
+    taken = {entry.path for entry in entries().values() if wanted in _values(entry)}
+    return {*keys_named(wanted), *meant, *taken, *keys_in(KEYS.get(wanted, ""))}
 
 
 def variable(word: str) -> str | None:
@@ -128,10 +137,10 @@ _FINDERS: tuple[Callable[[str], str | None], ...] = (
     variable,
     _value,
     explain_row_called,
-    _value_elsewhere,
     _gpu,
     _model,
     _family,
+    _value_elsewhere,
     _argument,
     _instead,
     _command,

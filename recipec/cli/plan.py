@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 @click.option(
     "--exact",
     is_flag=True,
-    help="Simulate a step of each stage on fake tensors, beside the formula; needs recipec[verify].",
+    help="Also simulate one step of each stage without a GPU, to compare memory. Needs recipec[verify].",
 )
 @formats("human", "json")
 def command(recipe: Path, exact: bool, format: str) -> None:
-    """Show the plan: the layout of each stage, memory, time, cost and what was rejected.
+    """Show, for each stage, how it will run, its predicted memory, time and cost, and the alternatives.
 
     With --format json it is the file .recipec/plan.json of the bundle, byte for byte.
     """

@@ -19,32 +19,30 @@ NEEDED = ("torch", "transformers")
 
 @click.command("probe")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The TOML file to write."
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="TOML file to write."
 )
-@click.option(
-    "--minutes", type=click.FloatRange(0, 60), default=1.0, show_default=True, help="About how long it may take."
-)
-@click.option("--cpu", is_flag=True, help="Measure the CPU, also where there is a GPU.")
-@click.option("--force", is_flag=True, help="Replace an output that is there already.")
+@click.option("--minutes", type=click.FloatRange(0, 60), default=1.0, show_default=True, help="Approximate duration.")
+@click.option("--cpu", is_flag=True, help="Measure the CPU, even if there is a GPU.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def command(output: Path, minutes: float, cpu: bool, force: bool) -> None:
-    """Measure this machine: its GPUs, or its CPU where there is none.
+    """Measure this machine: its GPUs, or its CPU if it has none.
 
     The file has the rates, memory and links that a plan assumes otherwise: name it in a recipe, under [hardware], as
     measured = "my-node.toml". Nothing else should run meanwhile. Needs torch and transformers.
     """
     if not sys.platform.startswith("linux"):
-        raise Failure("probe needs Linux", "run it on the machine that trains", exit_code=UNUSABLE)
+        raise Failure("probe needs Linux", "run it on the training machine", exit_code=UNUSABLE)
     if output.exists() and not force:
-        raise Failure(f"`{output}` exists", "name another file, or replace it with --force", exit_code=UNUSABLE)
+        raise Failure(f"`{output}` exists", "choose another file, or pass --force to overwrite it", exit_code=UNUSABLE)
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         message = f"probe needs the package `{missing[0]}`, which is not installed"
-        raise Failure(message, "pip install recipec[verify]", exit_code=UNUSABLE)
+        raise Failure(message, "install it with `pip install 'recipec[verify]'`", exit_code=UNUSABLE)
     if not output.absolute().parent.is_dir():
         raise Failure(f"no folder `{output.parent}`", "create it first", exit_code=UNUSABLE)
     found = _measured(output.absolute().parent, 60 * minutes, cpu)
     output.write_text(document(found, date.today()), encoding="utf-8")
-    click.echo(f'{output}: name it in a recipe, [hardware] measured = "{output.name}"', err=True)
+    click.echo(f'Wrote {output}. To use it, set `measured = "{output.name}"` in [hardware] of a recipe.', err=True)
 
 
 def _measured(folder: Path, seconds: float, cpu: bool) -> dict[str, object]:

@@ -171,7 +171,7 @@ class Emitted(Struct, frozen=True):
 def explain_key(key: str, emitted: Emitted) -> Document:
     """The JSON model for a decision id or a recipe key, with or without a stage; an unknown one ends the command."""
     decisions = decisions_of(emitted.plan)
-    found = _called({key}, decisions) or _called_elsewhere(key, decisions)
+    found = _called({key}, decisions) or _called({f"{key}.stage"}, decisions) or _called_elsewhere(key, decisions)
     if not found:
         raise _unknown(key, decisions)
     return {
@@ -187,10 +187,10 @@ def _called(names: set[str], decisions: Mapping[str, Document]) -> list[str]:
 
 
 def _called_elsewhere(name: str, decisions: Mapping[str, Document]) -> list[str]:
-    """The ids of the decisions whose key another tool calls by the name."""
-    from recipec.recipe.foreign import keys_named  # takes pydantic to import
+    """The ids of the decisions that a word of another tool, or the value of a key, is about."""
+    from recipec.cli.meanings import keys_about  # takes pydantic to import
 
-    return _called(set(keys_named(name)), decisions)
+    return _called(keys_about(name), decisions)
 
 
 def _names(id: str, key: str) -> set[str]:
@@ -240,6 +240,10 @@ def _unknown(key: str, decisions: Mapping[str, Document]) -> Failure:
 
     if help := not_built(key):
         return Failure(f"recipec does not build `{key}`", *help)
+    from recipec.cli.explain import has_page
+
+    if has_page(key):
+        return Failure(f"no decision is called `{key}`", f"`recipec explain {key}` says what it is")
     names = sorted({name for id, decision in decisions.items() for name in _names(id, decision["key"])})
     near = get_close_matches(key, names, n=3)
     help = (

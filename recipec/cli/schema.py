@@ -16,7 +16,7 @@ def schema_bytes() -> bytes:
 
 @click.command("schema")
 def command() -> None:
-    """Print the JSON Schema of the recipe language.
+    """Print the JSON Schema of recipes, for completion and checks in editors.
 
     Write it beside a recipe and begin the recipe with `#:schema recipe.schema.json`: editors then complete keys.
     """

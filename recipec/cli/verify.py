@@ -17,13 +17,15 @@ from recipec.cli.output import FINE, FOUND, formats, missing_package, print_json
     type=click.Choice(["static", "run", "learn"]),
     default="static",
     show_default=True,
-    help="static: load every file as its framework does, which imports train.py; run: prepare planted rows and execute "
-    "the bundle with a tiny model; learn: watch it learn, kill it and resume it.",
+    help="static: load every file as its framework does, which imports train.py; run: prepare test rows and execute "
+    "the bundle with a tiny model; learn: also check that it learns, and that it resumes after being killed.",
 )
-@click.option("--ranks", type=click.IntRange(1, 8), help="Processes to run with; absent: what the plan allows here.")
+@click.option(
+    "--ranks", type=click.IntRange(1, 8), help="Number of processes. Default: what the plan allows on this machine."
+)
 @formats("human", "json")
 def command(out: Path, level: str, ranks: int | None, format: str) -> int:
-    """Check a bundle; run and learn execute it unmodified, on this machine's CPU where it has no GPU.
+    """Check a bundle. Levels run and learn execute its unmodified code, on the CPU if there is no GPU.
 
     Every level executes code of the bundle with your rights: static imports train.py and reads the launch script with
     bash. Verify only bundles that you would run.

@@ -23,15 +23,17 @@ _LINE = re.compile(r"(.+):([0-9]{1,9})", re.DOTALL)
 @click.command("why")
 @click.argument("target", metavar="OUT/FILE:LINE | OUT | RECIPE", type=AnyPath())
 @click.argument("key", required=False)
-@click.option("--full", is_flag=True, help="Show all that a decision rests on, down to the recipe and the catalog.")
+@click.option(
+    "--full", is_flag=True, help="Show everything that a decision depends on, down to the recipe and the catalog."
+)
 @formats("human", "json")
 def command(target: Path, key: str | None, full: bool, format: str) -> None:
-    """Explain a line of a bundle or a decision.
+    """Explain a line of generated code or a decision.
 
     \b
-      recipec why out/train.py:57       a line, also of a file that you have edited
-      recipec why out learning_rate     a decision of a bundle
-      recipec why recipe.toml dpo.beta  a decision of a recipe, here of its stage dpo
+      recipec why out/train.py:57       a line of generated code, also of an edited file
+      recipec why out learning_rate     a decision in a bundle
+      recipec why recipe.toml dpo.beta  a decision of a recipe, for its stage dpo
     """
     document = _of_line(target) if key is None else explain_key(key, _emitted(target, format))
     if format == "json":
@@ -43,7 +45,7 @@ def command(target: Path, key: str | None, full: bool, format: str) -> None:
 def _of_line(target: Path) -> Document:
     match = _LINE.fullmatch(str(target))
     if match is None:
-        raise click.UsageError("name a line, as in out/train.py:57, or a key, as in out learning_rate")
+        raise click.UsageError("give a line (out/train.py:57), or a folder and a key (out learning_rate)")
     return explain_line(*_bundle_around(Path(match[1])), int(match[2]))
 
 
@@ -54,7 +56,7 @@ def _bundle_around(file: Path) -> tuple[Path, str]:
         if is_bundle(folder):
             shown = Path(os.path.relpath(folder)) if not file.is_absolute() else folder
             return shown, absolute.relative_to(folder).as_posix()
-    raise Failure(f"`{file}` is not in a bundle", "name a file of a folder that `recipec build` wrote", exit_code=2)
+    raise Failure(f"`{file}` is not inside a bundle", "name a file in a folder written by `recipec build`", exit_code=2)
 
 
 def _emitted(target: Path, format: str) -> Emitted:
@@ -82,7 +84,7 @@ def line_text(document: Document, full: bool = False) -> str:
     ]
     placed = ", ".join(_assignment(decision) for decision in document["file_decided_by"])
     if placed and document["kind"] == "decided":
-        blocks.append(dim(f"the whole file is here because of {placed}"))
+        blocks.append(dim(f"the file exists because of {placed}"))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -105,18 +107,18 @@ def _top(inputs: list[Document]) -> str:
 
 
 def _read_on(decision: Document) -> list[str]:
-    return [dim(f"`recipec why OUT {decision['id']} --full` shows all that it rests on")]
+    return [dim(f"`recipec why OUT {decision['id']} --full` shows everything that it depends on")]
 
 
 def _history(document: Document) -> list[str]:
     """What the user did to the line, and where its text comes from."""
     if document["kind"] == "yours":
-        return ["you added this line; a rebuild keeps it"]
-    lines = [f"you changed this line; it was built as: {printable(document['built']['text'].strip())}"]
+        return ["you added this line; rebuilds keep it"]
+    lines = [f"you changed this line; it was generated as: {printable(document['built']['text'].strip())}"]
     lines = lines if document["edited"] else []
     if document["kind"] == "fixed":
         chosen = ", ".join(_assignment(decision) for decision in document["decisions"])
-        lines.append(f"fixed text of the template{f', chosen by {chosen}' if chosen else ': nothing decides it'}")
+        lines.append(f"fixed text of the template{f', chosen by {chosen}' if chosen else ', the same in every bundle'}")
     return lines
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
 ENDINGS = (".jsonl", ".json", ".csv", ".parquet", ".txt")  # of files that can be read as rows
+
+
+def may_be_on_hub(path: str) -> bool:
+    """Whether what names no file here has the form of a data set of the Hub."""
+    return bool(_HUB_ID.fullmatch(path)) and Path(path).suffix not in ENDINGS
 
 
 def files_of(pattern: str, folder: Path) -> list[Path]:

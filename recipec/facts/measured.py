@@ -17,7 +17,7 @@ from recipec.facts.measured_limits import PROBE_ANEW, impossible
 from recipec.facts.measured_table import findings
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.document import Document, parse
-from recipec.recipe.schema import Hardware
+from recipec.recipe.schema_hardware import Hardware
 from recipec.recipe.source import read
 
 OLD_DAYS = 180  # our decision: two releases of the stack and several of a driver

@@ -13,7 +13,7 @@ from recipec.catalog.machines import Machine, machine
 from recipec.diagnostics.model import Diagnostic, Label
 from recipec.facts.fact import stated
 from recipec.recipe import LoadedRecipe
-from recipec.recipe.schema import Hardware
+from recipec.recipe.schema_hardware import Hardware
 from recipec.rules.core import Decision
 
 KEYS = {"host_memory_gib": "host_memory_gib", "host_cores": "cpu_cores", "network_gbps": "network_gbps"}

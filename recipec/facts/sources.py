@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from msgspec import Struct
 
-from recipec.dataset import ENDINGS, Converted, DataShape, Row, Sample, Unreadable, endings_in, files_of, read_sample
+from recipec.dataset import (
+    ENDINGS,
+    Converted,
+    DataShape,
+    Row,
+    Sample,
+    Unreadable,
+    endings_in,
+    files_of,
+    may_be_on_hub,
+    read_sample,
+)
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe import LoadedRecipe
 from recipec.recipe.schema_data import DataSource
 
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")  # owner/name
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://")  # s3://, gs://, https://
 _STATED = ("format", "examples", "tokens_per_example")  # what a plan needs to know of rows
 _NOTE = "recipec plans with `data.format`, `data.examples` and `data.tokens_per_example`, and reads no row"
@@ -114,8 +123,7 @@ def _no_files(loaded: LoadedRecipe, path: str, place: Place) -> Diagnostic:
         label = Label(place, f"no such file in {loaded.folder}")
         if states_rows(loaded):
             return Diagnostic("W0518", f"the rows of `{path}` are not checked", (label,), (_HELP,), (_NOTE,))
-        on_hub = _HUB_ID.fullmatch(path) and Path(path).suffix not in ENDINGS
-        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if on_hub else ()
+        hub = (f'for the data set of the hub: {{ hub = "{path}" }}',) if may_be_on_hub(path) else ()
         return Diagnostic("E0303", f"data file `{path}` does not exist", (label,), hub)
     globs = [f'"{path.rstrip("/")}/*{ending}"' for ending in endings]
     help = [f"name its files: {' or '.join(globs)}"] if globs else []

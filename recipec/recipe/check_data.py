@@ -21,7 +21,9 @@ _FRACTIONS = (("data", "eval_fraction"), ("data", "test_fraction"))
 def missing_data(written: Written) -> Iterator[Diagnostic]:
     """Every task needs something to learn from: a section of its methods, or the one that every method can read."""
     own = [row.section for row in methods_of(written.get("goal", "task"))]
-    if any(written.has("data", section) for section in (COMMON_SECTION, *own)):
+    if not own and any(written.has("data", section) for section in SECTIONS):
+        return  # the task is missing or wrong, so that nobody knows what its rows are
+    if not all(written.lacks("data", section) for section in (COMMON_SECTION, *own)):
         return
     key = own[0] if own else COMMON_SECTION
     label = written.label(("data",), f"needs `{key}`")

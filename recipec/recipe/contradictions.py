@@ -54,7 +54,7 @@ def _both_of_exclusive(written: Written) -> Iterator[Diagnostic]:
 
 
 def _no_hardware(written: Written) -> Iterator[Diagnostic]:
-    if not written.has("hardware", "gpu") and not written.has("hardware", "vram_gib"):
+    if written.lacks("hardware", "gpu") and written.lacks("hardware", "vram_gib"):
         label = written.label(("hardware",), "needs `gpu` or `vram_gib`")
         yield Diagnostic("E0201", "missing key `gpu` in [hardware]", (label,), ('for example gpu = "rtx-4090"',))
 

@@ -165,6 +165,7 @@ class Written(Struct, frozen=True):
 
     data: Mapping[str, Any]
     document: Document
+    meant: frozenset[KeyPath] = frozenset()  # what unknown keys stand for: the finding about them names it
 
     @property
     def places(self) -> Mapping[KeyPath, Located]:
@@ -187,6 +188,10 @@ class Written(Struct, frozen=True):
     def has(self, *path: str | int) -> bool:
         """Tell whether the recipe writes `path`, rightly or wrongly."""
         return value_at(self.document.data, path) is not None
+
+    def lacks(self, *path: str | int) -> bool:
+        """Tell whether the recipe neither writes `path` nor means it by an unknown key."""
+        return not self.has(*path) and path not in self.meant
 
     def key(self, *path: str | int) -> Place:
         return nearest(self.places, path, self.document).key

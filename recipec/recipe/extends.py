@@ -115,17 +115,31 @@ def _parent(name: str, source: Source, asked_at: Place, report: Report) -> Paren
         shown = Path(os.path.normpath(Path(source.shown).parent / name)).as_posix()
         return Parent(source.folder / name, shown, asked_at)
     shipped = shipped_recipes()
+    if name in shipped and (source.folder / f"{name}.toml").is_file():
+        report.add(_either(name, asked_at))
+        return None
     if name in shipped:
         return Parent(shipped[name], f"shipped/{name}.toml", asked_at, shipped=True)
     report.add(_no_shipped_recipe(name, asked_at, list(shipped)))
     return None
 
 
+def _either(name: str, asked_at: Place) -> Diagnostic:
+    """A name that is a shipped recipe's, beside a file that is called so, too."""
+    label = Label(asked_at, f"also the name of a shipped recipe, and `{name}.toml` is in this folder")
+    help = (f'write `extends = "{name}.toml"` for the file', "rename the file to extend the shipped recipe")
+    return Diagnostic("E0007", f"`{name}` may be two recipes", (label,), help)
+
+
 def _no_shipped_recipe(name: str, asked_at: Place, known: list[str]) -> Diagnostic:
     from difflib import get_close_matches
 
     near = get_close_matches(name, known, n=1)
-    help = f"did you mean `{near[0]}`?" if near else "a path ends in .toml; names are those of shipped recipes"
+    help = (
+        f"did you mean `{near[0]}`?"
+        if near
+        else f"write a path with its ending, as in `{name}.toml`; shipped recipes: {', '.join(known)}"
+    )
     return Diagnostic("E0007", f"no shipped recipe is called `{name}`", (Label(asked_at),), (help,))
 
 

@@ -6,27 +6,19 @@ recipec.axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+import re
+from collections import Counter
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, Own
 from recipec.axes.adaptations import LORA
-from recipec.axes.attention import ATTENTIONS
-from recipec.axes.loops import LOOPS
 from recipec.axes.lora_variants import STANDARD
 from recipec.axes.method import PRECOMPUTE, REWARDS, TOOLS
 from recipec.recipe.clashes import TABLES
-from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS
+from recipec.recipe.passed_on import BROUGHT_ARGUMENTS, DECIDED_ARGUMENTS, UNFIT_ARGUMENTS
 from recipec.rules.unbuilt import unbuilt_named
-
-
-class NamedElsewhere(Protocol):
-    """What the rows of three axes have in common."""
-
-    @property
-    def elsewhere(self) -> tuple[str, ...]: ...
 
 
 class Names(Struct, frozen=True):
@@ -50,15 +42,26 @@ class Names(Struct, frozen=True):
         return f"set `{self.key}`{self.note}"
 
 
+def _own() -> Iterator[tuple[str, Own]]:
+    """Every hyperparameter of a method, with the name of the method."""
+    for method in METHODS.values():
+        yield from ((method.name, own) for own in method.own)
+
+
 def _of_rows() -> Iterator[Names]:
     """The keys of the methods' own hyperparameters, each with the names that all of its methods have for it."""
     found: dict[str, dict[str, list[str]]] = {}
-    for own in (own for method in METHODS.values() for own in method.own):
+    methods: dict[str, list[str]] = {}
+    for name, own in _own():
         tools = found.setdefault(own.key, {tool: [] for tool in TOOLS})
+        methods.setdefault(own.key, []).append(name)
         for tool, names in own.elsewhere.items():
             tools[tool] += names
+    named = Counter(name for tools in found.values() for name in {name for names in tools.values() for name in names})
     for key, tools in found.items():
-        yield Names(f"alignment.{key}", **{tool: " ".join(dict.fromkeys(names)) for tool, names in tools.items()})
+        shared = any(named[name] > 1 for names in tools.values() for name in names)
+        words = {tool: " ".join(dict.fromkeys(names)) for tool, names in tools.items()}
+        yield Names(f"alignment.{key}", **words, note=f" ({', '.join(methods[key])})" if shared else "")
 
 
 # Read in the sources of axolotl (067b021, July 2026) and LLaMA-Factory (ff6d4d1, August 2026) and in TRL 1.16.
@@ -92,7 +95,7 @@ NAMES = (
     Names("data.eval", "", "test_datasets", "eval_dataset", "eval_file validation_file"),
     Names("data.eval_fraction", "", "val_set_size", "val_size", "validation_split split_dataset"),
     Names("data.test_fraction", typed="test_size"),
-    Names("data.format", typed="dataset_type data_format"),
+    Names("data.format", "", "type", "formatting", "dataset_type data_format"),
     Names("data.template", "", "chat_template chat_template_jinja", "template", "jinja jinja_template prompt_template"),
     Names("data.loss_on", "", "", "mask_history", "train_on_last_turn last_turn_only", note=' to "last-answer"'),
     Names("data.reasoning", "", "", "enable_thinking", "thinking think cot chain_of_thought"),
@@ -127,7 +130,7 @@ NAMES = (
     Names("train.adaptation", "use_peft", "adapter", "finetuning_type", "peft use_lora peft_type"),
     Names("train.learning_rate", "", "learning_rate", "learning_rate", "lr learningrate peak_lr max_lr"),
     Names("train.epochs", "", "num_epochs", "num_train_epochs", "n_epochs"),
-    Names("train.max_steps", "", "max_steps", "max_steps", "steps num_steps train_steps"),
+    Names("train.max_steps", "", "max_steps", "max_steps", "steps num_steps train_steps max_steps_per_epoch"),
     Names(
         "train.global_batch_size",
         "gradient_accumulation_steps train_batch_size",
@@ -195,7 +198,7 @@ NAMES = (
     ),
     Names("train.early_stopping_patience", "", "early_stopping_patience", "early_stopping_steps", "early_stopping"),
     Names("train.logging_steps", "", "logging_steps", "logging_steps", "log_every log_interval"),
-    Names("train.keep_checkpoints", "", "save_total_limit", "save_total_limit", "checkpoint checkpoints"),
+    Names("train.keep_checkpoints", "", "save_total_limit", "save_total_limit", "checkpoint checkpoints checkpointer"),
     Names("train.lora.rank", "lora_r", "lora_r", "lora_rank", "r"),
     Names("train.lora.alpha", "lora_alpha", "lora_alpha", "lora_alpha"),
     Names("train.lora.dropout", "lora_dropout", "lora_dropout", "lora_dropout"),
@@ -204,7 +207,7 @@ NAMES = (
         "lora_target_modules",
         "lora_target_modules lora_target_linear",
         "lora_target",
-        "lora_targets target_modules",
+        "lora_targets target_modules lora_attn_modules apply_lora_to_mlp",
     ),
     Names(
         "train.lora.variant",
@@ -221,14 +224,14 @@ NAMES = (
     ),
     Names("train.lora.expert_rank", typed="moe experts mixture mixture_of_experts"),
     Names("evaluate.max_new_tokens", "", "generation_max_new_tokens"),
-    Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger"),
+    Names("track.to", "", "use_wandb use_mlflow use_tensorboard", "report_to", "tracking tracker logger metric_logger"),
     Names("track.project", "", "wandb_project mlflow_experiment_name", "", "experiment"),
     Names("track.run", "", "wandb_name mlflow_run_name", "run_name"),
     Names("budget.price_per_gpu_hour", typed="price gpu_price usd_per_hour cloud spot region"),
     Names("budget.max_cost_usd", typed="cost max_cost"),
     Names("budget.max_hours", typed="time_limit max_time walltime"),
     Names("recipe.extends", typed="preset presets inherits include"),
-    Names("recipe.seed", "", "seed", "seed", "shuffle_seed random_seed"),
+    Names("recipe.seed", "", "seed", "seed", "shuffle_seed random_seed random_state"),
 )
 _QUANTIZED = next(f"set `{row.asked_by}`" for row in ADAPTATIONS.values() if row.quantized)
 _QUANTIZING = "load_in_4bit load_in_8bit quantization_bit quantization_config bnb bnb_config bitsandbytes double_quant "
@@ -237,6 +240,7 @@ _MASKING = "train_on_inputs train_on_input train_on_prompt mask_prompt mask_inpu
 _MASKING += "completion_only_loss response_template roles_to_train train_on_eos datacollatorforcompletiononlylm"
 _TOKENS = "eos_token_id bos_token add_bos_token add_eos_token"
 _SORTING = "group_by_length length_grouped pad_to_max_length pad_to_sequence_len dynamic_padding"
+_SWITCHES = "do_train do_eval plot_loss overwrite_cache ddp_timeout memory_efficient_fsdp_wrap custom_sharded_layers"
 _WORKERS = "num_workers preprocessing_num_workers dataset_processes num_proc"
 _OF_VARIANTS = {
     word: f'set `train.lora.variant = "{row.name}"`'
@@ -261,7 +265,9 @@ _OTHERS: dict[str, str] = {
     **dict.fromkeys(
         ("ref_model", "reference_model", "ref_model_sync"), "remove it: it is the model that the stage starts from"
     ),
-    **dict.fromkeys(("resume", "auto_resume"), "remove it: `train.py` goes on from its newest complete checkpoint"),
+    **dict.fromkeys(
+        ("resume", "auto_resume", "resume_from_checkpoint"), "remove it: `train.py` resumes from its newest checkpoint"
+    ),
     **dict.fromkeys(("beta2", "adam_betas", "betas"), "remove it: recipec sets it (`recipec explain OPT-005`)"),
     **dict.fromkeys(("beta1", "adam_eps", "epsilon", "momentum", "fused"), "remove it: recipec sets it"),
     **dict.fromkeys(("aux_loss", "router_aux_loss"), "remove it: the model's configuration has it"),
@@ -287,7 +293,12 @@ _OTHERS: dict[str, str] = {
     **{table: f"write [train.{table}]" for table in TABLES},
     **dict.fromkeys(("lora_config", "peft_config"), f"write [train.{LORA.table}]"),
     **dict.fromkeys(("licences", "license", "licence"), "write `licenses`, a list"),
-    "output_dir": "remove it: `recipec build -o FOLDER` names the folder",
+    **dict.fromkeys(
+        ("output_dir", "overwrite_output_dir", "log_dir"), "remove it: `recipec build -o FOLDER` sets the output folder"
+    ),
+    **dict.fromkeys(_SWITCHES.split(), "remove it: a bundle has no such switch"),
+    **dict.fromkeys(("push_to_hub", "hub_model_id"), "remove it: upload the result with `hf upload` after the run"),
+    "_component_": "name the model in `model.name` and the data in `data.train`: a recipe names no Python classes",
 }
 
 
@@ -311,11 +322,20 @@ def _typed() -> dict[str, str]:
 
 # Key or table that people type -> what to write.
 KEYS: dict[str, str] = {
+    **{name: f"remove it: {why}" for name, why in UNFIT_ARGUMENTS.items() if not unbuilt_named(name)},
     **{name: f"set `{key}`" if key else "remove it: recipec sets it" for name, key in DECIDED_ARGUMENTS.items()},
     **{name: f"set `{key}`" for name, key in BROUGHT_ARGUMENTS.items() if name not in DECIDED_ARGUMENTS},
     **_typed(),
     **_OTHERS,
 }
+
+
+_KEY = re.compile(r"`((?:[\w-]+\.)+[\w-]+)")  # `train.lora.rank`, or the key of `model.name = "auto"`
+
+
+def keys_in(help: str) -> tuple[str, ...]:
+    """The keys of a recipe that a sentence of KEYS names."""
+    return tuple(_KEY.findall(help))
 
 
 def keys_named(word: str) -> tuple[str, ...]:
@@ -330,59 +350,3 @@ def not_built(word: str) -> tuple[str, ...]:
     """What to do instead, and where it says why, of a key or value that recipec does not build; none for others."""
     row = unbuilt_named(word)
     return (row.instead, f"read why it is not built: `recipec explain {row.id}`") if row else ()
-
-
-def _rows(rows: Mapping[str, NamedElsewhere]) -> dict[str, str]:
-    return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
-
-
-def _variants() -> dict[str, str]:
-    """A variant of LoRA that is named as an adaptation."""
-    words = (
-        (word, row) for row in LORA_VARIANTS.values() if row is not STANDARD for word in (row.name, *row.elsewhere)
-    )
-    return {word: f'"{LORA.family}"` and `train.lora.variant = "{row.name}"' for word, row in words}
-
-
-def _tasks() -> dict[str, tuple[str, ...]]:
-    """Every word of the methods' rows, and its tasks: a word may be two tasks' in two tools."""
-    words = dict.fromkeys(word for row in METHODS.values() for word in row.elsewhere)
-    return {word: tuple(dict.fromkeys(row.task for row in METHODS.values() if word in row.elsewhere)) for word in words}
-
-
-_TASKS = _tasks()
-# Value that people type -> what to write, by the key that it was typed for. The rows of the axes bring their own.
-_VALUES: dict[str, dict[str, str]] = {
-    "goal.task": {word: f'"{found[0]}"' for word, found in _TASKS.items() if len(found) == 1},
-    "data.format": _rows(ROW_FORMATS),
-    "train.strategy": _rows(STRATEGIES),
-    "train.loop": _rows(LOOPS),
-    "train.adaptation": _rows(ADAPTATIONS) | _variants(),
-    "train.lora.variant": _rows(LORA_VARIANTS),
-    "train.optimizer": {
-        **dict.fromkeys(("adamw_torch", "adamw_torch_fused", "adamw_hf", "fused_adamw", "adam"), '"adamw"'),
-        **dict.fromkeys(("adamw_8bit", "adamw_bnb_8bit"), '"adamw-8bit"'),
-        "paged_adamw_32bit": '"paged-adamw"',
-        "paged_adamw_8bit": '"paged-adamw-8bit"',
-    },
-    "train.precision": {"bfloat16": '"bf16"', "float16": '"fp16"', "float32": '"fp32"'},
-    "train.schedule": {
-        **dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
-        "constant_with_warmup": '"constant"',
-    },
-    "train.attention": _rows(ATTENTIONS),
-}
-
-
-def values_meant(word: str) -> tuple[str, ...]:
-    """The lines of a recipe, `key = value`, that say what another tool says with the word."""
-    return tuple(f"{key} = {names[word]}" for key, names in _VALUES.items() if word in names)
-
-
-def instead_of(key: str, value: str) -> tuple[str, ...]:
-    """What to write for a value of another tool, one line for each of its meanings."""
-    meanings = _TASKS.get(value, ()) if key == "goal.task" else ()
-    if len(meanings) > 1:
-        return tuple(f'set `{key} = "{task}"`: {tasks()[task]}' for task in meanings)
-    instead = _VALUES.get(key, {}).get(value)
-    return (f"set `{key} = {instead}`",) if instead else not_built(value)

@@ -12,7 +12,7 @@ from recipec.recipe.fields import ABSENT
 from recipec.recipe.schema import Recipe
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-WITHOUT = "\n\nWithout it: "
+WITHOUT = "\n\nDefault: "
 COMMITTED = Path(__file__).parent / "recipe.schema.json"
 
 
@@ -60,7 +60,7 @@ def schema_text() -> str:
 
 
 def _rewritten(node: Any) -> Any:
-    """Return a copy in which `$ref` stands alone in an allOf, and descriptions say what values and absent keys mean.
+    """Return a copy in which `$ref` stands alone in an allOf, and descriptions have values and defaults.
 
     Draft-07 ignores what stands beside a `$ref`; most editors show no text but the description.
     """

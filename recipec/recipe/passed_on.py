@@ -167,7 +167,7 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0407", f"`{name}` is not read by the trainer of {row.name}", (label,), ("remove it",))
         elif name in homes:
             label = Label(written.key(*path), "recipec sets this keyword")
-            home = homes[name]
+            home = _home(written, path, name) or homes[name]
             help = f"set `{home}` instead" if home else "remove it: the recipe has no key for it"
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), (help,))
         elif name in UNFIT_ARGUMENTS:
@@ -175,6 +175,12 @@ def refused_arguments(written: Written) -> Iterator[Diagnostic]:
             yield Diagnostic("E0407", f"`{name}` cannot be given as a trainer argument", (label,), ("remove it",))
         elif _is_keyword_argument(name):
             yield from _unknown(written, path, name)
+
+
+def _home(written: Written, path: KeyPath, name: str) -> str:
+    """The key for a keyword that each method has for itself, of the first that has one; "" where none has."""
+    own = (own for row in _rows(written, path) for own in row.own if own.argument == name)
+    return next((f"alignment.{found.key}" for found in own), "")
 
 
 def _unknown(written: Written, path: KeyPath, name: str) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ from recipec.recipe.json_schema import COMMITTED, WITHOUT
 from recipec.recipe.schema_data import DATA_SOURCES
 from recipec.recipe.schema_training import ADAPTED, Learning, Lora, Prompt
 from recipec.rules import RULES
+from recipec.rules.core import Rule
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "reference.md"
 Node = Mapping[str, Any]
@@ -38,11 +39,14 @@ _KINDS = {
     "boolean": "`true` or `false`",
     "object": "a table",
 }
+REQUIRED = "none, every recipe needs it"
 _HEAD = """\
 # Reference of the recipe language
 
-Every table and key, in the order in which a recipe writes them. A key that is absent is decided; `recipec why` says
-how, and `recipec explain KEY` prints its page. Generated: `python -m recipec.recipe.reference`.
+All tables and keys, in the order in which recipes usually set them. recipec decides the value of a key that a recipe
+does not set; `recipec why` shows how, and `recipec explain KEY` prints the page of a key.
+
+This file is generated with `python -m recipec.recipe.reference`.
 """
 
 
@@ -138,7 +142,7 @@ def _keys(entry: Entry) -> Iterator[str]:
     yield from (f"- `{key.name}`: {_first_sentence(key)}" for key in below)
     if entry.path in _STAGES:
         keys = ", ".join(f"`{name}`" for name in entry.node["properties"])
-        yield f"- the keys of [train] that say how it learns: {keys}"
+        yield f"- all keys of [train] that can differ between stages: {keys}"
 
 
 def _first_sentence(entry: Entry) -> str:
@@ -147,23 +151,29 @@ def _first_sentence(entry: Entry) -> str:
 
 def _facts(entry: Entry) -> Iterator[str]:
     yield f"- Takes: {kind(entry.node)}"
-    yield f"- Without it: {absent(entry)}"
+    yield f"- Default: {absent(entry)}"
     yield from (f"- Example: `{entry.name} = {_toml(value)}`" for value in entry.node.get("examples", ())[:1])
     yield from (f"- In {tool}: {', '.join(f'`{name}`' for name in names)}" for tool, names in names_of(entry.path))
     if entry.table in _OF_STAGES and entry.name in _OF_STAGES[entry.table].model_fields:
         below = entry.table.removeprefix("train")
-        yield f"- For one stage: the same key in [train.STAGE{below}], for example [train.{ADAPTED[0]}{below}]"
+        yield f"- For one stage only: set it in [train.STAGE{below}], for example [train.{ADAPTED[0]}{below}]"
 
 
 def absent(entry: Entry) -> str:
     """What a recipe without the key gets."""
     if entry.required:
-        return "the recipe is refused"
+        return REQUIRED
     if rules := [rule for rule in RULES.values() if rule.key == entry.path]:
-        return "; ".join(f"{rule.title.rstrip('.')} (`recipec explain {rule.id}`)" for rule in rules)
+        return _decided(rules)
     if "default" in entry.node:
         return f"`{_toml(entry.node['default'])}`"
     return str(entry.node[ABSENT])
+
+
+def _decided(rules: list[Rule]) -> str:
+    """What decides the key: a rule in its words, or the ids of several."""
+    pages = ", ".join(f"`recipec explain {rule.id}`" for rule in rules)
+    return f"decided. {rules[0].title} ({pages})" if len(rules) == 1 else f"decided, see {pages}"
 
 
 def kind(node: Node) -> str:

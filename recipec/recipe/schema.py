@@ -28,47 +28,40 @@ from recipec.recipe.fields import (
 )
 from recipec.recipe.schema_alignment import Alignment
 from recipec.recipe.schema_data import Data
+from recipec.recipe.schema_hardware import Hardware
 from recipec.recipe.schema_training import Train
 
 Task = one_of(tasks())
 Priority = one_of(
     {
-        "quality": "the best result that fits",
-        "speed": "the shortest time",
-        "memory": "the smallest peak memory",
-    }
-)
-Link = one_of(
-    {
-        AUTO: "what this GPU usually has",
-        "pcie": "PCI Express only",
-        "nvlink": "NVLink between the GPUs",
-        "infinity-fabric": "AMD Infinity Fabric",
+        "quality": "full fine-tuning where data and memory allow it; with `auto`, the largest model that fits",
+        "speed": "the shortest training time",
+        "memory": "the lowest peak GPU memory",
     }
 )
 LOCAL, NO_SCRIPT = "local", "none"
 # The values of launch.with and what each means; recipec/backends/launchers/ has a script for all but the last.
 LAUNCH_WITH = {
-    LOCAL: "a script that runs on this machine",
-    NO_SCRIPT: "no script: the team has its own launcher",
+    LOCAL: "a script in the bundle: `launch/local.sh`, or `launch/nodes.sh` for several nodes",
+    NO_SCRIPT: "no script, for teams with their own launcher",
 }
 Launcher = one_of(LAUNCH_WITH)
 Tracker = one_of(
     {
-        "tensorboard": "files in the output folder",
+        "tensorboard": "TensorBoard files in the output folder",
         "wandb": "Weights & Biases",
         "mlflow": "an MLflow server or folder",
-        "none": "no tracking",
+        "none": "no tracker",
     }
 )
 # The trackers that know projects, and the variable that the Trainer reads the project from.
 PROJECT_VARIABLES = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
 Status = one_of(
     {
-        "experimental": "a try",
+        "experimental": "an experiment",
         "staging": "a candidate under test",
         "production": "in use",
-        "archived": "kept, no longer used",
+        "archived": "kept, but no longer in use",
     }
 )
 MOST_USD_PER_GPU_HOUR = 10_000  # our decision: over 1,000 times the dearest price of the catalog
@@ -76,79 +69,92 @@ _Names = Annotated[list[Line], Field(min_length=1, max_length=256)]
 
 
 class Header(Section):
-    """Who this recipe is."""
+    """Name, description and inheritance of the recipe."""
 
     name: Annotated[str, Field(pattern=RECIPE_NAME)] = required(
         "Name",
-        "Names the run for its tracker, the bundle's README and the registry entry. Never inherited.",
+        "Name of the recipe, for the run in the tracker, the bundle's README and the registry entry. Not inherited "
+        "through `extends`.",
         "support-assistant",
     )
     description: Prose | None = key(
         "Description",
         "Free text for the bundle's README and the registry entry.",
         "Answers support tickets.",
-        absent="README and registry entry have none",
+        absent="none",
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] | None = key(
-        "Seed", "Fixes the shuffling, the split and the initial adapter weights.", 17
+        "Seed",
+        "Random seed for the data split, the order of rows, the initial weights of adapters or random models, and "
+        "dropout. Set it to repeat a run or to measure variance.",
+        17,
     )
     extends: Annotated[list[Line], OneOrMany, Field(max_length=16)] | None = key(
         "Extends",
-        "Recipes to start from: a path ending in .toml, a shipped recipe's name, or a list in which later ones win.",
+        "Recipe to inherit from: a path that ends in `.toml`, relative to this file, or the name of a shipped recipe. "
+        "In a "
+        "list of recipes, later ones override earlier ones.",
         "team.toml",
         ["team.toml", "./a100.toml"],
-        absent="the recipe stands alone",
+        absent="none",
     )
     allow: Annotated[list[WarningCode], Field(max_length=64)] | None = key(
-        "Allowed warnings",
-        "Codes of warnings that this recipe accepts and that are not shown.",
+        "Silenced warnings",
+        "Codes of warnings to silence. A code that no longer applies raises W0502.",
         ["W0503"],
-        absent="every warning is shown",
+        absent="all warnings are shown",
     )
 
 
 class Goal(Section):
-    """What the model should learn to do."""
+    """The training task and what matters most."""
 
-    task: Task = required("Task", "The kind of training, which decides the stages and the rows they read.", "instruct")
+    task: Task = required(
+        "Task", "The kind of training. It decides the stages and the rows that each of them reads.", "instruct"
+    )
     priority: Priority | None = key(
         "Priority",
-        "What matters most where several ways of training would fit.",
+        "What matters most if several training methods fit.",
         "speed",
-        absent="no preference; the amount of data, the memory of the GPUs and the task decide",
+        absent="no preference; the amount of data, the GPU memory and the task decide",
     )
     new_domain: bool | None = key(
         "New domain",
-        "The data is far from what the model has seen, or has its own vocabulary.",
+        "Set it if the data differ strongly from general text (own vocabulary, language or notation). Raises the LoRA "
+        "rank, "
+        "and makes full fine-tuning more likely.",
         True,
         default=False,
     )
     first_time: bool | None = key(
         "First time",
-        "This is your first training of this model. On less than 16 GB of GPU memory QLoRA is then tried first; with "
-        "priority `quality`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is, whatever the size of the "
-        "model. Otherwise it changes nothing.",
+        "Set it for your first training of this model. With less than 16 GB of GPU memory, QLoRA is then tried first. "
+        "With "
+        '`priority = "quality"`, 10,000 to 100,000 rows and 48 GB or more, full fine-tuning is tried first. In other '
+        "cases it changes nothing.",
         True,
         default=False,
     )
 
 
 class BaseModelChoice(Section):
-    """The model to start from; for the task `pretrain` only its architecture and its tokenizer."""
+    """The model to start from. For the task `pretrain`, only its architecture and tokenizer are used."""
 
     name: Line = required(
         "Model",
-        "A name or alias of the catalog, a hub id, the ./folder of a model, or `auto`: chosen from the catalog for the "
-        "goal, the data and the hardware.",
+        "Model to train: a name of `recipec list models`, a Hugging Face Hub id (with `like` if the catalog does not "
+        "have "
+        "it), a local folder that starts with `./`, or `auto` to let recipec choose from the catalog.",
         "Qwen/Qwen3-8B",
         "./my-model",
         AUTO,
     )
     like: Line | None = key(
         "Like",
-        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
+        "For a model outside the catalog: a catalog model with the same architecture, or the ./folder of its "
+        "config.json.",
         "Qwen/Qwen3-8B",
-        absent="the shape is that of the catalog, or of the folder's config.json",
+        absent="the architecture comes from the catalog or from the folder's config.json",
     )
     revision: Line | None = key(
         "Revision",
@@ -157,224 +163,210 @@ class BaseModelChoice(Section):
         absent="the default branch on the Hub",
     )
     init_from: Line | None = key(
-        "First adapter", "The ./folder of a LoRA adapter of this model to train on.", "./sft", absent="a new one"
+        "Initial adapter",
+        "The ./folder of a LoRA adapter of this model to continue training from.",
+        "./sft",
+        absent="a new adapter",
     )
     trust_remote_code: bool | None = key(
-        "Trust remote code", "Run Python code that comes with the model.", True, default=False
+        "Trust remote code",
+        "Allow Python code from the model repository to run on your machine. Set it only for repositories you trust.",
+        True,
+        default=False,
     )
     family: Annotated[list[Line], OneOrMany, Field(min_length=1, max_length=64)] | None = key(
         "Family",
-        "For `auto`: families of the catalog to choose from (`qwen3`), or all generations of one (`qwen`). Naming a "
-        "family accepts its license.",
+        'Only with `name = "auto"`: families to choose from, with the generation (`qwen3`) or without it (`qwen`, all '
+        "generations). Naming a family accepts its license.",
         "qwen",
         ["llama-3.1", "llama-3.2"],
-        absent="every family of the catalog",
+        absent="all families with an accepted license",
     )
     licenses: Annotated[list[Line], Field(min_length=1, max_length=64)] | None = key(
         "Licenses",
-        "For `auto`: the licenses that the model may have.",
+        'Only with `name = "auto"`: licenses that the chosen model may have.',
         ["Apache-2.0", "Llama 3.1 Community License"],
     )
     max_params_billion: Annotated[float, Field(gt=0, le=10_000)] | None = key(
-        "Most parameters",
-        "For `auto`: the largest model in billions of parameters, say for where it will serve.",
+        "Maximum size",
+        'Only with `name = "auto"`: upper limit in billions of parameters, for example for the hardware that serves '
+        "the model.",
         8.5,
-        absent="any size that fits",
-    )
-
-
-class Hardware(Section):
-    """The machine that trains: a GPU by name, or any GPU by its memory."""
-
-    gpu: Line | None = key(
-        "GPU",
-        "A GPU of the catalog, or `cpu`. Excludes vram_gib.",
-        "rtx-4090",
-        "h100",
-        "cpu",
-        absent="vram_gib is needed",
-    )
-    vram_gib: Annotated[float, Field(ge=1, le=1024)] | None = key(
-        "GPU memory", "Memory of one GPU in GiB, when its name is not known. Excludes gpu.", 24, absent="gpu is needed"
-    )
-    gpus_per_node: Annotated[int, Field(ge=1, le=8)] | None = key(
-        "GPUs", "How many GPUs each node (machine) has for the run.", 4, default=1
-    )
-    nodes: Annotated[int, Field(ge=1, le=1024)] | None = key(
-        "Nodes", "How many nodes (machines) of this kind train together.", 4, default=1
-    )
-    gpu_link: Link | None = key(
-        "GPU link", "How the GPUs of a node are connected to each other.", "nvlink", default=AUTO
-    )
-    network_gbps: Annotated[float, Field(ge=1, le=100_000)] | None = key(
-        "Network",
-        "Gigabits per second that one node sends to the others, all its adapters together.",
-        3200,
-        absent="what most machines with this GPU have is assumed, and W0523 says where it decides",
-    )
-    host_memory_gib: Annotated[float, Field(ge=1, le=65_536)] | None = key(
-        "Host memory",
-        "Main memory of each node in GiB, which bounds what is offloaded to it.",
-        256,
-        absent="as `measured` has it; else what most machines with this GPU have, and 16 GiB where a CPU trains",
-    )
-    cpu_cores: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "CPU cores",
-        "Physical CPU cores of each node, for the processes that load data and for offloaded optimizers.",
-        64,
-        absent="as `measured` has it; else the data loader has 4 processes for each GPU, and offload is timed with "
-        "what most machines have",
-    )
-    measured: Line | None = key(
-        "Measured",
-        "A TOML file that `recipec probe` wrote on this machine: its rates, memory and links replace assumed ones.",
-        "./my-node.toml",
-        absent="rates are shares of the catalog's peaks, which the plan says",
+        absent="no limit other than the training hardware",
     )
 
 
 class Launch(Section):
-    """How the run is started."""
+    """The launch script and its environment."""
 
     with_: Launcher | None = key(
         "With",
-        "What starts the run: a script of the bundle, or your own launcher.",
+        "What starts the run: a script in the bundle, or your own launcher.",
         NO_SCRIPT,
         default=LOCAL,
         alias="with",
     )
     env: Annotated[dict[Variable, VariableValue], Field(max_length=256)] | None = key(
         "Environment",
-        "Variables to set before the run; never secrets.",
+        "Environment variables that the launch script sets. Do not put secrets here.",
         {"NCCL_DEBUG": "WARN"},
-        absent="the environment is left as it is",
+        absent="no variables",
     )
     setup: Annotated[list[Line], Field(max_length=256)] | None = key(
         "Set-up",
-        "Shell commands that the launch script runs first, one a line.",
+        "Shell commands that the launch script runs first, one per entry.",
         ["source env.sh"],
-        absent="the script starts with the checks",
+        absent="no commands",
     )
 
 
 class Evaluate(Section):
-    """How the model is compared before and after."""
+    """Sample answers that evaluate.py writes before and after training."""
 
     samples: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Samples", "How many rows are shown with their answers, or with their scores.", 50, absent="5"
+        "Samples", "Number of rows that evaluate.py shows with their answers or scores.", 50, absent="5"
     )
     max_new_tokens: Annotated[int, Field(ge=1, le=131_072)] | None = key(
-        "Answer length", "The most tokens of an answer that evaluate.py generates.", 256, absent="128"
+        "Answer length", "Maximum number of tokens per answer that evaluate.py generates.", 256, absent="128"
     )
 
 
 class Track(Section):
-    """Where the run is recorded."""
+    """Experiment tracking."""
 
     to: Annotated[list[Tracker], OneOrMany, Field(min_length=1, max_length=4)] | None = key(
         "To",
-        "The tracker that receives the metrics of the run, or a list of them.",
+        "Tracker, or list of trackers, that receives the metrics of the run.",
         "wandb",
         ["tensorboard", "mlflow"],
         default="tensorboard",
     )
     project: Line | None = key(
         "Project",
-        "The project of W&B, or the experiment of MLflow, that the run belongs to.",
+        "W&B project or MLflow experiment of the run.",
         "assistants",
         absent="the tracker's own default",
     )
     run: Line | None = key(
         "Run",
-        "The name of the run in the tracker; of several stages each adds `-` and its own name.",
+        "Name of the run in the tracker. With several stages, each adds `-` and its own name.",
         "second-try",
         absent="the recipe's name",
     )
 
 
 class Registry(Section):
-    """The entry that describes the result."""
+    """The draft of a registry entry (`registry/entry.json`)."""
 
     status: Status | None = key(
-        "Status", "How far the result is on its way into use.", "staging", default="experimental"
+        "Status", "Status of the result in the registry entry.", "staging", default="experimental"
     )
     tags: Annotated[list[Line], Field(max_length=64)] | None = key(
-        "Tags", "Words that the registry entry can be found by.", ["support"], absent="no tags"
+        "Tags", "Tags by which the registry entry can be found.", ["support"], absent="no tags"
     )
 
 
 class Budget(Section):
-    """What the run may cost; a plan that exceeds it is an error that names the cheapest plan."""
+    """Limits on time and cost, and the price of a GPU. A plan above a limit is an error (E0403)."""
 
     max_hours: Annotated[float, Field(gt=0, le=87_600)] | None = key(
         "Hours",
-        "The longest run that is accepted, in predicted hours: data, training, evaluations and saves.",
+        "Upper limit on the predicted hours of the whole run: data preparation, training, evaluation and saving.",
         12,
         absent="no limit",
     )
     max_gpu_hours: Annotated[float, Field(gt=0, le=10_000_000)] | None = key(
         "GPU hours",
-        "The most GPU hours of the run, in prediction: its hours times all GPUs of all nodes, idle ones too.",
+        "Upper limit on the predicted GPU hours: hours of the run times all GPUs of all nodes, including idle GPUs.",
         96,
         absent="no limit",
     )
-    max_cost_usd: Usd | None = key("Cost", "The highest cost of the run, in US dollars.", 200, absent="no limit")
+    max_cost_usd: Usd | None = key(
+        "Cost", "Upper limit on the predicted cost of the run in US dollars.", 200, absent="no limit"
+    )
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=MOST_USD_PER_GPU_HOUR)] | None = key(
-        "Price", "What one GPU costs for an hour, in US dollars.", 2.5, absent="the price list's, where it has the GPU"
+        "Price",
+        "Price of one GPU per hour in US dollars.",
+        2.5,
+        absent="the price of the price list, if it has the GPU",
     )
     prices: Line | None = key(
         "Prices",
-        "A TOML file of prices in place of the shipped ones: a table for each GPU, with `usd_per_hour`.",
+        "TOML file with prices that replace the shipped price list: one table per GPU with `usd_per_hour`.",
         "./prices.toml",
         absent="the shipped list, with the date and source of each price",
     )
 
 
 class Policy(Section):
-    """Limits in a shared recipe that the recipes extending it may narrow but not break."""
+    """Limits for all recipes that extend this file. They can tighten these limits, not relax them."""
 
-    models: _Names | None = key("Models", "Patterns of the models that may be used.", ["Qwen/*"], absent="any model")
+    models: _Names | None = key(
+        "Models", "Patterns of the model names that a recipe may use.", ["Qwen/*"], absent="any model"
+    )
     licenses: _Names | None = key(
-        "Licenses", "The licenses that the model of a recipe may have.", ["apache-2.0", "mit"], absent="any license"
+        "Licenses", "Licenses that the model of a recipe may have.", ["apache-2.0", "mit"], absent="any license"
     )
     max_gpus: Annotated[int, Field(ge=1, le=65_536)] | None = key(
-        "GPUs", "The most GPUs of one run, of all its nodes together.", 4, absent="no limit"
+        "GPUs", "Maximum number of GPUs of a run, over all its nodes.", 4, absent="no limit"
     )
-    max_usd: Usd | None = key("Cost", "The highest cost of one run, in US dollars.", 500, absent="no limit")
+    max_usd: Usd | None = key(
+        "Cost", "Upper limit on the predicted cost of a run in US dollars.", 500, absent="no limit"
+    )
 
 
 class Recipe(Section):
-    """A recipe says what to train, on what hardware, with what data; recipec compiles it to training code."""
+    """A recipe states what to train, on which data and on which hardware. recipec decides everything else."""
 
     recipe: Header = table(
-        "Recipe", "The name of this recipe, and the recipes that it extends.", {"name": "support-assistant"}
+        "Recipe",
+        "Name, description, seed and inheritance of the recipe, and silenced warnings.",
+        {"name": "support-assistant"},
     )
-    goal: Goal = table("Goal", "What the model should learn, and what matters on the way.", {"task": "instruct"})
+    goal: Goal = table("Goal", "The training task, and what matters most if several methods fit.", {"task": "instruct"})
     model: BaseModelChoice = table(
-        "Model", "The model that training starts from, by name or folder.", {"name": "Qwen/Qwen3-8B"}
+        "Model",
+        "The model to start from. For the task `pretrain`, only its architecture and tokenizer are used.",
+        {"name": "Qwen/Qwen3-8B"},
     )
     data: Data = table(
-        "Data", "The rows that the model learns from, and how they are split and read.", {"train": "data/train.jsonl"}
+        "Data", "Training, evaluation and test data, and how rows are read.", {"train": "data/train.jsonl"}
     )
     hardware: Hardware = table(
-        "Hardware", "The GPUs that train, their nodes and the network between those.", {"gpu": "rtx-4090"}
+        "Hardware", "The hardware to plan for. Either `gpu` or `vram_gib` is required.", {"gpu": "rtx-4090"}
     )
-    launch: Launch = table("Launch", "How the run is started, and what is set up before.", {"with": "local"})
+    launch: Launch = table(
+        "Launch", "The launch script, its environment variables and its setup commands.", {"with": "local"}
+    )
     alignment: Alignment = table(
-        "Alignment", "What people prefer, or another model, that is learned from.", {"method": AUTO}
+        "Alignment",
+        "Method and hyperparameters of preference training, reinforcement learning and distillation.",
+        {"method": AUTO},
     )
     train: Train = table(
-        "Train", "Decisions that you make yourself, in place of the rules and the planner.", {"epochs": 2}
+        "Train",
+        "Values that recipec would otherwise decide. Your value is used; outside the usual range it raises W0501.",
+        {"epochs": 2},
     )
-    evaluate: Evaluate = table("Evaluate", "How the model is compared before and after.", {"samples": 50})
-    track: Track = table("Track", "Where the metrics of the run are recorded, and under which name.", {"to": "wandb"})
+    evaluate: Evaluate = table(
+        "Evaluate", "Sample answers that evaluate.py writes before and after training.", {"samples": 50}
+    )
+    track: Track = table(
+        "Track", "Experiment tracking: the trackers, and the names of project and run.", {"to": "wandb"}
+    )
     registry: Registry = table(
-        "Registry", "The entry of a model registry that describes the result.", {"status": "experimental"}
+        "Registry", "The draft of a registry entry for the result (`registry/entry.json`).", {"status": "experimental"}
     )
     budget: Budget = table(
-        "Budget", "What the run may cost in time and money, and the price of a GPU.", {"max_hours": 12}
+        "Budget",
+        "Limits on time and cost, and the price of a GPU. A plan above a limit is an error (E0403).",
+        {"max_hours": 12},
     )
-    policy: Policy = table("Policy", "Limits that recipes extending this one may not break.", {"max_gpus": 4})
+    policy: Policy = table(
+        "Policy",
+        "Limits for all recipes that extend this file. They can tighten these limits, not relax them.",
+        {"max_gpus": 4},
+    )
 
 
 # Keys that say the same thing in two ways, of which a recipe writes one.

@@ -21,8 +21,9 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
 
     "generation.temperature" is a key of the table `generation`.
     """
-    rows = [own for method in METHODS.values() for own in method.own]
-    found = {name: _own_key([own for own in rows if own.key == name]) for name in dict.fromkeys(o.key for o in rows)}
+    rows = [(method.alignment or method.name, own) for method in METHODS.values() for own in method.own]
+    names = dict.fromkeys(own.key for _, own in rows)
+    found = {name: _own_key([(method, own) for method, own in rows if own.key == name]) for name in names}
     yield from ((name, value) for name, value in found.items() if "." not in name)
     for name in dict.fromkeys(own.partition(".")[0] for own in found if "." in own):
         keys = {own.partition(".")[2]: value for own, value in found.items() if own.startswith(f"{name}.")}
@@ -38,16 +39,27 @@ def _own_keys() -> Iterator[tuple[str, tuple[Any, Any]]]:
 
 _TABLES = {  # of [alignment]: title, description, example
     "generation": (
-        "Writing answers",
-        "How answers are written, for methods that learn from their own.",
+        "Generation of answers",
+        "How answers are generated during training, for methods that train on their own answers.",
         {"per_prompt": 8, "max_new_tokens": 512},
     )
 }
 
 
-def _own_key(shared: list[Own]) -> tuple[Any, Any]:
-    described = " ".join(dict.fromkeys(own.description for own in shared))
-    return _value_of(shared) | None, key(shared[0].title, described, shared[0].value)
+def _own_key(shared: list[tuple[str, Own]]) -> tuple[Any, Any]:
+    rows = [own for _, own in shared]
+    return _value_of(rows) | None, key(rows[0].title, _described(shared), rows[0].value)
+
+
+def _described(shared: list[tuple[str, Own]]) -> str:
+    """What the key does; what it does in each method, where that differs."""
+    methods: dict[str, list[str]] = {}
+    for method, own in shared:
+        methods.setdefault(own.description, []).append(f"`{method}`")
+    if len(methods) == 1:
+        return shared[0][1].description
+    lines = (f"- {', '.join(names)}: {description}" for description, names in methods.items())
+    return "\n".join(["The meaning depends on `alignment.method` or the task.", "", *lines])
 
 
 def _value_of(shared: list[Own]) -> Any:
@@ -67,12 +79,17 @@ def _meanings(meanings: Iterable[str | None]) -> str:
 
 
 class ModelSource(Section):
-    """A model beside the one that is trained, as [model] says it of that one."""
+    """Another model beside the trained one, with the keys of [model]."""
 
-    name: Line = required("Model", "A name or alias of the catalog, a hub id, or the ./folder of a model.", "./teacher")
+    name: Line = required(
+        "Model",
+        "A name of `recipec list models`, a Hugging Face Hub id, or a local folder that starts with `./`.",
+        "./teacher",
+    )
     like: Line | None = key(
         "Like",
-        "For a model outside the catalog: a catalog name, or the ./folder of a config.json, of the same shape.",
+        "For a model outside the catalog: a catalog model with the same architecture, or the ./folder of its "
+        "config.json.",
         "Qwen/Qwen3-8B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
@@ -91,29 +108,31 @@ class ModelSource(Section):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
         source = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "string", "title": "Model", "description": "Its name."}, dict(source)]}
+        return {"anyOf": [{"type": "string", "title": "Model", "description": "The name of the model."}, dict(source)]}
 
 
 class RewardSource(Section):
-    """A function of the user's or a reward model that judges answers, and how much it counts."""
+    """A Python function or a reward model that scores answers, and its weight."""
 
     function: Line | None = key(
         "Function",
-        "A Python file and the name of a function in it: it is given what its parameters name, `completions` among "
-        "them, and returns a number for each answer.",
+        "A Python file and a function in it, as FILE:NAME. The function receives the arguments that its parameters "
+        "name, "
+        "such as `completions`, and returns one number per answer.",
         "rewards.py:is_right",
-        absent="the entry names a `model`",
+        absent="none; `model` is then required",
     )
     model: Line | None = key(
         "Model",
-        "A reward model that gives each answer one score, in place of a function: a hub id, or the ./folder of a model "
-        "as the task `reward` trains it.",
+        "A reward model that gives each answer one score: a Hugging Face Hub id, or the ./folder of a model trained "
+        "with "
+        "the task `reward`. Use either this or `function`.",
         "./reward-model",
-        absent="the entry names a `function`",
+        absent="none; `function` is then required",
     )
     like: Line | None = key(
         "Like",
-        "For a reward model outside the catalog: a catalog name of the same shape, for its memory.",
+        "For a reward model outside the catalog: a catalog model with the same architecture, for its memory.",
         "Qwen/Qwen3-0.6B",
         absent="the shape is that of the catalog, or of the folder's config.json",
     )
@@ -124,7 +143,7 @@ class RewardSource(Section):
         absent="the default branch on the Hub",
     )
     weight: Annotated[float, Field(ge=-1000, le=1000)] | None = key(
-        "Weight", "What its rewards are multiplied by before those of all entries are added.", 0.5, default=1
+        "Weight", "Factor of its rewards before the rewards of all entries are added.", 0.5, default=1
     )
 
     @model_validator(mode="before")
@@ -135,7 +154,9 @@ class RewardSource(Section):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
         source = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "string", "title": "Function", "description": "FILE:NAME"}, dict(source)]}
+        return {
+            "anyOf": [{"type": "string", "title": "Function", "description": "A function, as FILE:NAME."}, dict(source)]
+        }
 
 
 Rewards = Annotated[list[RewardSource], OneOrMany, Field(min_length=1, max_length=16)]
@@ -145,7 +166,7 @@ def _named_models() -> Iterator[tuple[str, tuple[Any, Any]]]:
     """The keys of [alignment] that name the models which methods run beside their own."""
     for name in dict.fromkeys(name for method in METHODS.values() for name in method.named_models):
         row = NAMED_MODELS[name]
-        needed = "the recipe is refused where a method needs it"
+        needed = "none; required if a method needs it"
         yield name, (ModelSource | None, key(row.title, row.description, *row.examples, absent=needed))
 
 
@@ -156,11 +177,11 @@ _AlignmentMethod = one_of({AUTO: "decided from the task and the data", NO_ALIGNM
 Alignment = create_model(
     "Alignment",
     __base__=Section,
-    __doc__="What the model is brought near to: what people prefer, what rewards judge, or another model; for the task "
+    __doc__="Method and hyperparameters of preference training, reinforcement learning and distillation; for the task "
     f"{_ALIGNED}.",
     method=(
         _AlignmentMethod | None,
-        key("Method", "The method that learns the preferences, or from the other model.", *_NAMED, default=AUTO),
+        key("Method", "The training method of the task, such as DPO or GRPO.", *_NAMED, default=AUTO),
     ),
     kl_control=(
         one_of(KL_CONTROLS) | None,
@@ -178,11 +199,13 @@ Alignment = create_model(
             Rewards | None,
             key(
                 "Reward",
-                "What judges the answers that the model writes: a Python function, a reward model, or a list of them, "
-                "each with its weight.",
+                "What scores the generated answers: a Python function, a reward model, or a list of these, each with a "
+                "weight.",
                 "rewards.py:is_right",
                 ["rewards.py:is_right", {"model": "./reward-model", "weight": 0.2}],
-                absent="for PPO a reward model is trained first from data.preferences; other methods need it",
+                absent="for PPO, a reward model is trained first from `data.preferences`; required for other methods "
+                "that "
+                "generate answers",
             ),
         )
     },
@@ -192,10 +215,10 @@ Alignment = create_model(
             bool | None,
             key(
                 "Precompute the reference",
-                "Let the reference score all rows once, before training, and not in every pass; without adapters no "
-                "copy of the model is then kept beside it.",
+                "Compute the log-probabilities of the reference model once before training instead of in every epoch. "
+                "Full fine-tuning then needs no second copy of the model.",
                 True,
-                absent="decided from the passes, the adaptation and the strategy",
+                absent="decided from the epochs, the adaptation and the strategy",
             ),
         )
     },

@@ -23,51 +23,51 @@ from recipec.recipe.fields import (
     one_of,
 )
 
-Format = one_of({AUTO: "recognized from the first file"} | {row.name: row.means for row in ROW_FORMATS.values()})
+Format = one_of(
+    {AUTO: "recognized from the columns of the first file"} | {row.name: row.means for row in ROW_FORMATS.values()}
+)
 Overflow = one_of(
     {
-        "drop": "leave longer examples out",
-        "truncate": "cut their end off",
-        "split": "cut raw text into several examples",
+        "drop": "leave out longer rows",
+        "truncate": "cut off the end of longer rows",
+        "split": "cut longer raw text into several rows",
     }
 )
 Carry = one_of({row.name: row.means for row in CARRIED.values()})
 Reasoning = one_of(
     {
-        "keep": "each answer is learned with its thought, in a row of its own",
-        "template": "conversations are one row, with the thoughts that the chat template shows",
-        "strip": "thoughts are taken out",
-        "off": "thoughts are taken out, and answers are learned in the chat template's mode without thinking: the "
-        "empty thought before them is given, not learned",
+        "keep": "each answer is trained with its thought, in a separate row",
+        "template": "each conversation is one row, with the thoughts that the chat template shows",
+        "strip": "thoughts are removed",
+        "off": "thoughts are removed, and answers are trained in the chat template's mode without thinking: the empty "
+        "thought before an answer is part of the prompt",
     }
 )
-LossOn = one_of({"answers": "everything that the assistant says", "last-answer": "the last answer of a conversation"})
+LossOn = one_of({"answers": "all answers of a conversation", "last-answer": "only the last answer of a conversation"})
 DATA_SOURCES = (*SECTIONS, "eval", "test")  # the keys of [data] that name files
 # The columns that each format conventionally has; `columns` maps them to the names in the files.
 COLUMNS = {row.name: tuple(role.name for role in row.roles) for row in ROW_FORMATS.values()}
 
 
 class DataSource(Section):
-    """Files by path or glob, or a data set of the hub."""
+    """Files by path or glob, or a data set of the Hugging Face Hub."""
 
     path: Line | None = key(
         "Path",
-        "A file, or a glob of files, of the rows. Excludes hub.",
+        "A file, or a glob of files, relative to the recipe. Use either this or `hub`.",
         "data/train.jsonl",
         "data/*.jsonl",
-        absent="hub is needed",
+        absent="none; `hub` is then required",
     )
     hub: Line | None = key(
         "Hub",
-        "The id of a data set on the Hugging Face Hub. Excludes path.",
+        "Id of a data set on the Hugging Face Hub. Use either this or `path`.",
         "HuggingFaceH4/ultrachat_200k",
-        absent="path is needed",
+        absent="none; `path` is then required",
     )
-    split: Line | None = key(
-        "Split", "The split of the data set on the Hub that is read.", "train_sft", default="train"
-    )
+    split: Line | None = key("Split", "Split of the data set on the Hub.", "train_sft", default="train")
     subset: Line | None = key(
-        "Subset", "The configuration of the data set on the Hub that is read.", "en", absent="the data set's default"
+        "Subset", "Configuration (subset) of the data set on the Hub.", "en", absent="the default of the data set"
     )
     revision: Line | None = key(
         "Revision",
@@ -76,26 +76,29 @@ class DataSource(Section):
         absent="the default branch on the Hub",
     )
     weight: Annotated[float, Field(gt=0, le=1000)] | None = key(
-        "Weight", "How often a row of this source is learned in a pass: 0.5 takes half of its rows.", 0.5, default=1
+        "Weight",
+        "How often each row of this source is used per epoch: 0.5 uses half of the rows, 2 uses each row twice.",
+        0.5,
+        default=1,
     )
     take: Count | None = key(
         "Rows taken",
-        "Only the first rows of the source, as many as this, are read. A data set of the Hub is streamed, so that no "
-        "others come to the disk.",
+        "Read only this many rows from the start of the source. A data set of the Hub is then streamed, so that the "
+        "remaining rows are not downloaded.",
         100_000,
         absent="all rows",
     )
     format: Format | None = key(
         "Format of the source",
-        "How the rows of this source are written, where the sources differ.",
+        "Format of the rows of this source, if sources have different formats.",
         *ROW_FORMATS,
-        absent="data.format, or recognized from the rows of the source",
+        absent="`data.format`, or recognized from the columns of the source",
     )
     columns: dict[Line, Line] | None = key(
         "Columns of the source",
-        "The names in this source of the conventional columns.",
+        'Column names in this source, if they differ: `{ messages = "dialog" }` reads the messages from `dialog`.',
         {"messages": "dialog"},
-        absent="data.columns",
+        absent="`data.columns`",
     )
 
     @model_validator(mode="before")
@@ -106,37 +109,46 @@ class DataSource(Section):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
         source = handler.resolve_ref_schema(handler(schema))
-        return {"anyOf": [{"type": "string", "title": "Path", "description": "A file or a glob."}, dict(source)]}
+        return {
+            "anyOf": [
+                {
+                    "type": "string",
+                    "title": "Path",
+                    "description": "A file, or a glob of files, relative to the recipe.",
+                },
+                dict(source),
+            ]
+        }
 
 
 Sources = Annotated[list[DataSource], OneOrMany, Field(min_length=1, max_length=1024)]
 
 
 class SplitBy(Section):
-    """What keeps the parts of the data apart; exactly one key."""
+    """How training, evaluation and test splits are drawn; exactly one key."""
 
     stratify: Line | None = key(
         "Stratify",
-        "Give every part the same mix of this column's values.",
+        "Column whose values keep the same proportions in every split, for example a label.",
         "topic",
         absent="rows are drawn without regard to a column",
     )
     group: Line | None = key(
         "Group",
-        "Keep rows with the same value of this column in one part.",
+        "Column that identifies a group, for example a customer: all rows of a group stay in one split.",
         "customer",
         absent="rows are drawn without regard to a column",
     )
     time: Line | None = key(
         "Time",
-        "Evaluate on the latest rows by this column.",
+        "Column to sort by, for example a date: the latest rows become the evaluation and test splits.",
         "date",
         absent="rows are drawn without regard to a column",
     )
 
 
 def _sources(row: DataSection) -> tuple[Any, Any]:
-    needed = "the recipe is refused where a stage learns from it"
+    needed = "none; required if a stage trains on it"
     return Sources | None, key(row.title, row.description, *row.examples, absent=needed)
 
 
@@ -144,90 +156,94 @@ _Learned = create_model("_Learned", __base__=Section, **{name: _sources(row) for
 
 
 class Data(_Learned):
-    """What the model learns from."""
+    """Training, evaluation and test data, and how rows are read."""
 
     eval: Sources | None = key(
         "Evaluation data",
-        "Rows for evaluation during and after training, which training does not see. Excludes eval_fraction.",
+        "Evaluation data, measured during and after training. Training does not use them. Use either this or "
+        "`eval_fraction`.",
         "data/eval.jsonl",
-        absent="a share of the training data, eval_fraction",
+        absent="split off the training data, see `eval_fraction`",
     )
     eval_fraction: OpenFraction | None = key(
-        "Evaluation share", "The share of the training data kept for evaluation. Excludes eval.", 0.1
+        "Evaluation share", "Share of the training data used as the evaluation split. Use either this or `eval`.", 0.1
     )
     test: Sources | None = key(
         "Test data",
-        "Rows that neither training nor any choice during it sees; evaluate.py measures the model on them before "
-        "and after training. Excludes test_fraction.",
+        "Test data, read only by evaluate.py before and after training: neither training nor the choice of the best "
+        "checkpoint uses them. Use either this or `test_fraction`.",
         "data/test.jsonl",
-        absent="a share of the training data, test_fraction",
+        absent="split off the training data, see `test_fraction`",
     )
     test_fraction: OpenFraction | None = key(
-        "Test share", "The share of the training data kept for evaluate.py alone. Excludes test.", 0.1
+        "Test share", "Share of the training data used as the test split. Use either this or `test`.", 0.1
     )
     split: SplitBy | None = key(
         "Split by",
-        "What keeps the parts apart: one of its keys.",
+        "How training, evaluation and test splits are drawn: exactly one of `stratify`, `group` and `time`.",
         {"group": "customer"},
-        absent="rows are drawn at random",
+        absent="at random",
     )
     format: Format | None = key(
-        "Format", "How the rows are written, and by that which columns they have.", *ROW_FORMATS, default=AUTO
+        "Format",
+        "Format of the rows, which decides their columns. Set it for data that recipec cannot read.",
+        *ROW_FORMATS,
+        default=AUTO,
     )
     columns: dict[Line, Line] | None = key(
         "Columns",
-        "The names in your files of the conventional columns.",
+        'Column names in your files, if they differ: `{ prompt = "question" }` reads the prompt from `question`.',
         {"prompt": "question"},
-        absent="the conventional names of the format, and their aliases",
+        absent="the usual names of the format, and their aliases",
     )
     ignore: Annotated[list[Line], Field(min_length=1, max_length=256)] | None = key(
         "Ignored columns",
-        "Columns of the rows, and fields of their messages, that are not meant to be read.",
+        "Columns of the rows, and fields of their messages, that training should leave out.",
         ["id", "source"],
-        absent="columns that nothing reads are warned about, and refused where they say how rows are to be learned",
+        absent="none; unused columns raise W0516, and E0308 if they change what should be trained",
     )
     carry: Annotated[list[Carry], Field(min_length=1)] | None = key(
-        "Carried",
-        "What rows hold beside the columns of their format, where the first rows do not show it.",
+        "Optional content",
+        "Optional content of the rows, such as tools or thoughts, that the first rows do not have.",
         ["tools"],
-        absent="what the first rows hold; what later rows hold beside it is refused by prepare_data.py",
+        absent="the content of the sampled rows; prepare_data.py refuses other content in later rows",
     )
     reasoning: Reasoning | None = key(
         "Reasoning",
-        "What becomes of thoughts: `reasoning_content`, or the text between <think> and </think>.",
+        "What to do with thoughts: `reasoning_content`, or the text between `<think>` and `</think>`.",
         "keep",
-        absent="`keep`; refused where a conversation has several answers and the rows hold thoughts",
+        absent="`keep`; required if conversations with several answers contain thoughts (E0309)",
     )
     loss_on: LossOn | None = key(
-        "Loss on", "The answers of a conversation that are learned.", "last-answer", default="answers"
+        "Loss on", "Which answers of a conversation count in the loss.", "last-answer", default="answers"
     )
     system: Prose | None = key(
         "System prompt",
-        "The system prompt of rows that have none.",
+        "System prompt for rows that have no system message.",
         "You are a helpful assistant.",
-        absent="rows without one have none, beside what the chat template adds",
+        absent="no system prompt, except what the chat template adds",
     )
     template: TemplateName | None = key(
         "Chat template",
-        "How messages become text: `model` takes the chat template of the model, `chatml` ChatML, `plain` no markers, "
-        "./file.jinja your own.",
+        "Chat template that turns messages into text: `model` for the model's own, `chatml` for ChatML, `plain` for no "
+        "markers, or the path of your own, such as `./chat.jinja`.",
         "chatml",
         default=AUTO,
     )
     max_length: Annotated[int, Field(ge=8, le=4_194_304)] | None = key(
-        "Longest example", "In tokens; `overflow` says what happens to longer ones.", 2048
+        "Maximum length", "Maximum length of a row in tokens; `overflow` decides what happens to longer rows.", 2048
     )
-    overflow: Overflow | None = key("Overflow", "What happens to examples that are longer than max_length.", "truncate")
+    overflow: Overflow | None = key("Overflow", "What happens to rows that are longer than `max_length`.", "truncate")
     examples: Count | None = key(
         "Examples",
-        "How many rows there are; set it where they are not read at compile time.",
+        "Number of rows. Set it for data that recipec cannot read at compile time.",
         12_000,
-        absent="counted from the files",
+        absent="counted in the files",
     )
     tokens_per_example: Annotated[int, Field(ge=1, le=4_194_304)] | None = key(
         "Tokens per example",
-        "The mean length of a row in tokens, of a pair with its longer answer; set it where rows are not read at "
-        "compile time.",
+        "Mean length of a row in tokens (of a preference pair: with its longer answer). Set it for data that recipec "
+        "cannot read at compile time.",
         600,
-        absent="measured from the files",
+        absent="estimated from the sampled rows",
     )

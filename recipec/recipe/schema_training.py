@@ -37,10 +37,10 @@ Quantization = one_of({AUTO: "decided"} | {row.name: row.means for row in BASES.
 Variant = one_of({row.name: row.means for row in LORA_VARIANTS.values()})
 Precision = one_of(
     {
-        AUTO: "the best that the GPU computes",
-        "bf16": "bfloat16",
-        "fp16": "half precision with loss scaling",
-        "fp32": "single precision",
+        AUTO: "bf16 where the GPU supports it",
+        "bf16": "bfloat16 mixed precision",
+        "fp16": "float16 mixed precision with loss scaling",
+        "fp32": "float32",
     }
 )
 Strategy = one_of(
@@ -52,22 +52,22 @@ AttentionKernel = one_of({AUTO: "decided"} | {row.name: row.means for row in ATT
 Optimizer = one_of(
     {
         AUTO: "decided",
-        "adamw": "AdamW, fused",
-        "adamw-8bit": "its states in 8 bits",
-        "paged-adamw": "fp32 states that spill to host memory",
-        "paged-adamw-8bit": "8-bit states that spill to host memory",
-        "adafactor": "second moments as rows and columns, no first ones",
-        "lion": "one state, and steps of one size for all parameters",
-        "lion-8bit": "its state in 8 bits",
-        "sgd": "no state: a step along the gradient",
+        "adamw": "fused AdamW, 8 bytes of states per trained parameter",
+        "adamw-8bit": "AdamW with 8-bit states, 2 bytes per trained parameter",
+        "paged-adamw": "AdamW whose states move to host memory when GPU memory runs out",
+        "paged-adamw-8bit": "8-bit AdamW whose states move to host memory when GPU memory runs out",
+        "adafactor": "Adafactor: factored second moments and no momentum, almost no memory",
+        "lion": "Lion: one state, 4 bytes per trained parameter",
+        "lion-8bit": "Lion with an 8-bit state, 1 byte per trained parameter",
+        "sgd": "stochastic gradient descent without momentum, no states",
     }
 )
 Schedule = one_of(
     {
-        "cosine": "falls along a cosine",
-        "linear": "falls along a line",
-        "constant": "stays after the warmup",
-        "warmup-stable-decay": "stays, and falls over the last tenth",
+        "cosine": "cosine decay to 0",
+        "linear": "linear decay to 0",
+        "constant": "no decay after the warmup",
+        "warmup-stable-decay": "constant, then decay over the last 10% of the steps",
     }
 )
 Batch = Annotated[int, Field(ge=1, le=1_048_576)]
@@ -77,134 +77,151 @@ Targets = Literal["all-linear", "attention"] | Annotated[list[Line], Field(min_l
 
 
 class Lora(Section):
-    """The shape of the low-rank adapters."""
+    """LoRA adapters, also for QLoRA."""
 
     rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
-        "Rank", "The inner width of the adapters: a higher rank can learn more and takes more memory.", 16
+        "Rank", "LoRA rank. A higher rank can learn more and needs more memory.", 16
     )
     alpha: Annotated[float, Field(gt=0, le=65_536)] | None = key(
-        "Alpha", "The scale of the adapters: what they add is multiplied by alpha / rank.", 32
+        "Alpha", "LoRA alpha: the adapter output is multiplied by alpha / rank.", 32
     )
     targets: Targets | None = key(
         "Targets",
-        "What gets an adapter: `all-linear` (of a mixture of experts: attention and all experts), `attention`, or a "
-        "list of names, `experts.gate_up_proj` and `experts.down_proj` among them.",
+        "Modules that get an adapter: `all-linear` (in a mixture of experts, attention and all experts), `attention`, "
+        "or "
+        "a list of module names, such as `q_proj` or `experts.gate_up_proj`.",
         "all-linear",
         ["q_proj", "v_proj"],
     )
     expert_rank: Annotated[int, Field(ge=1, le=4096)] | None = key(
         "Expert rank",
-        "The rank of the adapters of each expert, in a mixture of experts whose experts have some.",
+        "LoRA rank for each expert of a mixture of experts, if its experts get adapters.",
         2,
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = key(
-        "Dropout", "The probability that a value of the input of an adapter is set to 0.", 0.05
+        "Dropout", "Dropout probability on the input of the adapters.", 0.05
     )
     variant: Variant | None = key(
         "Variant",
-        "What is done otherwise than in plain LoRA. Only where it is named.",
+        "Variant of LoRA. recipec uses one only if the recipe sets it.",
         *LORA_VARIANTS,
     )
 
 
 class Prompt(Section):
-    """The shape of a soft prompt."""
+    """The soft prompt of prompt tuning."""
 
     virtual_tokens: Annotated[int, Field(ge=1, le=1024)] | None = key(
-        "Virtual tokens", "How many trained embeddings stand before every row.", 20
+        "Virtual tokens", "Length of the soft prompt: number of trained embeddings before each row.", 20
     )
 
 
 class Curriculum(Section):
-    """What makes a row hard; exactly one of by and column."""
+    """How the difficulty of a row is measured; exactly one of `by` and `column`."""
 
     by: Literal["length"] | None = key(
-        "By", "`length`: rows are the harder the more tokens they have.", "length", absent="the column says it"
+        "By",
+        "Measure of difficulty: with `length`, longer rows count as harder.",
+        "length",
+        absent="none; `column` is then required",
     )
     column: Line | None = key(
         "Column",
-        "The column of the training rows that says how hard a row is: a number, which is higher for harder rows.",
+        "Column of the training rows with the difficulty, a number that is higher for harder rows.",
         "difficulty",
-        absent="`by` says it",
+        absent="none; `by` is then required",
     )
     parts: Annotated[int, Field(ge=2, le=1000)] | None = key(
-        "Parts", "Into how many parts of equal size the ordered rows are cut; inside a part their order is random.", 10
+        "Parts", "Number of equal parts of the ordered rows; within a part the order is random.", 10
     )
 
 
 class Learning(Section):
-    """How one stage learns."""
+    """Hyperparameters of one stage."""
 
     learning_rate: Annotated[float, Field(gt=0, lt=10)] | None = key(
-        "Learning rate", "The peak learning rate, reached after the warmup. Set it to reproduce a known run.", 2e-4
+        "Learning rate", "Peak learning rate, reached after the warmup. Set it to reproduce a known run.", 2e-4
     )
-    schedule: Schedule | None = key("Schedule", "How the learning rate falls after the warmup.", "linear")
+    schedule: Schedule | None = key(
+        "Schedule", "Learning rate schedule after the warmup, such as cosine decay.", "linear"
+    )
     warmup: Annotated[float, Field(ge=0, lt=1)] | None = key(
-        "Warmup", "The share of the steps in which the learning rate rises from 0 to its peak.", 0.03
+        "Warmup", "Share of the steps in which the learning rate rises from 0 to its peak.", 0.03
     )
     weight_decay: Annotated[float, Field(ge=0, le=10)] | None = key(
-        "Weight decay", "How strongly the optimizer draws the weights towards 0; 0 turns it off.", 0.01
+        "Weight decay", "Weight decay of the optimizer; 0 turns it off.", 0.01
     )
     max_grad_norm: Annotated[float, Field(gt=0, le=1e6)] | None = key(
-        "Gradient norm", "Gradients whose norm is above this are scaled down to it.", 1.0
+        "Gradient norm", "Gradient clipping: gradients with a larger norm are scaled down to this norm.", 1.0
     )
     epochs: Annotated[float, Field(gt=0, le=10_000)] | None = key(
-        "Epochs", "How often training goes through the training rows; parts count. Excludes max_steps.", 3
+        "Epochs", "Number of passes over the training rows, also a fraction. Use either this or `max_steps`.", 3
     )
     max_steps: Annotated[int, Field(ge=1, le=10**9)] | None = key(
         "Steps",
-        "The number of optimizer steps after which training ends. Excludes epochs.",
+        "Number of optimizer steps. Use either this or `epochs`.",
         1000,
-        absent="the steps of the epochs",
+        absent="follows from `epochs`",
     )
     global_batch_size: Batch | None = key(
-        "Global batch", "Examples per optimizer step, over all GPUs and with gradient accumulation.", 64
+        "Global batch", "Sequences per optimizer step, over all GPUs and gradient accumulation steps.", 64
     )
     micro_batch_size: Batch | None = key(
-        "Micro batch", "Examples that one GPU takes through one forward pass; more of them take more memory.", 4
+        "Micro batch", "Sequences per GPU in one forward pass. More sequences need more memory.", 4
     )
     eval_every: OpenFraction | None = key(
-        "Evaluate every", "The share of the steps between two evaluations during training.", 0.05
+        "Evaluation interval", "Share of the steps between two evaluations during training.", 0.05
     )
-    save_every: OpenFraction | None = key("Save every", "The share of the steps between two checkpoints.", 0.1)
+    save_every: OpenFraction | None = key(
+        "Checkpoint interval", "Share of the steps between two checkpoints, for example 0.1.", 0.1
+    )
     early_stopping_patience: Annotated[int, Field(ge=0, le=1000)] | None = key(
-        "Early stopping", "Evaluations without a lower loss after which training stops; 0 never stops it.", 5
+        "Early stopping", "Training stops after this many evaluations without a lower loss; 0 turns it off.", 5
     )
     logging_steps: Annotated[int, Field(ge=1, le=100_000)] | None = key(
-        "Logging steps", "Optimizer steps between two points of the curves in the tracker.", 10
+        "Logging interval", "Optimizer steps between two logged points of each metric.", 10
     )
     attention: AttentionKernel | None = key(
-        "Attention", "What computes attention, and the package that it needs.", "sdpa", "torch_varlen", default=AUTO
+        "Attention",
+        "Implementation of attention: PyTorch's own kernels, or an extra package.",
+        "sdpa",
+        "torch_varlen",
+        default=AUTO,
     )
     packing: Literal["auto"] | bool | None = key(
-        "Packing", "Whether short examples are joined into sequences of full length.", True, default=AUTO
+        "Packing", "Pack several short rows into sequences of full length.", True, default=AUTO
     )
     curriculum: Curriculum = table(
-        "Easy rows first",
-        "Train on easy rows first, in every epoch: by their length, or by a column. Without it the order is random.",
+        "Curriculum learning",
+        "Train on easy rows first in every epoch, ordered by length or by a column. Without this table the order is "
+        "random.",
         {"column": "difficulty"},
     )
     arguments: dict[Line, Any] | None = key(
         "Arguments",
-        "Keywords passed to the trainer as they are; not those that recipec decides.",
+        "Extra keyword arguments for the trainer's configuration, such as SFTConfig. Arguments that recipec sets "
+        "itself are "
+        "an error (E0407). The plan does not reflect them.",
         {"neftune_noise_alpha": 5.0},
-        absent="nothing is passed on",
+        absent="no extra arguments",
     )
 
 
 class AdaptedLearning(Learning):
-    """How a stage learns that may train adapters."""
+    """Hyperparameters of a stage that may train adapters."""
 
     lora: Lora = table(
         "LoRA",
-        "The shape of the low-rank adapters: rank, scale, targets, dropout and variant. Asks for adapters where "
-        "adaptation is not set.",
+        "LoRA adapters: rank, alpha, targets, dropout and variant. With this table, recipec trains LoRA or QLoRA "
+        "unless "
+        "`train.adaptation` is set.",
         {"rank": 16, "alpha": 32},
     )
     prompt: Prompt = table(
         "Soft prompt",
-        "The shape of a soft prompt, of supervised fine-tuning alone. Asks for prompt tuning where adaptation is not "
-        "set.",
+        "The soft prompt of prompt tuning, for supervised fine-tuning only. With this table, recipec uses prompt "
+        "tuning "
+        "unless `train.adaptation` is set.",
         {"virtual_tokens": 20},
     )
 
@@ -212,73 +229,77 @@ class AdaptedLearning(Learning):
 class _General(AdaptedLearning):
     adaptation: Adaptation | None = key(
         "Adaptation",
-        "What is trained: every weight, or low-rank adapters on a frozen base model.",
+        "What is trained: all weights, or an adapter on a frozen base model.",
         *families(),
         default=AUTO,
     )
     quantization: Quantization | None = key(
-        "Quantization", "How the frozen base model is stored while adapters train.", *BASES, default=AUTO
+        "Quantization", "Quantization of the frozen base model during adapter training.", *BASES, default=AUTO
     )
     precision: Precision | None = key(
-        "Precision", "The number format that the forward and backward pass compute in.", "bf16", default=AUTO
+        "Precision", "Number format of the forward and backward pass.", "bf16", default=AUTO
     )
     loop: TrainingLoop | None = key(
         "Loop",
-        "Who runs the steps: the method's trainer, or a loop that train.py has itself, for a team that wants no "
+        "What runs the training steps: TRL's trainer for the method, or a plain loop in train.py for teams that want "
+        "no "
         "Trainer.",
         *LOOPS,
-        absent="the method's trainer",
+        absent="TRL's trainer for the method",
     )
     strategy: Strategy | None = key(
-        "Strategy", "How the work and the memory of a step are spread over GPUs.", *STRATEGIES, default=AUTO
+        "Strategy", "How training is distributed over GPUs and what they shard.", *STRATEGIES, default=AUTO
     )
     tensor_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Tensor parallel",
-        "GPUs of a node that share every matrix product of a layer.",
+        "Tensor parallelism: number of GPUs that share each layer.",
         8,
-        absent="layers are split only where nothing else fits",
+        absent="tensor parallelism is used only if nothing else fits",
     )
     context_parallel: Annotated[int, Field(ge=1, le=1024)] | None = key(
         "Context parallel",
-        "GPUs that share the tokens of one sequence.",
+        "Context parallelism: number of GPUs that share each sequence.",
         2,
-        absent="sequences are split only where nothing else fits",
+        absent="context parallelism is used only if nothing else fits",
     )
     expert_parallel: Annotated[int, Field(ge=1, le=8)] | None = key(
         "Expert parallel",
-        "GPUs that share the experts of a layer.",
+        "Expert parallelism: number of GPUs that share the experts of a layer.",
         8,
-        absent="experts are shared out only where nothing else fits",
+        absent="expert parallelism is used only if nothing else fits",
     )
     offload: Offload | None = key(  # DeepSpeed 0.19.8, run: loss 5.21 without a break, 5.83 resumed
         "Offload",
-        "What leaves the GPUs between uses. Not to NVMe: DeepSpeed resumes such a run from the wrong weights.",
+        "CPU offload to host memory. NVMe offload is not supported: DeepSpeed resumes such a run from the wrong "
+        "weights.",
         *OFFLOADS,
         default=AUTO,
     )
     activation_checkpointing: bool | None = key(
-        "Activation checkpointing", "Recompute activations in the backward pass instead of keeping them.", True
+        "Activation checkpointing",
+        "Gradient (activation) checkpointing: recompute activations in the backward pass instead of keeping them.",
+        True,
     )
     recompute_every: Annotated[int, Field(ge=1, le=64)] | None = key(
-        "Recomputed layers",
-        "Every how many layers one is recomputed; the others keep their activations.",
+        "Checkpoint every n layers",
+        "Selective gradient checkpointing: checkpoint one of every n layers; the others keep their activations.",
         2,
-        absent="every layer where activations are recomputed; fewer where speed comes first",
+        absent='1 with gradient checkpointing; more with `goal.priority = "speed"` if memory allows it',
     )
     activation_offload: bool | None = key(
         "Activation offload",
-        "What recomputed layers start from waits in host memory.",
+        "Keep the inputs of checkpointed layers in host memory until the backward pass.",
         True,
-        absent="only where nothing simpler fits",
+        absent="only if nothing simpler fits",
     )
     compile: bool | None = key(
-        "Compile", "Compile the model with torch.compile, which takes minutes at the start.", True
+        "Compile", "Compile the model with torch.compile, which takes minutes at the start of training.", True
     )
     optimizer: Optimizer | None = key(
-        "Optimizer", "The optimizer, and how it keeps its states in memory.", "adamw", default=AUTO
+        "Optimizer", "Optimizer, and the format in which it keeps its states.", "adamw", default=AUTO
     )
     keep_checkpoints: Annotated[int, Field(ge=2, le=1000)] | None = key(
-        "Checkpoints kept", "How many checkpoints stay on disk, the latest and the best among them.", 3
+        "Checkpoints kept", "Number of checkpoints on disk, including the latest and the best.", 3
     )
 
 
@@ -291,7 +312,7 @@ def _stage_table(row: Method) -> tuple[Any, Any]:
     example = {"learning_rate": row.learning_rate[0].value}
     learning = AdaptedLearning if row.name in ADAPTED else Learning
     return learning, table(
-        title, "Values of [train] that hold for this stage only, in place of those in [train].", example, alias=row.name
+        title, "Values of [train] for this stage only. They replace those in [train].", example, alias=row.name
     )
 
 
@@ -311,6 +332,6 @@ def attribute(stage: str) -> str:
 Train = create_model(
     "Train",
     __base__=_General,
-    __doc__="Decisions that you make yourself: your value wins, and the rule still says what it thinks of it.",
+    __doc__="Values that recipec would otherwise decide. Your value is used; outside the usual range it raises W0501.",
     **{attribute(name): _stage_table(row) for name, row in METHODS.items()},
 )

@@ -14,7 +14,8 @@ from recipec.axes import NAMED_MODELS, SECTIONS
 from recipec.diagnostics.model import Diagnostic, Label, Place, Report
 from recipec.recipe.document import Document, Written, nearest, value_at
 from recipec.recipe.fields import PATTERNS
-from recipec.recipe.foreign import KEYS, instead_of, not_built
+from recipec.recipe.foreign import KEYS, keys_in, not_built
+from recipec.recipe.foreign_values import instead_of
 from recipec.recipe.locate import KeyPath, dotted
 from recipec.recipe.schema import Recipe
 
@@ -28,12 +29,15 @@ def validate(document: Document, report: Report) -> tuple[Recipe | None, Written
     except ValidationError as error:
         problems = _problems(document.data, error.errors(include_url=False, include_input=False))
     problems = sorted(problems, key=lambda problem: _order(problem, document))
+    unknown = [problem for problem in problems if problem.is_unknown][:MOST_PROBLEMS]
+    meant = frozenset(path for problem in unknown for path in _meant(problem))
+    problems = [problem for problem in problems if not (problem.is_missing and problem.path in meant)]
     for problem in problems[:MOST_PROBLEMS]:
         report.add(diagnose(problem, document))
     if more := problems[MOST_PROBLEMS:]:
         report.add(_more(more, document))
     refused = {problem.path for problem in problems}
-    return None, Written(_without(document.data, refused, _around(refused)), document)
+    return None, Written(_without(document.data, refused, _around(refused)), document, meant)
 
 
 def _more(problems: list[Problem], document: Document) -> Diagnostic:
@@ -141,6 +145,14 @@ class Problem(Struct):
     at_key: bool = False  # the key itself is of the wrong form, not its value
 
     @property
+    def is_missing(self) -> bool:
+        return any(kind == "missing" for kind, _ in self.faults)
+
+    @property
+    def is_unknown(self) -> bool:
+        return any(kind == "extra_forbidden" for kind, _ in self.faults)
+
+    @property
     def table(self) -> str:
         return f"[{dotted(self.path[:-1])}]" if len(self.path) > 1 else "a recipe"
 
@@ -151,7 +163,7 @@ class Problem(Struct):
     def place(self, document: Document) -> Place:
         located = nearest(document.places, self.path, document)
         kinds = {kind for kind, _ in self.faults}
-        if "missing" in kinds:
+        if self.is_missing:
             return nearest(document.places, self.path[:-1], document).key
         return located.key if self.at_key or "extra_forbidden" in kinds else located.value
 
@@ -190,6 +202,15 @@ def _unknown(problem: Problem, faults: dict[str, Context], place: Place) -> Diag
     known = list(keys_of(problem.path[:-1]))
     help = not_built(key) or (_elsewhere(key, known, kind),)
     return _plain("E0203", f"unknown {kind} {named}", place, f"not a key of {problem.table}", *help)
+
+
+def _meant(problem: Problem) -> Iterator[KeyPath]:
+    """The keys that an unknown one stands for, of another tool or misspelled."""
+    key, table = str(problem.path[-1]), problem.path[:-1]
+    if instead := KEYS.get(key.lower()):
+        yield from (tuple(named.split(".")) for named in keys_in(instead))
+    elif near := _near(key, list(keys_of(table))):
+        yield (*table, near)
 
 
 MANY_KEYS = 6  # of a table: more of them are not listed
@@ -268,7 +289,8 @@ def _bad_text(problem: Problem, faults: dict[str, Context], place: Place) -> Dia
     else:
         label = PATTERNS[faults["string_pattern_mismatch"]["pattern"]]
     what = f"the key {problem.name}" if problem.at_key else problem.name
-    return _plain("E0206", f"{what} does not have the right form", place, f"must be {label}")
+    instead = instead_of(dotted(problem.path), str(problem.value).lower())
+    return _plain("E0206", f"{what} does not have the right form", place, f"must be {label}", *instead)
 
 
 def _wrong_size(problem: Problem, faults: dict[str, Context], place: Place) -> Diagnostic:

@@ -160,7 +160,7 @@ def test_the_new_build_is_not_put_over_a_file_of_the_users(out: Path, own: Calla
         new = f'{{\n  "lr": {number},\n  "b": 2\n}}\n'
         result = build(out, changed(ds=new))
         assert (out / "configs/ds.json.new2").read_text() == new
-        assert result.changes[2].note.endswith("your version stays, the new build is in configs/ds.json.new2")
+        assert result.changes[2].note.endswith("your version is kept, the new build is in configs/ds.json.new2")
         assert beside.is_dir() or beside.read_text() == "mine\n"
     assert (out.parent / "precious.txt").read_text() == "mine\n"
     assert sorted(path.name for path in (out / "configs").iterdir()) == ["ds.json", "ds.json.new", "ds.json.new2"]
@@ -353,5 +353,5 @@ def test_a_dry_run_does_not_say_that_files_are_written(tmp_path: Path) -> None:
     build(out, {"a.txt": "one\n", "b.txt": "one\n"})
     (out / "a.txt").write_text("mine\n")
     new = {"a.txt": "two\n", "b.txt": "two\n"}
-    assert "a build would write the other files" in build(out, new, dry_run=True).diagnostics[0].title
-    assert "the other files are written" in build(out, new).diagnostics[0].title
+    assert "a build would write all other files" in build(out, new, dry_run=True).diagnostics[0].title
+    assert "all other files were written" in build(out, new).diagnostics[0].title

@@ -100,9 +100,12 @@ def test_the_gpus_of_the_machine_are_proposed(run, folder, tmp_path):
         (["--yes"], "missing --data, --gpu"),
         (["--yes", "--gpu", "h100", "--data", "none.jsonl"], "--data: no file `none.jsonl`"),
         (["--yes", "--gpu", "h100", "--data", "recipe.toml"], "--data: recipe.toml: its ending `.toml`"),
-        (["--yes", "--gpu", "h1000", "--data", "rows.jsonl"], "--gpu: no GPU `h1000` in the catalog; near it: h100"),
-        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: a machine has 1 to 8"),
-        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: a name has"),
+        (
+            ["--yes", "--gpu", "h1000", "--data", "rows.jsonl"],
+            "--gpu: no GPU `h1000` in the catalog; similar names: h100",
+        ),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--gpus", "0"], "--gpus: enter a number from 1 to 8"),
+        (["--yes", "--gpu", "h100", "--data", "rows.jsonl", "--name", "A b"], "--name: use 1 to 63"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named_and_nothing_is_written(run, folder, flags, says):
@@ -120,7 +123,7 @@ def test_nothing_is_overwritten(run, folder):
 
     assert (result.exit_code, result.stderr.splitlines()[0]) == (
         2,
-        "error: `recipe.toml` exists and is not overwritten",
+        "error: `recipe.toml` already exists",
     )
     assert (folder / "recipe.toml").read_bytes() == before
 
@@ -144,11 +147,11 @@ def test_questions_show_reasons_and_repeat_until_the_answer_can_be_used(folder, 
     assert recipe["hardware"] == {"gpu": "rtx-4090", "gpus_per_node": 2}
     assert (recipe["recipe"]["name"], recipe["goal"]["task"]) == ("bot", "instruct")
     assert "instruct: instruction data: 177 of 177 sampled rows" in result.stdout
-    assert "no GPU `rtx-9999` in the catalog; near it: " in result.output
-    some = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` has all\n"
+    assert "no GPU `rtx-9999` in the catalog; similar names: " in result.output
+    some = "for example rtx-4090, a100-80gb, h100 or cpu; `recipec list gpus` shows all\n"
     assert f"no GPU `blah` in the catalog; {some}" in result.output
-    assert f"nothing is proposed for this; {some}" in result.output
-    assert "nothing is proposed for this; for example data/train.jsonl\n" in result.output
+    assert f"enter a value, {some}" in result.output
+    assert "enter a value, for example data/train.jsonl\n" in result.output
     assert "GPU []" not in result.output
 
 
@@ -159,3 +162,24 @@ def test_strings_of_the_user_are_data(run, folder):
 
     recipe = read(folder / "new" / "recipe.toml")
     assert (recipe["data"]["train"], recipe["model"]["name"]) == ('../a"b # c.jsonl', 'x"y')
+
+
+def test_a_data_set_of_the_hub_needs_its_format_and_the_recipe_compiles(run, folder):
+    flags = ["--data", "HuggingFaceH4/ultrachat_200k", "--gpu", "h100", "--model", "Qwen/Qwen3-8B", "--name", "hub"]
+    without = run("init", "new", *flags, "--yes")
+    assert (without.exit_code, "missing --format" in without.stderr) == (2, True)
+
+    result = run("init", "new", *flags, "--format", "chat", "--yes")
+    assert result.exit_code == 0, result.stderr
+    written = read(folder / "new/recipe.toml")
+    assert written["data"] == {"train": {"hub": "HuggingFaceH4/ultrachat_200k"}, "format": "chat"}
+    assert written["goal"]["task"] == "instruct"
+
+
+def test_the_format_of_files_is_read_and_not_asked_for(run, folder):
+    assert "--format" not in run("init", "new", "--data", "nothing.jsonl").stderr
+    (folder / "rows.jsonl").write_text(json.dumps(DATA["instruct"]) + "\n")
+    idle = run("init", "new", "--data", "rows.jsonl", "--format", "chat", "--gpu", "cpu", "--yes")
+    assert "--format: recipec reads it from the rows of files" in idle.stderr
+    wrong = run("init", "new", "--data", "a/b", "--format", "alpaca", "--gpu", "cpu", "--yes")
+    assert "--format: `alpaca` is not one of" in wrong.stderr

@@ -56,7 +56,7 @@ def test_commands_typed_in_the_folder_of_a_bundle(run, out, folder, monkeypatch)
     for command, there in ((["train.py:57"], line), ([".", "epochs"], key)):
         here = run("why", *command)
         assert (here.exit_code, here.stdout) == (0, there.stdout)
-    assert run("diff", ".", "../out").stdout == same.stdout == "no difference\n"
+    assert run("diff", ".", "../out").stdout == same.stdout == "no differences\n"
     assert open_bundle(Path(".")).built.keys() == open_bundle(out).built.keys()  # as verify opens it
     assert run("build", "../recipe.toml", "-o", ".", "--check").exit_code == 0
 
@@ -85,7 +85,7 @@ def test_edited_lines(run, out):
     assert (changed["edited"], changed["text"].strip()) == (True, "num_train_epochs=9,")
     assert changed["built"]["text"].strip() == built
     assert [decision["id"] for decision in changed["decisions"]] == ["sft.epochs"]
-    assert f"it was built as: {built}" in run("why", f"out/train.py:{line + 1}").stdout
+    assert f"it was generated as: {built}" in run("why", f"out/train.py:{line + 1}").stdout
     assert (added["kind"], added["decisions"]) == ("yours", [])
     assert "you added this line" in run("why", "out/train.py:1").stdout
     reached = ask(run, "out", "epochs")["decisions"][0]["lines"]
@@ -173,7 +173,7 @@ def test_a_damaged_bundle_is_said_to_be_one(run, out: Path, file, damage):
     for command in (["why", "out/train.py:1"], ["why", "out", "epochs"], ["diff", "out", "out"], ["verify", "out"]):
         result = run(*command)
         assert result.exit_code == 1
-        assert f"`out/.recipec/{file}` cannot be read: damaged" in result.stderr
+        assert f"`out/.recipec/{file}` is damaged" in result.stderr
     assert run("build", "recipe.toml", "-o", "out", "--check").exit_code == 1
     assert run("build", "recipe.toml", "-o", "out").exit_code == 0
     assert record.read_text() == good
@@ -234,10 +234,24 @@ def test_a_key_is_told_with_what_it_was_made_from_and_in_full_when_asked(run, ou
     assert told and told <= direct
     assert all(f"    {id} = " in whole for id in ids(decision)[1:])
     assert len(short.splitlines()) <= 17 < len(whole.splitlines())
-    assert short.endswith("`recipec why OUT sft.learning_rate --full` shows all that it rests on\n")
+    assert short.endswith("`recipec why OUT sft.learning_rate --full` shows everything that it depends on\n")
 
 
 def test_a_line_is_told_in_full_when_asked(run, out):
     line = line_of(out / "train.py", "num_train_epochs=")
 
     assert "sft.gpu = rtx-4090: set in recipe.toml:14" in run("why", f"out/train.py:{line}", "--full").stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "decision"),
+    [("sft", "sft.stage"), ("load_in_4bit", "sft.adaptation"), ("cosine", "sft.schedule"), ("lr", "sft.learning_rate")],
+)
+def test_why_knows_stages_values_and_the_words_of_other_tools(run, out, word, decision):
+    result = run("why", "out", word)
+    assert result.exit_code == 0 and result.stdout.startswith(f"{decision} = ")
+
+
+def test_why_points_to_the_page_of_a_word_that_no_decision_is_about(run, out):
+    result = run("why", "out", "W0503")
+    assert result.exit_code and "`recipec explain W0503` says what it is" in result.stderr

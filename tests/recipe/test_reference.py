@@ -41,7 +41,7 @@ def test_every_key_of_a_rule_is_in_it() -> None:
 
 def test_a_rule_says_what_an_absent_key_means() -> None:
     assert "`recipec explain DATA-002`" in absent(entries()["train.packing"])
-    assert absent(entries()["goal.task"]) == "the recipe is refused"
+    assert absent(entries()["goal.task"]) == "none, every recipe needs it"
     assert absent(entries()["hardware.nodes"]) == "`1`"
 
 

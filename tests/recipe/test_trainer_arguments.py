@@ -77,7 +77,15 @@ def test_what_is_refused_is_an_argument() -> None:
     assert not UNFIT_ARGUMENTS.keys() & DECIDED_ARGUMENTS.keys()
 
 
-@pytest.mark.parametrize("name", UNFIT_ARGUMENTS)
+CHANGE_THE_RUN = (
+    *("use_liger_kernel", "liger_kernel_config", "padding_free", "eval_packing", "auto_find_batch_size", "hub_token"),
+    *("dataloader_drop_last", "ignore_data_skip", "resume_from_checkpoint", "save_only_model", "truncation_mode"),
+    *("deepspeed", "fsdp", "bf16", "max_length", "packing", "per_device_train_batch_size", "num_train_epochs", "optim"),
+    *("gradient_accumulation_steps", "output_dir", "seed"),
+)
+
+
+@pytest.mark.parametrize("name", dict.fromkeys([*CHANGE_THE_RUN, *UNFIT_ARGUMENTS]))
 def test_what_changes_the_run_unseen_is_refused(tmp_path: Path, name: str) -> None:
     assert codes(tmp_path, recipe=f"{BASE}[train.arguments]\n{name} = 1\n") == ["E0407"]
 

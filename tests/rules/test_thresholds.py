@@ -383,7 +383,11 @@ def test_saving_follows_evaluation():
     assert checkpoints.keep_checkpoints().accepts[0] == 2
     assert evaluation.best_metric("sft").value == "eval_loss"
     assert evaluation.best_metric("grpo").value == "eval_reward"
-    assert evaluation.early_stopping_patience("sft", 1.99, 0.1).value == 0, "a single pass memorizes nothing"
+
+
+@pytest.mark.parametrize("epochs", [0.5, 1.0, 1.99])
+def test_a_run_that_sees_rows_once_is_not_stopped_early(epochs):
+    assert evaluation.early_stopping_patience("sft", epochs, 0.1).value == 0, "a single pass memorizes nothing"
 
 
 @pytest.mark.parametrize(("eval_every", "patience"), [(0.25, 3), (0.1, 3), (0.05, 4), (0.02, 10), (0.01, 20)])

@@ -69,8 +69,7 @@ def training_config(args: argparse.Namespace) -> GRPOConfig:
         bf16=True,
         tf32=True,
         activation_checkpointing=False,
-        # each token counts alike, probabilities may rise further than fall, cut answers teach nothing
-        loss_type="dapo",
+        loss_type="dapo",  # each token has the same weight, asymmetric clipping, truncated answers are masked
         importance_sampling_level="token",
         scale_rewards="group",
         epsilon=0.2,

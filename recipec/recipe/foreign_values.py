@@ -1,0 +1,95 @@
+"""Values of TRL, transformers, DeepSpeed, axolotl, LLaMA-Factory and others, and what a recipe says instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from recipec.axes import ADAPTATIONS, LORA_VARIANTS, METHODS, ROW_FORMATS, STRATEGIES, tasks
+from recipec.axes.adaptations import LORA
+from recipec.axes.attention import ATTENTIONS
+from recipec.axes.loops import LOOPS
+from recipec.axes.lora_variants import STANDARD
+from recipec.recipe.foreign import not_built
+
+
+class NamedElsewhere(Protocol):
+    """What the rows of three axes have in common."""
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]: ...
+
+
+def _rows(rows: Mapping[str, NamedElsewhere]) -> dict[str, str]:
+    return {word: f'"{name}"' for name, row in rows.items() for word in row.elsewhere}
+
+
+def _variants() -> dict[str, str]:
+    """A variant of LoRA that is named as an adaptation."""
+    words = (
+        (word, row) for row in LORA_VARIANTS.values() if row is not STANDARD for word in (row.name, *row.elsewhere)
+    )
+    return {word: f'"{LORA.family}"` and `train.lora.variant = "{row.name}"' for word, row in words}
+
+
+def _tasks() -> dict[str, tuple[str, ...]]:
+    """Every word of the methods' rows, and its tasks: a word may be two tasks' in two tools."""
+    words = dict.fromkeys(word for row in METHODS.values() for word in row.elsewhere)
+    return {word: tuple(dict.fromkeys(row.task for row in METHODS.values() if word in row.elsewhere)) for word in words}
+
+
+def _task(word: str, task: str) -> str:
+    """The task, with the method that the word names where several can fulfil it."""
+    named = [row.alignment for row in METHODS.values() if word in row.elsewhere and row.alignment]
+    return f'"{task}"` and `alignment.method = "{named[0]}"' if len(named) == 1 else f'"{task}"'
+
+
+_TASKS = _tasks()
+# Templates that other tools name: the model brings its own.
+_TEMPLATES = (
+    "tokenizer_default default llama2 llama3 qwen qwen2 qwen2_5 qwen3 qwen3_nothink mistral gemma gemma3 phi phi4 "
+)
+_TEMPLATES += "phi phi4 deepseek deepseek3 zephyr vicuna yi glm4 granite3"
+# Value that people type -> what to write, by the key that it was typed for. The rows of the axes bring their own.
+_VALUES: dict[str, dict[str, str]] = {
+    "goal.task": {word: _task(word, found[0]) for word, found in _TASKS.items() if len(found) == 1},
+    "data.format": _rows(ROW_FORMATS),
+    "train.strategy": _rows(STRATEGIES),
+    "train.loop": _rows(LOOPS),
+    "train.adaptation": _rows(ADAPTATIONS) | _variants(),
+    "train.lora.variant": _rows(LORA_VARIANTS),
+    "train.optimizer": {
+        **dict.fromkeys(("adamw_torch", "adamw_torch_fused", "adamw_hf", "fused_adamw", "adam"), '"adamw"'),
+        **dict.fromkeys(("adamw_8bit", "adamw_bnb_8bit"), '"adamw-8bit"'),
+        "paged_adamw_32bit": '"paged-adamw"',
+        "paged_adamw_8bit": '"paged-adamw-8bit"',
+    },
+    "train.precision": {"bfloat16": '"bf16"', "float16": '"fp16"', "float32": '"fp32"'},
+    "train.schedule": {
+        **dict.fromkeys(("wsd", "warmup_stable_decay"), '"warmup-stable-decay"'),
+        "constant_with_warmup": '"constant"',
+    },
+    "train.attention": _rows(ATTENTIONS),
+    "train.quantization": dict.fromkeys(("4bit", "4-bit", "int4", "bnb", "nf4-double"), '"nf4"'),
+    "data.loss_on": dict.fromkeys(("assistant", "completion", "completions", "answer", "response"), '"answers"'),
+    "data.template": dict.fromkeys(_TEMPLATES.split(), '"model"'),
+}
+
+
+def values_meant(word: str) -> tuple[str, ...]:
+    """The lines of a recipe, `key = value`, that say what another tool says with the word."""
+    return tuple(f"{key} = {names[word]}" for key, names in _VALUES.items() if word in names)
+
+
+_SOURCE_FORMAT = re.compile(r"data\.\w+(\[\d+\])?\.format")  # of one source: the words are those of data.format
+
+
+def instead_of(key: str, value: str) -> tuple[str, ...]:
+    """What to write for a value of another tool, one line for each of its meanings."""
+    shown, key = ("format", "data.format") if _SOURCE_FORMAT.fullmatch(key) else (key, key)
+    meanings = _TASKS.get(value, ()) if key == "goal.task" else ()
+    if len(meanings) > 1:
+        return tuple(f'set `{key} = "{task}"`: {tasks()[task]}' for task in meanings)
+    instead = _VALUES.get(key, {}).get(value)
+    return (f"set `{shown} = {instead}`",) if instead else not_built(value)

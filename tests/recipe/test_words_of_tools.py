@@ -1,0 +1,110 @@
+"""What people write by habit from axolotl, LLaMA-Factory, TRL and torchtune leads to the key or value in one step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recipec.diagnostics.model import Diagnostic, Report
+from recipec.recipe import load_recipe
+
+RECIPE = """
+[recipe]
+name = "case"
+[goal]
+task = "instruct"
+[model]
+name = "Qwen/Qwen3-8B"
+[data]
+train = "rows.jsonl"
+[hardware]
+gpu = "h100"
+"""
+
+
+def findings(folder: Path, text: str) -> list[Diagnostic]:
+    (folder / "recipe.toml").write_text(text)
+    report = Report()
+    load_recipe(folder / "recipe.toml", report)
+    return list(report.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "help"),
+    [
+        ('name = "Qwen/Qwen3-8B"', 'base_model = "Qwen/Qwen3-8B"', "set `model.name`"),
+        (
+            'train = "rows.jsonl"',
+            'datasets = ["rows.jsonl"]',
+            "set `data.train`, the files of the rows or a data set of the Hub",
+        ),
+        ('gpu = "h100"', 'gpu_type = "h100"', 'set `hardware.gpu` to the name of a GPU, or to "cpu"'),
+        ('train = "rows.jsonl"', 'trian = "rows.jsonl"', "did you mean `train`?"),
+    ],
+)
+def test_a_key_that_another_stands_for_is_not_missing_as_well(tmp_path, line: str, instead: str, help: str) -> None:
+    (found,) = findings(tmp_path, RECIPE.replace(line, instead))
+    assert (found.code, found.help) == ("E0203", (help,))
+
+
+def test_what_nothing_stands_for_is_still_missing(tmp_path: Path) -> None:
+    found = findings(tmp_path, RECIPE.replace('name = "Qwen/Qwen3-8B"', "revision_of = 1"))
+    assert [each.code for each in found] == ["E0201", "E0203"]
+
+
+@pytest.mark.parametrize(
+    ("written", "help"),
+    [
+        ('task = "kto"', 'set `goal.task = "align"` and `alignment.method = "kto"`'),
+        ('task = "grpo"', 'set `goal.task = "align"` and `alignment.method = "grpo"`'),
+        ('task = "rlhf"', 'set `goal.task = "align"`'),
+        ('task = "sft"', 'set `goal.task = "instruct"`'),
+    ],
+)
+def test_a_method_in_the_place_of_the_task_is_named(tmp_path: Path, written: str, help: str) -> None:
+    (found,) = findings(tmp_path, RECIPE.replace('task = "instruct"', written))
+    assert (found.code, found.help) == ("E0204", (help,))
+
+
+@pytest.mark.parametrize(("name", "format"), [("alpaca", "instruction"), ("sharegpt", "chat")])
+def test_a_source_knows_the_formats_of_other_tools(tmp_path: Path, name: str, format: str) -> None:
+    source = f'train = [{{ path = "rows.jsonl", format = "{name}" }}]'
+    (found,) = findings(tmp_path, RECIPE.replace('train = "rows.jsonl"', source))
+    assert (found.code, found.help) == ("E0204", (f'set `format = "{format}"`',))
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "help"),
+    [
+        ("data", "message_property_mappings = { role = 'from' }", "set `data.columns`"),
+        ("data", 'type = "alpaca"', "set `data.format`"),
+        ("data", 'template = "llama3"', 'set `data.template = "model"`'),
+        ("data", 'loss_on = "assistant"', 'set `data.loss_on = "answers"`'),
+        ("train", 'strategy = "ds_z3"', 'set `train.strategy = "zero3"`'),
+        ("train", 'quantization = "4bit"', 'set `train.quantization = "nf4"`'),
+        ("train", "random_state = 3407", "set `recipe.seed`"),
+        ("train", "do_train = true", "remove it: a bundle has no such switch"),
+        ("train", "overwrite_output_dir = true", "remove it: `recipec build -o FOLDER` sets the output folder"),
+        ("train", "padding_free = true", "remove it: `train.packing` decides what shares a row, in evaluations too"),
+        ("train", "apply_lora_to_mlp = true", "set `train.lora.targets`"),
+        ("alignment", 'loss_type = "ipo"', "set `alignment.loss` (dpo, kto), or set `alignment.variant` (grpo)"),
+    ],
+)
+def test_a_word_of_another_tool_leads_to_the_key(tmp_path: Path, section: str, line: str, help: str) -> None:
+    text = RECIPE if f"[{section}]" in RECIPE else f"{RECIPE}[{section}]\n"
+    found, *_ = findings(tmp_path, text.replace(f"[{section}]", f"[{section}]\n{line}"))
+    assert found.help == (help,)
+
+
+@pytest.mark.parametrize(("method", "key"), [("dpo", "alignment.loss"), ("grpo", "alignment.variant")])
+def test_a_keyword_of_the_trainer_leads_to_the_key_of_the_method(tmp_path: Path, method: str, key: str) -> None:
+    text = RECIPE.replace('"instruct"', '"align"') + f'[alignment]\nmethod = "{method}"\nreward = "r.py:f"\n'
+    found = findings(tmp_path, text + '[train.arguments]\nloss_type = "ipo"\n')
+    assert [each.help for each in found if each.code == "E0407"] == [(f"set `{key}` instead",)]
+
+
+def test_a_name_of_a_shipped_recipe_and_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "team.toml").write_text("[goal]\npriority = 'speed'\n")
+    (found,) = findings(tmp_path, RECIPE.replace('name = "case"', 'name = "case"\nextends = "team"'))
+    assert found.code == "E0007" and found.help[0] == 'write `extends = "team.toml"` for the file'
