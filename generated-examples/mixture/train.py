@@ -28,6 +28,7 @@ from preflight import (
     check_rows,
     check_tokenizer,
     checkpoint_to_resume,
+    evaluate_without_router_loss,
     is_finished,
     lock_folder,
     this_run,
@@ -134,6 +135,7 @@ def main() -> None:
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
+    evaluate_without_router_loss(trainer)
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures

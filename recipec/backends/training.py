@@ -31,6 +31,7 @@ from recipec.backends.models import (
     source_part,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
+from recipec.backends.routing import compares_losses, router_part
 from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
 from recipec.planner.document import stage_digest
@@ -166,6 +167,7 @@ def _brought(stage: StageJob) -> Part:
             BACKENDS[stage.name].part(stage),
             order_part(stage),
             best_part(stage),
+            router_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -339,6 +341,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
+        "routes": stage.because(compares_losses(stage), "model", "stage"),
         "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].trainer is None, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
     }

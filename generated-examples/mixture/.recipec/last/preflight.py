@@ -187,6 +187,20 @@ class StopWithoutProgress(TrainerCallback):
             control.should_training_stop = True
 
 
+def evaluate_without_router_loss(trainer: Trainer) -> None:
+    """Keep the balance of the experts, which training adds to the loss, out of eval_loss, as evaluate.py does."""
+    predict = trainer.prediction_step
+
+    def predict_plainly(*args, **kwargs) -> tuple:
+        coefficient, trainer.router_aux_loss_coef = trainer.router_aux_loss_coef, 0.0
+        try:
+            return predict(*args, **kwargs)
+        finally:
+            trainer.router_aux_loss_coef = coefficient
+
+    trainer.prediction_step = predict_plainly
+
+
 def first(rows: Dataset) -> Dataset:
     """Enough rows to judge by."""
     return rows.select(range(min(100, len(rows))))
@@ -243,7 +257,7 @@ class RunGuard(TrainerCallback):
         """What the trainer does not log itself."""
         measured = {}
         if "loss" in logs:
-            self.train_loss = logs["loss"]
+            self.train_loss = logs["loss"] - self.trainer.router_aux_loss_coef * logs["aux_loss"]  # as eval_loss
             now, tokens = time.monotonic(), logs["num_tokens"] / self.trainer.args.world_size
             measured["tokens_per_second"] = (tokens - self.tokens) / (now - self.began)  # of each rank, no padding
             self.compare_time((now - self.began) / (state.global_step - self.logged), state)

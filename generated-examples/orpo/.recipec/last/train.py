@@ -119,7 +119,7 @@ def main() -> None:
     checkpoint = checkpoint_to_resume(args.output_dir, args.resume, run)
     rows = load_dataset("json", data_files={split: str(DATA / f"{split}.jsonl") for split in ("train", "eval")})
     config = training_config(args)
-    # losses and log-probabilities stay as they were computed: accelerate's own policy rounds them
+    # accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = OddsRatioTrainer(
