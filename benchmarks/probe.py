@@ -232,7 +232,7 @@ def run(folder: Path, case: Case, one_core: bool) -> Run:
     """Plan, build, prepare and train."""
     bundle, stage = planned(folder, case, one_core)
     printed = execute(folder, one_core, *script(one_core, bundle / "train.py", "--resume", "none"))
-    peak = re.search(r"peak memory of the process: ([\d.]+) GiB", printed)
+    peak = re.search(r"peak memory of the process is ([\d.]+) GiB", printed)
     assert peak is not None
     predicted_gib = stage["memory"]["peak_device_bytes"] / 2**30
     found = Run(case, stage["time"]["seconds"], trained_seconds(bundle, stage["name"]), predicted_gib, float(peak[1]))

@@ -59,7 +59,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        print(f"{file} is up to date: not measured again")
+        print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -78,7 +78,7 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     return [FINISHED]
 
 
@@ -132,7 +132,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     losses = summed_losses(model, [encode(row, tokenizer) for row in rows])
     loss, tokens = map(sum, zip(*losses, strict=True))
     if not tokens:
-        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
     return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 

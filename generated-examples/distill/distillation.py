@@ -42,7 +42,7 @@ class SupervisedDistillationTrainer(SFTTrainer):
         self.load_teacher(teacher, teacher_options)
         student = self.model
         if self.teacher_config.vocab_size < student.config.vocab_size:
-            raise SystemExit(f"{teacher} has no probabilities for all tokens of the student: choose another teacher")
+            raise SystemExit(f"{teacher} has no probabilities for all tokens of the student. Choose another teacher.")
         self.replace_loss(student)
 
     def load_teacher(self, teacher: str, options: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 ANSWERS_AT_ONCE = 8  # questions in a batch: the keys and values of each are in memory
-# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+# A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
 
@@ -61,7 +61,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        print(f"{file} is up to date: not measured again")
+        print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -80,12 +80,12 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
     merged = MERGED / "finished.json"
     if not merged.is_file() or merged.read_text() != FINISHED.read_text():
-        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+        raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 
 
@@ -152,7 +152,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     named = {"desirable_loss": found[True], "undesirable_loss": found[False]}
     metrics = {name: sum(loss for loss, _ in part) / sum(n for _, n in part) for name, part in named.items() if part}
     if not metrics:
-        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
     good, bad = ([loss / tokens for loss, tokens in found[label]] for label in (True, False))
     if good and bad:
         wins = sum((one < other) + (one == other) / 2 for one in good for other in bad)

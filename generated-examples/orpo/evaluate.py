@@ -46,7 +46,7 @@ TOKENS_AT_ONCE = 4096  # of a batch, with its padding
 SAMPLES = 5
 NEW_TOKENS = 128
 ANSWERS_AT_ONCE = 4  # questions in a batch: the keys and values of each are in memory
-# A merge rounds each weight once more to 16 bits, which moves a loss by thousandths.
+# A merge rounds each weight once more, which moves a loss by thousandths at most.
 MERGE_MAY_COST = 0.01  # nats per token; or 10% of what training gained, where that is more
 
 
@@ -65,7 +65,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        PartialState().print(f"{file} is up to date: not measured again")
+        PartialState().print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -86,12 +86,12 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     if when == "after":
         return [FINISHED]
     merged = MERGED / "finished.json"
     if not merged.is_file() or merged.read_text() != FINISHED.read_text():
-        raise SystemExit(f"{MERGED} does not hold this result: run merge_adapter.py first")
+        raise SystemExit(f"{MERGED} does not hold this result. Run merge_adapter.py first.")
     return [merged]
 
 
@@ -156,7 +156,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         if chosen_tokens and rejected_tokens:
             wins, pairs = wins + (chosen_loss / chosen_tokens < rejected_loss / rejected_tokens), pairs + 1
     if not pairs:
-        raise SystemExit(f"no row of {ROWS} has learned tokens of both answers among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has trained tokens of both answers among its first {MAX_LENGTH}.")
     return {"preference_accuracy": wins / pairs, "chosen_loss": loss / tokens}
 
 

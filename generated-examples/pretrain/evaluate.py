@@ -68,7 +68,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        PartialState().print(f"{file} is up to date: not measured again")
+        PartialState().print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -89,7 +89,7 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     return [FINISHED]
 
 
@@ -157,7 +157,7 @@ def measure(
             windows.append((text[start:end], learned[start:end]))
     loss, tokens = map(sum, zip(*summed_losses(model, windows), strict=True))
     if not tokens:
-        raise SystemExit(f"no row of {ROWS} has a learned token")
+        raise SystemExit(f"No row of {ROWS} has a trained token. Check the loss mask.")
     PartialState().print(f"scored {tokens:,} of {all_tokens:,} tokens of the texts")
     return {"eval_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 

@@ -60,7 +60,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        PartialState().print(f"{file} is up to date: not measured again")
+        PartialState().print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -81,7 +81,7 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     return [FINISHED]
 
 
@@ -132,7 +132,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
         if chosen_tokens and rejected_tokens:
             wins, pairs = wins + (chosen_loss / chosen_tokens < rejected_loss / rejected_tokens), pairs + 1
     if not pairs:
-        raise SystemExit(f"no row of {ROWS} has learned tokens of both answers among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has trained tokens of both answers among its first {MAX_LENGTH}.")
     return {"preference_accuracy": wins / pairs, "chosen_loss": loss / tokens}
 
 

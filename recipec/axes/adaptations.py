@@ -236,7 +236,7 @@ BASES = {
             bits=None,
             not_on_cpu="",
             merge_costs=0.01,
-            merge_because="a merge rounds each weight once more to 16 bits, which moves a loss by thousandths",
+            merge_because="a merge rounds each weight once more, which moves a loss by thousandths at most",
         ),
         Base(
             name="nf4",

@@ -60,12 +60,13 @@ def training_artifacts(stage: StageJob) -> list[Artifact]:
 
 def lower(job: Job) -> list[Artifact]:
     """Every file of the bundle, in the order of its README."""
-    files = document_artifacts(job)
+    files: list[Artifact] = []
     for stage in job.stages:
         files += [*training_artifacts(stage), rows_artifact(stage), evaluation_artifact(stage)]
     files += [*preparation_artifacts(job), *text_part_artifacts(job), *template_artifacts(job)]
     configs = {artifact.path: artifact for stage in reversed(job.stages) for artifact in config_artifacts(stage)}
-    return files + list(configs.values()) + launch_artifacts(job) + registry_artifacts(job)
+    files += [*configs.values(), *launch_artifacts(job), *registry_artifacts(job)]
+    return document_artifacts(job, {artifact.path for artifact in files}) + files
 
 
 __all__ = ["Job", "Start", "lower", "missing", "start_of"]

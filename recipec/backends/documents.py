@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from recipec.axes import BASES, CARRIED, KINDS, ROW_FORMATS, SECTIONS
 from recipec.axes.adaptations import PROMPTS
 from recipec.axes.lora_variants import STANDARD
 from recipec.backends.between import before_next, judged_by
+from recipec.backends.completion import checked
 from recipec.backends.evaluation import COUNTED, KEPT_SHARE, QUICK_ROWS
 from recipec.backends.job import Job, StageJob
 from recipec.backends.launchers import launcher_of, usage
@@ -27,7 +29,6 @@ from recipec.planner.plan import StagePlan
 from recipec.recipe.schema_data import DataSource
 from recipec.render.artifact import Artifact
 from recipec.render.traced import Raw, Traced, fragment
-from recipec.rules.checklist import Checked, completion
 from recipec.rules.core import Decision
 from recipec.rules.optimizers import BITSANDBYTES
 from recipec.rules.watching import LOOKS_AT
@@ -81,10 +82,10 @@ TITLES = {  # where the field's name is not that of the decision
 }
 
 
-def document_artifacts(job: Job) -> list[Artifact]:
-    """README.md, requirements.txt, and the settings of ruff and git."""
+def document_artifacts(job: Job, others: Collection[str]) -> list[Artifact]:
+    """README.md, requirements.txt, and the settings of ruff and git; `others` are the paths of all other files."""
     return [
-        Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job)),
+        Artifact("README.md", job.ids("stage"), "README.md.j2", _readme_names(job, others)),
         ruff_artifact(job),
         Artifact(".gitattributes", (), "gitattributes.j2"),
         Artifact("requirements.txt", (), "requirements.txt.j2", {"requirements": _requirements(job)}),
@@ -103,8 +104,9 @@ def _requirements(job: Job) -> list[Raw]:
     return [fragment(line, needed[line.split("==")[0]]) for line in requirements(needed)]
 
 
-def _readme_names(job: Job) -> dict[str, Any]:
-    recipe, checks = job.loaded.recipe, _checks(job)
+def _readme_names(job: Job, others: Collection[str]) -> dict[str, Any]:
+    documented = all(stage.plan.decisions[id].because for stage in job.stages for id in _shown_decisions(stage))
+    recipe, checks = job.loaded.recipe, checked(job, others, documented)
     launcher = launcher_of(job)
     return {
         "name": job.name,
@@ -370,31 +372,3 @@ def _reason(decision: Decision) -> str:
         return decision.because
     low, high = map(number, decision.accepts)
     return f"{decision.because}; accepted: {low} to {high}"
-
-
-def _checks(job: Job) -> list[Any]:
-    """The completion checklist, judged by what the bundle really has."""
-    stages = job.stages
-    facts = {
-        "adaptation_justified": all(stage.plan.decisions["adaptation"].because for stage in stages),
-        "data_prepared": True,
-        "decisions_documented": all(
-            stage.plan.decisions[id].because for stage in stages for id in _shown_decisions(stage)
-        ),
-        "launch_configured": launcher_of(job) is not None,
-        "baseline_evaluation": True,
-        "anti_patterns_checked": True,
-        "tracking": all(trackers(stage) for stage in stages),
-        "cost_estimated": job.plan.cost_usd is not None,
-        "registry_entry": True,
-        "deduplicated": all(stage.value("deduplication") == "exact" for stage in stages),
-        "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
-        "best_checkpoint": True,
-    }
-    return [_check(job, row) for row in completion(facts, {stage.method.judged_by for stage in stages})]
-
-
-def _check(job: Job, row: Checked) -> Any:
-    ids = ("gpu_price", "global_batch_size", "tracker")
-    mark = fragment("x" if row.met else " ", job.ids(*ids))
-    return SimpleNamespace(text=row.text, how=job.because(row.how, *ids), mark=mark, after=row.after)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from recipec.backends.job import Job, StageJob
 from recipec.backends.models import gated, weights_dtype
 from recipec.backends.parts import Import, Part, lines
+from recipec.backends.trackers import trackers
 from recipec.render.traced import Traced
 from recipec.rules.words import evaluation
 from recipec.units import GIB, gib
 
 _PEAK_OF_PROCESS = """\
 peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(f"peak memory of the process: {peak_gib:.2f} GiB, predicted {PREDICTED_PEAK_GIB} GiB")"""
+print(f"The peak memory of the process is {peak_gib:.2f} GiB; predicted are {PREDICTED_PEAK_GIB} GiB.")"""
 _PEAK_OF_DEVICE = """\
 peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")"""
+rank = trainer.args.process_index
+print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")"""
 
 
 def peak_part(stage: StageJob) -> Part:
@@ -22,6 +26,17 @@ def peak_part(stage: StageJob) -> Part:
     ids = stage.ids("gpu")
     module, text = ("resource", _PEAK_OF_PROCESS) if stage.on_cpu else ("torch", _PEAK_OF_DEVICE)
     return Part(imports=(Import(module, "", ids),), after_saving=lines(ids, *text.splitlines()))
+
+
+def gpu_names(job: Job) -> dict[str, Any]:
+    """What templates read of the planned GPUs, for a run that sees none of them."""
+    count = max(-(-stage.value("world_size") // stage.nodes) for stage in job.stages)
+    return {
+        "on_gpu": job.because(not job.last.on_cpu, "gpu"),
+        "node_gpus": job.because(count, "world_size"),
+        "gpu": job.because(job.facts.gpu.name, "gpu"),
+        "several_nodes": job.because(job.nodes > 1, "world_size"),
+    }
 
 
 def output_gib(stage: StageJob) -> float:
@@ -38,12 +53,14 @@ def merged_gib(stage: StageJob) -> float:
 
 def needs(job: Job) -> list[Traced]:
     """What the whole run needs, in the words of the README: the largest stage's memory, all stages' disk."""
-    ids = job.ids("like", "prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers")
+    ids = job.ids("like", "prediction", "keep_checkpoints", "world_size", "model", "dataloader_workers", "tracker")
     lines = [
         *_memory(job),
         *_evaluation(job),
         _disk(job),
         *_merging(job),
+        *_nodes(job),
+        *_tracking(job),
         "Python 3.11 or newer, and the packages of requirements.txt",
     ]
     if like := job.last.value("like"):
@@ -81,6 +98,23 @@ def _merging(job: Job) -> list[str]:
         return []
     size = f"{merged_gib(job.last):.1f} GiB"
     return [f"To merge the adapter: {size} of host memory, and {size} more disk (predicted)"]
+
+
+def _nodes(job: Job) -> list[str]:
+    """What several nodes must have in common, or each for itself."""
+    if job.nodes == 1:
+        return []
+    download = sum(stage.plan.needs.storage.hub_cache_bytes for stage in job.stages)
+    downloads = f"downloads {gib(download)} and " * (download >= 0.05 * GIB)
+    shared = f"where the {job.nodes} nodes do not share it, each {downloads}tokenizes the rows itself"
+    return [f"HF_HOME set to a folder of all nodes: {shared}"]
+
+
+def _tracking(job: Job) -> list[str]:
+    """Where the tracker takes its key from: the first rank alone reports."""
+    if not any("wandb" in trackers(stage) for stage in job.stages):
+        return []
+    return ["A key of W&B in WANDB_API_KEY, or `wandb login`" + ", on the first node" * (job.nodes > 1)]
 
 
 def _disk(job: Job) -> str:

@@ -30,6 +30,7 @@ from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
 from recipec.backends.training import (
     check_rows_of,
+    devices_import,
     plan_names,
     preflight_names,
     step_seconds,
@@ -99,7 +100,8 @@ def _stops_early(stage: StageJob) -> Any:
 
 _SHARED = (
     *("planned", "starts_from", "scripts_before", "drops", "cuts", "lost_rows", "template_sha256", "ends_turns"),
-    *("max_dropped", "disk_gib", "continues", "judged"),
+    *("max_dropped", "disk_gib", "continues", "judged", "on_gpu", "node_gpus", "gpu", "several_nodes"),
+    *("wraps", "alone", "start_command"),
 )
 
 
@@ -116,6 +118,7 @@ def _train_names(stage: StageJob, settings: Call) -> dict[str, Any]:
     own = (Import("rows", "encode"), Import("settings", "Settings"))
     files = {"preflight": _PREFLIGHT, "batches": _BATCHES, "checkpoints": _CHECKPOINTS}
     own += tuple(Import(module, name) for module, names in files.items() for name in names)
+    own += devices_import(stage)
     own += (Import("rows", PREPARED, stage.ids("data_format")),) * stage.mixes_fields
     names = plan_names(stage) | {
         "summary": summary(stage),

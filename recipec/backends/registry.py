@@ -81,9 +81,8 @@ def _of_stages(job: Job, id: str) -> dict[str, Leaf]:
 
 
 def _metrics(stage: StageJob) -> dict[str, None]:
-    """What training and evaluate.py measure, and what a set of other tasks would show of a model that writes."""
-    names = (stage.method.judged_by, *BACKENDS[stage.name].measure.metrics, *["forgetting_delta"] * stage.method.writes)
-    return dict.fromkeys(names)
+    """What training and evaluate.py measure."""
+    return dict.fromkeys((stage.method.judged_by, *BACKENDS[stage.name].measure.metrics))
 
 
 def _base_model(job: Job) -> str | None:

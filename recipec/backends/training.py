@@ -16,8 +16,8 @@ from recipec.backends.arguments import training_config
 from recipec.backends.companions import attention_part, companion_artifacts, order_part
 from recipec.backends.intervals import best_part, saves_apart
 from recipec.backends.job import StageJob
-from recipec.backends.launchers import start_text
-from recipec.backends.machine import output_gib, peak_part
+from recipec.backends.launchers import launcher_of, start_of, start_text
+from recipec.backends.machine import gpu_names, output_gib, peak_part
 from recipec.backends.methods import BACKENDS
 from recipec.backends.models import (
     bundle_root,
@@ -31,6 +31,7 @@ from recipec.backends.models import (
     source_part,
 )
 from recipec.backends.parts import Import, Part, import_blocks, import_lines, joined, lines
+from recipec.backends.routing import compares_losses, router_part
 from recipec.backends.rows import PREPARED
 from recipec.backends.trackers import trackers
 from recipec.planner.document import stage_digest
@@ -47,6 +48,7 @@ _PREFLIGHT = (
     *("RunGuard", "check_disk", "check_rows", "check_tokenizer", "checkpoint_to_resume"),
     *("is_finished", "lock_folder", "this_run"),
 )
+CHECK_DEVICES = "check_devices"  # of preflight.py, where the run has GPUs
 _MARKING = ("own_template = tokenizer.chat_template", "tokenizer.chat_template = marked(tokenizer)")
 _LOSING = ("overflow", "packing")  # what decides whether rows can be lost
 _OWN_AGAIN = "tokenizer.chat_template = own_template  # the result keeps the model's"
@@ -135,6 +137,7 @@ def plan_names(stage: StageJob) -> dict[str, Any]:
         "starts_from": _starts_from(stage),
         "eval_rows": stage.traced("eval_samples"),
         "max_steps": stage.traced("max_steps"),
+        "on_gpu": stage.because(not stage.on_cpu, "gpu"),
     }
 
 
@@ -167,6 +170,7 @@ def _brought(stage: StageJob) -> Part:
             BACKENDS[stage.name].part(stage),
             order_part(stage),
             best_part(stage),
+            router_part(stage),
             peak_part(stage),
             stage.engine.part(stage.run),  # behind all others: it ends the process group
             _stopping_part(stage),
@@ -177,12 +181,18 @@ def _brought(stage: StageJob) -> Part:
 def _own_imports(stage: StageJob) -> Iterator[Import]:
     """What every train.py takes from the files beside it."""
     yield from (Import("preflight", name) for name in _PREFLIGHT)
+    yield from devices_import(stage)
     if own := BACKENDS[stage.name].trainer:
         yield Import(own.module, own.name, stage.ids("stage"))
         if own.config:
             yield Import(own.module, own.config, stage.ids("stage"))
     if stage.mixes_fields:
         yield Import("rows", PREPARED, stage.ids("data_format", "reasoning"))
+
+
+def devices_import(stage: StageJob) -> tuple[Import, ...]:
+    """What looks for the planned GPUs."""
+    return () if stage.on_cpu else (Import("preflight", CHECK_DEVICES, stage.ids("gpu")),)
 
 
 def _trainer_part(stage: StageJob) -> Part:
@@ -331,7 +341,7 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "max_dropped": stage.traced("dropped_rows_limit"),
         "disk_gib": stage.because(output_gib(stage), "prediction", "keep_checkpoints"),
         "step_seconds": step_seconds(stage),
-        "on_gpu": stage.because(not stage.on_cpu, "gpu"),
+        **_device_names(stage),
         "packs_examples": stage.because(stage.packs_examples, "packing", "stage"),
         "tries_longest": stage.because(tries_longest, "sampling"),
         "mismatches": stage.because(
@@ -340,8 +350,22 @@ def preflight_names(stage: StageJob) -> dict[str, Any]:
         "counts_passes": stage.because(stage.engine.counts_passes, "strategy"),
         "gathers_on_save": stage.because(stage.engine.gathers_on_save, "strategy"),
         "generates": stage.because(stage.method.generates, "stage"),
+        "routes": stage.because(compares_losses(stage), "model", "stage"),
         "redraws_orders": stage.because(stage.method.generates and BACKENDS[stage.name].trainer is None, "stage"),
         "perplexity": stage.because("perplexity" in stage.method.metrics, "stage"),
+    }
+
+
+def _device_names(stage: StageJob) -> dict[str, Any]:
+    """What preflight.py says where the GPUs are not those of the plan."""
+    start = start_of(stage.job)
+    own = launcher_of(stage.job) is None
+    command = f"accelerate launch {stage.folder}train.py" if own else f"{start.command} {start.script}"
+    return {
+        **gpu_names(stage.job),
+        "wraps": stage.because(not stage.loop.own, "loop"),
+        "alone": stage.because(not stage.strategy.distributed, "strategy"),
+        "start_command": Raw(command),
     }
 
 

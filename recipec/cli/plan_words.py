@@ -21,7 +21,8 @@ MEMORY_PARTS = {
     "computes them so.",
     "autocast cache": "Copies of fp32 weights in the type that the model computes in, which autocast keeps in a "
     "forward pass.",
-    "sharding buffers": "Weights of the layers that run, gathered from all shards, and gradients on their way to them.",
+    "communication buffers": "Gradients on their way between GPUs and, where weights are sharded, those of the "
+    "layers that run.",
 }
 _OTHERS = {
     "allocated": "Memory that tensors take, as `torch.accelerator.max_memory_allocated` counts it. Plans are chosen "

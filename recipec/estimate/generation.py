@@ -45,7 +45,7 @@ def generation_terms(architecture: Architecture, layout: Layout, work: Workload,
         "keys_and_values": answers * token * (work.seq_len_tokens if last >= first else prompt),
         "working_set": max(first, last) - answers * token * (work.seq_len_tokens if last >= first else prompt),
         "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
-        "sharding_buffers": gathered or step.fixed.buffers.forward.layers,
+        "communication_buffers": gathered or step.fixed.buffers.forward.layers,
     }
 
 

@@ -66,13 +66,13 @@ def _forward(step: Step) -> Terms:
     begun = max(1, depth.layers - depth.above)
     inputs = 1 if depth.offloads else max(1, depth.recomputed)
     checkpoint = step.tokens * step.fixed.layers.checkpoint
-    embedding = {"activations": checkpoint, "sharding_buffers": buffers.first}
+    embedding = {"activations": checkpoint, "communication_buffers": buffers.first}
     kept = inputs * checkpoint + step.scores.masks + (depth.kept - depth.above) * step.kept
     layer = {
         "activations": kept,
         "working_set": policy_layer(step.batch, step.fixed),
         "autocast_cache": path.compute * sizes.cast_by_layers * begun / depth.layers if path.autocast_copies else 0,
-        "sharding_buffers": buffers.layers,
+        "communication_buffers": buffers.layers,
     }
     return {**_resident(step), **_scored_before(step), **max(embedding, layer, key=_total)}
 
@@ -86,7 +86,7 @@ def _last_layer(step: Step, saved: float) -> Terms:
         "activations": saved - step.tokens * step.fixed.layers.tail,
         "working_set": max(step.fixed.measuring, step.tokens * step.fixed.layers.outputs),
         "autocast_cache": path.compute * sizes.cast_by_layers if path.autocast_copies else 0,
-        "sharding_buffers": step.fixed.buffers.forward.layers,
+        "communication_buffers": step.fixed.buffers.forward.layers,
     }
 
 
@@ -99,7 +99,7 @@ def _running(layer: float, head: float, gathered: Gathered) -> Terms:
     """What a forward that saves nothing needs: at the embedding, in a layer or at the head."""
     places = ((0.0, gathered.first), (layer, gathered.layers), (head, gathered.head))
     working, sharding = max(places, key=sum)
-    return {"working_set": working, "sharding_buffers": sharding}
+    return {"working_set": working, "communication_buffers": sharding}
 
 
 def _forward_end(step: Step, saved: float) -> Terms:
@@ -113,7 +113,7 @@ def _forward_end(step: Step, saved: float) -> Terms:
         "activations": saved + earlier,
         "logits": step.head.forward,
         "autocast_cache": path.compute * cast if path.autocast_copies else 0,
-        "sharding_buffers": step.fixed.buffers.loss + _other_head(step),
+        "communication_buffers": step.fixed.buffers.loss + _other_head(step),
     }
 
 
@@ -142,7 +142,7 @@ def _loss(step: Step, saved: float) -> Terms:
         "activations": saved,
         "logits": step.head.backward,
         "autocast_cache": path.compute * (held + step.head.held_weight) if path.autocast_copies else 0,
-        "sharding_buffers": step.fixed.buffers.loss + _other_head(step),
+        "communication_buffers": step.fixed.buffers.loss + _other_head(step),
     }
 
 
@@ -178,7 +178,7 @@ def _first_backward(step: Step, saved: float, *, recomputed: bool) -> Terms:
         "activations": saved - step.tokens * step.fixed.layers.tail + unpacked,
         "working_set": _working_set(step, recomputed),
         "autocast_cache": path.compute * sizes.layer_linear if path.autocast_copies and not sizes.adapters else 0,
-        "sharding_buffers": step.fixed.buffers.backward,
+        "communication_buffers": step.fixed.buffers.backward,
     }
 
 
@@ -198,7 +198,7 @@ def _last_backward(step: Step) -> Terms:
         "gradients": states.gradients * (1 - waiting),
         "working_set": _working_set(step, True),
         "activations": step.tokens * held + step.scores.masks,
-        "sharding_buffers": step.fixed.buffers.last,
+        "communication_buffers": step.fixed.buffers.last,
     }
 
 
@@ -235,7 +235,7 @@ def _end_of_backward(step: Step) -> Terms:
         **states.terms,
         "gradients": states.gradients,
         "working_set": copies * path.gradient * sizes.embedding if shared and path.gradient_shards == 1 else 0,
-        "sharding_buffers": step.fixed.buffers.end,
+        "communication_buffers": step.fixed.buffers.end,
     }
 
 
@@ -245,7 +245,7 @@ def _optimizer_step(step: Step) -> Terms:
         **states.terms,
         "gradients": states.gradients + states.step_gradients,
         "working_set": states.temporaries,
-        "sharding_buffers": step.fixed.buffers.idle,
+        "communication_buffers": step.fixed.buffers.idle,
     }
 
 
@@ -263,4 +263,4 @@ def _save(step: Step) -> Terms:
     """Sharded weights are gathered one parameter at a time and moved to the host."""
     path, sizes = step.fixed.path, step.fixed.sizes
     gathered = max(path.trained, path.frozen) * sizes.embedding if path.weight_shards > 1 else 0
-    return {**step.fixed.states.terms, "working_set": gathered, "sharding_buffers": step.fixed.buffers.idle}
+    return {**step.fixed.states.terms, "working_set": gathered, "communication_buffers": step.fixed.buffers.idle}

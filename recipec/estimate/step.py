@@ -242,7 +242,7 @@ def _fixed(
     teacher = teacher_of(work.teacher, layout, path)
     held = states(layout, work, count, path, teacher)
     added = buffers(layout, work, architecture.hidden_size, gathered, path)
-    resident = {**held.terms, "sharding_buffers": added.idle}
+    resident = {**held.terms, "communication_buffers": added.idle}
     once = tuple(part for part in method.scorings if precomputes and part.model == REFERENCE)
     others = tuple(found for found in _others(method.passes) if found[0] not in once)
     return Fixed(

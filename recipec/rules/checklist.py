@@ -172,8 +172,8 @@ CHECKLIST = (
         "Best checkpoint by validation loss kept, not the last",
         _GATES,
         "best_checkpoint",
-        "every evaluation has a checkpoint, and the one with the lowest eval_loss is loaded at the end",
-        "the recipe has no evaluation data, so the last checkpoint is the result",
+        "of the evaluations that have a checkpoint, the one with the lowest eval_loss is loaded at the end",
+        "only the last step writes a checkpoint, so it is the result; lower `train.save_every`",
         by_run=True,
     ),
 )
@@ -201,8 +201,8 @@ OF_REWARDS = {  # fact -> the item where rewards judge the evaluations
             "Best checkpoint by validation reward kept, not the last",
             _GATES,
             "best_checkpoint",
-            "every evaluation has a checkpoint, and the one with the highest eval_reward is loaded at the end",
-            "the recipe has no evaluation data, so the last checkpoint is the result",
+            "of the evaluations that have a checkpoint, the one with the highest eval_reward is loaded at the end",
+            "only the last step writes a checkpoint, so it is the result; lower `train.save_every`",
             by_run=True,
         ),
     )

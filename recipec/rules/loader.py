@@ -105,10 +105,13 @@ def sampling(stage: str, packing: bool) -> Choice:
     the longest of their batch. In random order half of a batch of chats is padding; with similar lengths little is. The
     first batch holds the longest example, so a run that does not fit fails in its first step and not after hours.
 
-    The bundle brings the sampler, `similar_lengths.py`. Its batches come in random order, another one in every epoch,
-    which depends only on the seed and the epoch. A resumed run therefore trains on exactly the rows that are left. The
-    sampler of transformers 5.23 draws from a random state that checkpoints do not have: a resumed run would skip rows
-    and repeat others. It also walks from long examples to short ones, again and again, and the training loss with it.
+    The bundle brings the sampler, `similar_lengths.py`. It groups the rows that all ranks take in one micro step. The
+    groups come in random order, so an optimizer step of several micro steps mixes lengths. With groups as large as the
+    global batch, every step would have rows of one length, and a token of a short row would weigh many times one of a
+    long row. Every epoch has another order, which depends only on the seed and the epoch. A resumed run therefore
+    trains on exactly the rows that are left. The sampler of transformers 5.23 draws from a random state that
+    checkpoints do not have: a resumed run would skip rows and repeat others. It also walks from long examples to short
+    ones, again and again, and the training loss with it.
 
     DPOTrainer cannot group by length. Its pairs come in random order, and the bundle tries the longest batch once
     before step 1. A trainer that relates the rows of a batch to each other before training keeps the order of the file:

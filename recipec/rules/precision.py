@@ -13,7 +13,7 @@ from recipec.rules.core import Choice, rule
     source="docs/rule-books/003.md, Stack defaults; Anti-patterns; docs/rule-books/001.md, Step 4; Anti-pattern 5; "
     "docs/rule-books/000.md, Mixed precision; docs/rule-books/002.md, Step 1; Step 2; Step 6; Best practices; "
     "Anti-patterns (against: GradScaler always); docs/rule-books/004.md, Golden rules; Anti-patterns; Implementation "
-    "checklist",
+    "checklist; accelerate 1.15 utils/dataclasses.py (set_mixed_precision: reduce_dtype of FSDP2)",
 )
 def precision(gpu_bf16: bool, gpu_is_cpu: bool) -> Choice:
     """Compute format: bf16 where the GPU has it, fp16 on older GPUs, fp32 on a CPU.
@@ -24,6 +24,9 @@ def precision(gpu_bf16: bool, gpu_is_cpu: bool) -> Choice:
 
     bf16 has 8 bits of exponent like fp32, so no loss scaling is needed. Rule book 002 trains in fp16 by default and
     always with a GradScaler; recipec uses a scaler with fp16 only. Trained weights keep an fp32 master copy either way.
+
+    Under FSDP2 the ranks also reduce gradients in this format, which is accelerate's default and needs half the traffic
+    of fp32. Each rank adds the reduced gradients of its shard in fp32. Memory and time of a plan count it so.
     """
     if gpu_is_cpu:
         return Choice("fp32", "many CPUs emulate bf16, so the CPU computes in fp32")

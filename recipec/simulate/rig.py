@@ -126,7 +126,7 @@ def _hold_buckets(model: nn.Module, meter: Meter) -> None:
     """DDP's buckets: a copy of all gradients, beside the gradients themselves."""
     size_bytes = sum(parameter.numel() * parameter.element_size() for parameter in trained(model))
     model.register_buffer("_buckets", torch.empty(size_bytes, dtype=torch.uint8), persistent=False)
-    meter.count(model._buckets, "sharding_buffers")
+    meter.count(model._buckets, "communication_buffers")
 
 
 def _router_loss(sites: Sites) -> Any:

@@ -84,8 +84,8 @@ def shard_reference(model: nn.Module, stub: Any) -> nn.Module:
 
 @contextmanager
 def buffers_counted(meter: Meter) -> Iterator[None]:
-    """Count what FSDP gathers and reduces as sharding buffers, and not the shapes that DTensor infers."""
-    changes = [(FSDPParamGroup, name, "category", "sharding_buffers") for name in _BUFFERS]
+    """Count what FSDP gathers and reduces as communication buffers, and not the shapes that DTensor infers."""
+    changes = [(FSDPParamGroup, name, "category", "communication_buffers") for name in _BUFFERS]
     changes.append((ShardingPropagator, "_propagate_tensor_meta_non_cached", "paused", True))
     with ExitStack() as stack:
         for owner, name, attribute, value in changes:

@@ -120,7 +120,7 @@ def check_resume(launch: Rehearsal, report: VerifyReport) -> None:
     resumed = train("resumed")
     if not report.add(f"{stage.name}: resumes after the kill", "" if resumed.ok else resumed.tail()):
         return
-    said = "" if f"skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
+    said = "" if f"Skipping {half}" in resumed.text() else f"{half.name} is not mentioned"
     report.add(f"{stage.name}: a half-written checkpoint is skipped", said)
     check_rows(launch, stage, report)
     check_weights(launch, stage, whole, output, report)

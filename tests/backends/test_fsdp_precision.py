@@ -53,6 +53,15 @@ def test_a_log_probability_is_not_rounded(one_rank, tmp_path, precision):
     assert returned(policy).tolist() == pytest.approx([SEQUENCE] * 2, abs=1e-4)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_the_ranks_reduce_gradients_as_accelerate_does(tmp_path, precision):
+    """The plan counts accelerate's traffic: only the type of what a model returns is another one."""
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2)
+    plugin.set_mixed_precision(precision)
+    emitted, own = emitted_policy(tmp_path, precision=precision), plugin.mixed_precision_policy
+    assert (emitted.param_dtype, emitted.reduce_dtype) == (own.param_dtype, own.reduce_dtype)
+
+
 def test_accelerates_own_policy_rounds_it(one_rank):
     """The reason for the lines: without it they can go."""
     plugin = FullyShardedDataParallelPlugin(fsdp_version=2)

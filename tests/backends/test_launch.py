@@ -72,7 +72,7 @@ def test_arguments_reach_training(tmp_path: Path, base: str, arguments: list[str
 def test_each_stage_is_evaluated_before_and_after_it(tmp_path: Path, recipe: Tables) -> None:
     done = launched(tmp_path, recipe, NODE_RANK="0", MASTER_ADDR="first")
     assert done.returncode == 0, done.stderr
-    scripts = [line.rpartition("/bundle/")[2].strip() for line in done.stdout.splitlines()]
+    scripts = [line.rpartition("/bundle/")[2].strip() for line in done.stdout.splitlines() if "/bundle/" in line]
     assert [script for script in scripts if script.startswith("prepare")] == scripts[:1]
     assert scripts[1:] == [
         "stages/1-sft/evaluate.py before",
@@ -221,7 +221,7 @@ def test_the_other_nodes_stop_when_the_first_fails(tmp_path: Path, old: str) -> 
     sign = tmp_path / "bundle" / "outputs" / "first-node.txt"
     sign.write_text(f"{old}\n")  # of an earlier run
     program(tmp_path, "accelerate", "exec sleep 100")
-    program(tmp_path, "python", "sleep 7; exit 3")
+    program(tmp_path, "python", "[ $1 != -c ] || exit 0; sleep 7; exit 3")
     second = started(tmp_path, 1)
     first = started(tmp_path, 0)
     assert first.wait(30) == 3
@@ -230,11 +230,37 @@ def test_the_other_nodes_stop_when_the_first_fails(tmp_path: Path, old: str) -> 
     assert sign.read_text().startswith("failed ")
 
 
+@pytest.mark.parametrize(
+    ("recipe", "place"), [(BASES["lora-single"], {}), (BASES["full-fsdp"], {}), (TWO_NODES_THEN_ONE, NODE_0)]
+)
+def test_a_run_without_its_gpus_ends_before_the_data_are_prepared(
+    tmp_path: Path, recipe: Tables, place: dict[str, str]
+) -> None:
+    launched(tmp_path, recipe, **place)
+    program(tmp_path, "python", "[ $1 != -c ] || exit 1; echo started")
+    done = launched(tmp_path, recipe, **place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "This run is planned for " in done.stderr and "PyTorch sees no GPU." in done.stderr
+
+
+def test_a_run_on_the_cpu_looks_for_no_gpu(tmp_path: Path) -> None:
+    done = launched(tmp_path, with_key(BASES["lora-single"], "hardware", {"gpu": "cpu", "host_memory_gib": 64}))
+    assert trained(done) and "is_available" not in done.stdout and " -c " not in done.stdout
+
+
 def test_the_other_nodes_give_up_on_a_first_node_without_a_sign(tmp_path: Path) -> None:
     launched(tmp_path, TWO_NODES_THEN_ONE, **NODE_0)
     program(tmp_path, "accelerate", "exec sleep 100")
-    second = started(tmp_path, 1, SILENCE="2")
+    second = started(tmp_path, 1, WAIT="2")
     assert second.wait(30) == 1
+
+
+def test_nodes_wait_for_each_other_as_long_as_the_readme_says(tmp_path: Path) -> None:
+    """The first for the others to start; they for its signs, while it may prepare data for hours."""
+    done = {node: launched(tmp_path, TWO_NODES_THEN_ONE, NODE_RANK=node, MASTER_ADDR="first") for node in ("0", "1")}
+    limits = {node: int(option(trained(ran)[0], "rdzv_conf").removeprefix("timeout=")) for node, ran in done.items()}
+    assert limits["0"] == 600 < limits["1"]
+    assert "within 10 minutes of each other" in texts(good(tmp_path / "again", TWO_NODES_THEN_ONE))["README.md"]
 
 
 def test_a_user_decides_on_the_nodes_too(tmp_path: Path) -> None:

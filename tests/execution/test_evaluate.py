@@ -199,7 +199,7 @@ def test_rows_without_a_learned_token_are_refused(tmp_path: Path, monkeypatch: p
     module = load(tmp_path / "evaluate.py", monkeypatch)
     monkeypatch.setattr(module, "encode", lambda *_: ([], []))
     monkeypatch.setattr(module, "summed_losses", lambda _, encoded: [(0.0, 0) for _ in encoded])
-    with pytest.raises(SystemExit, match=r"no row of .* has a learned token"):
+    with pytest.raises(SystemExit, match=r"No row of .* has a trained token"):
         module.measure(None, None, [{"label": True}])
 
 

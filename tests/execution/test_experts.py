@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from compiling import BASES, good, texts, with_key
@@ -71,6 +72,26 @@ def test_experts_learn_and_their_router_does_not(tmp_path, monkeypatch, kind):
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert losses[-1] < 0.7 * losses[0]
     compare_saved(tmp_path, trainer)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_moe", "gpt_oss"])
+def test_evaluations_leave_the_balance_of_the_experts_out(tmp_path, monkeypatch, kind):
+    """As evaluate.py does: the loss before, on the way and after can then be compared."""
+    trainer, _ = trained(tmp_path, monkeypatch, kind, bundle(tmp_path, MODELS[kind]))
+    preflight = load(tmp_path / "preflight.py", monkeypatch)
+    rows, coefficient = trainer.train_dataset, trainer.router_aux_loss_coef
+    trainer.router_aux_loss_coef = 0.0
+    plain = trainer.evaluate(rows)["eval_loss"]
+    trainer.router_aux_loss_coef = 0.5
+    assert trainer.evaluate(rows)["eval_loss"] > plain + 0.1
+    preflight.evaluate_without_router_loss(trainer)
+    assert trainer.evaluate(rows)["eval_loss"] == plain
+    assert trainer.router_aux_loss_coef == 0.5 and coefficient, "training still balances"
+    monkeypatch.setattr("torch.accelerator.max_memory_allocated", lambda: 0)
+    guard = preflight.RunGuard(trainer, {}, anew=False)
+    state = SimpleNamespace(global_step=1, is_world_process_zero=False)
+    guard.measure({"loss": 3.0, "aux_loss": 2.0, "num_tokens": 1}, state)
+    assert guard.measure({"eval_loss": 2.0}, state)["train_eval_gap"] == 0.0
 
 
 def compare_saved(tmp_path, trainer):

@@ -77,6 +77,6 @@ def test_a_merge_that_loses_the_adapter_writes_nothing(tmp_path: Path, monkeypat
 
     adapted(tmp_path, "standard")
     monkeypatch.setattr(LoraModel, "merge_and_unload", LoraModel.unload)
-    with pytest.raises(SystemExit, match=r"not merged: the logits would be .* off"):
+    with pytest.raises(SystemExit, match=r"The adapter is not merged: the logits would be .* off"):
         merging(tmp_path, monkeypatch).main()
     assert not (tmp_path / "outputs" / "sft" / "merged" / "config.json").exists()

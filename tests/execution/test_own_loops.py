@@ -9,6 +9,7 @@ import ast
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from compiling import texts
@@ -38,9 +39,10 @@ host_memory_gib = 64
 [train]
 MORE
 adaptation = "full"
-micro_batch_size = 2
+micro_batch_size = MICRO
 global_batch_size = 8
 """
+SETTINGS = SimpleNamespace(seed=17, per_device_train_batch_size=2, gradient_accumulation_steps=2)
 STEPS, SAME = "5", 1e-5
 WAITS = {"item", "cpu", "tolist", "numpy", "print"}
 
@@ -50,6 +52,7 @@ def compiled(folder: Path, loop: str = "accelerate", ranks: int = 1, gpu: str = 
     shutil.copy(DATA, folder)
     lines = f'loop = "{loop}"\n{more}'
     recipe = RECIPE.replace("MORE", lines).replace("GPU", gpu).replace("RANKS", str(ranks))
+    recipe = recipe.replace("MICRO", str(2 // ranks))  # ranks then take the rows of one rank's micro step
     (folder / "recipe.toml").write_text(recipe)
     done = compile_recipe(folder / "recipe.toml")
     assert done.lock is not None, done.diagnostics
@@ -158,10 +161,23 @@ def test_what_fills_a_rank_teaches_nothing(modules) -> None:
 @pytest.mark.executes
 def test_an_epoch_has_every_row_once_and_the_next_another_order(modules) -> None:
     order, lengths = modules["batches"].epoch_order, [3, 9, 4, 4, 8, 2, 7, 1, 5, 6, 6]
-    epochs = [order(lengths, 4, 17, epoch) for epoch in (0, 1, 0)]
+    epochs = [order(lengths, SETTINGS, 1, epoch) for epoch in (0, 1, 0)]
     assert [sorted(row for step in epoch for row in step) for epoch in epochs] == [list(range(11))] * 3
     assert epochs[0] == epochs[2] != epochs[1]
     assert 1 in epochs[0][0], "the longest row is in the first step"
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_micro_steps_are_of_like_length_and_a_step_mixes_them(modules, ranks) -> None:
+    lengths = [5 + (37 * number) % 301 for number in range(1536)]
+    settings = SimpleNamespace(seed=17, per_device_train_batch_size=4 // ranks, gradient_accumulation_steps=16)
+    steps = modules["batches"].epoch_order(lengths, settings, ranks, 1)
+    micro_steps = [rows[start : start + 4] for rows in steps for start in range(0, len(rows), 4)]
+    longest = [max(lengths[row] for row in rows) for rows in micro_steps]
+    assert 4 * sum(longest) < 1.1 * sum(lengths)
+    tokens = [sum(lengths[row] for row in rows) for rows in steps]
+    assert {len(rows) for rows in steps} == {64} and max(tokens) < 3 * min(tokens)
 
 
 @pytest.mark.executes

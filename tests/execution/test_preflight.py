@@ -60,7 +60,7 @@ def test_the_newest_complete_checkpoint_is_resumed(preflight: ModuleType, tmp_pa
     cut_off = checkpoint(tmp_path, 15, None)
 
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(newest)
-    assert f"skipping {cut_off}" in capsys.readouterr().out
+    assert f"Skipping {cut_off}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("damage", ["missing", "", "{}"])
@@ -70,7 +70,7 @@ def test_a_damaged_checkpoint_is_skipped(preflight: ModuleType, tmp_path: Path, 
     (newest / name).unlink() if damage == "missing" else (newest / name).write_text(damage)
 
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
-    assert f"skipping {newest}: missing or damaged: {name}\n" in capsys.readouterr().out
+    assert f"Skipping {newest}, with missing or damaged files: {name}.\n" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="is no complete checkpoint of this run"):
         preflight.checkpoint_to_resume(tmp_path, str(newest), RUN)
 
@@ -81,7 +81,7 @@ def test_a_marker_that_names_no_files_is_none(preflight: ModuleType, tmp_path: P
     (newest / "run.json").write_text(marker)
 
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
-    assert f"skipping {newest}: " in capsys.readouterr().out
+    assert f"Skipping {newest}" in capsys.readouterr().out
 
 
 def test_a_neighbor_of_another_name_is_none_of_the_checkpoints(preflight: ModuleType, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_file_in_the_place_of_a_checkpoint_is_refused(preflight: ModuleType, t
     checkpoint(tmp_path, 5, RUN)
     (tmp_path / "checkpoint-10").touch()
 
-    with pytest.raises(SystemExit, match="checkpoint-10 is a file where the run saves a checkpoint: move it away"):
+    with pytest.raises(SystemExit, match=r"checkpoint-10 is a file where the run saves a checkpoint\. Move it away"):
         preflight.checkpoint_to_resume(tmp_path, "auto", RUN)
 
 
@@ -136,7 +136,7 @@ def test_two_runs_do_not_share_a_folder(preflight: ModuleType, tmp_path: Path, m
     output.mkdir(parents=True)
     assert not lock_in_a_fork(preflight, output)
     preflight.lock_folder(output)  # that of the process that has ended is free
-    assert lock_in_a_fork(preflight, output).startswith(f"another run writes into {output}: wait for it")
+    assert lock_in_a_fork(preflight, output).startswith(f"Another run writes into {output}. Wait for it")
     monkeypatch.setenv("RANK", "1")
     assert not lock_in_a_fork(preflight, output)
 
@@ -192,7 +192,7 @@ def test_a_marker_that_was_cut_off_is_none(preflight: ModuleType, tmp_path: Path
 
     assert not preflight.is_finished(tmp_path, "auto", RUN)
     assert preflight.checkpoint_to_resume(tmp_path, "auto", RUN) == str(older)
-    assert f"skipping {newer}" in capsys.readouterr().out
+    assert f"Skipping {newer}" in capsys.readouterr().out
 
 
 def test_a_fresh_folder_starts_from_the_beginning(preflight: ModuleType, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(
 def test_starting_over_beside_old_checkpoints_is_refused(preflight: ModuleType, tmp_path: Path) -> None:
     checkpoint(tmp_path, 5, RUN)
 
-    with pytest.raises(SystemExit, match="fresh --output-dir"):
+    with pytest.raises(SystemExit, match="another --output-dir"):
         preflight.checkpoint_to_resume(tmp_path, "none", RUN)
 
 
@@ -280,7 +280,7 @@ def test_a_disk_that_the_run_would_fill_is_refused(
     if fits:
         preflight.check_disk(tmp_path)
         return
-    with pytest.raises(SystemExit, match=r"room for 3\.0 GiB, this run writes 4\.5 GiB"):
+    with pytest.raises(SystemExit, match=r"room for 3\.0 GiB, and this run writes 4\.5 GiB"):
         preflight.check_disk(tmp_path)
 
 
@@ -289,7 +289,7 @@ def test_a_disk_that_the_run_would_fill_is_refused(
 def test_a_loss_that_is_no_number_ends_the_run(preflight: ModuleType, key: str, value: float) -> None:
     guard = preflight.RunGuard(trainer=None, run=RUN, anew=False)
 
-    with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7: halve the learning rate"):
+    with pytest.raises(RuntimeError, match=f"{key} is {value} at step 7. Halve the learning rate"):
         guard.on_log(None, SimpleNamespace(global_step=7), None, {key: value})
 
 
@@ -334,7 +334,7 @@ def test_the_time_of_a_step_is_set_beside_the_plan_once(
     for step in range(resumed // 10 * 10 + 10, 100, 10):
         state.global_step = step
         guard.measure({"loss": 2.0, "num_tokens": 100.0 * step}, state)
-        planned = f"steps take 3 x the planned {preflight.STEP_SECONDS:g} s\n"
+        planned = f"Steps take 3 x the planned {preflight.STEP_SECONDS:g} s.\n"
         assert capsys.readouterr().out == (planned if step == said_at else "")
 
 
@@ -356,11 +356,11 @@ def test_a_run_that_is_not_the_planned_one_is_refused(preflight: ModuleType, mon
     facts = dict(preflight.PLANNED)
     preflight.compare_with_plan(facts)
 
-    with pytest.raises(SystemExit, match="world_size is 4, planned: 1"):
+    with pytest.raises(SystemExit, match="world_size is 4, and the plan has 1"):
         preflight.compare_with_plan({**facts, "world_size": 4})
     monkeypatch.setenv("OTHER_RANKS", "1")
     preflight.compare_with_plan({**facts, "world_size": 4})
-    with pytest.raises(SystemExit, match="distributed is ddp, planned: none"):
+    with pytest.raises(SystemExit, match="distributed is ddp, and the plan has none"):
         preflight.compare_with_plan({**facts, "distributed": "ddp"})
 
 
@@ -438,6 +438,27 @@ def test_rows_that_teach_nothing_or_never_stop_are_refused(
 ) -> None:
     with pytest.raises(SystemExit, match=why):
         preflight.check_rows(trainer([labels]), report(tmp_path, 0.0))
+
+
+def test_a_process_without_a_gpu_or_with_several_is_stopped_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Trainer would go on: on the CPU, or with a batch that DataParallel multiplies."""
+    bundle = texts(good(tmp_path / "recipe", BASES["lora-single"]))
+    for name in ("preflight.py", "rows.py"):
+        (tmp_path / name).write_text(bundle[name])
+    preflight = load(tmp_path / "preflight.py", monkeypatch)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    accelerator = preflight.torch.accelerator
+    monkeypatch.setattr(accelerator, "current_accelerator", lambda check_available: None)
+    with pytest.raises(SystemExit, match=r"planned for 1 x a100-80gb, and PyTorch sees no GPU\."):
+        preflight.check_devices()
+    monkeypatch.setattr(accelerator, "current_accelerator", lambda check_available: "cuda")
+    monkeypatch.setattr(accelerator, "device_count", lambda: 2)
+    with pytest.raises(SystemExit, match=r"One process sees 2 GPUs.* Start it with `bash launch/local\.sh`"):
+        preflight.check_devices()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    preflight.check_devices()
 
 
 @pytest.mark.parametrize(("token", "known"), [(511, True), (512, False)])

@@ -55,7 +55,7 @@ def test_a_second_stage_that_is_launched_with_the_ranks_of_the_first_is_found(tm
     plan_on_one_rank(out)
     launched, *_ = run(out, tmp_path / "sandbox").checks
     assert not launched.ok
-    assert "world_size is 2, planned: 1" in launched.detail
+    assert "world_size is 2, and the plan has 1" in launched.detail
 
 
 def test_only_what_differs_from_the_plan_is_told(tmp_path: Path) -> None:

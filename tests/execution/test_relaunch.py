@@ -73,7 +73,7 @@ def test_a_launch_goes_on_in_the_stage_that_failed(tmp_path: Path, forked: None)
     assert again.ok, again.tail()
     said = again.text()
     assert said.count("NOT TRAINED") == 1 and said.count("not merged again") == 1
-    assert said.count("is up to date: not measured again") == 4, "the three evaluations of sft, the baseline of dpo"
+    assert said.count("is up to date and not measured again") == 4, "the three evaluations of sft, the baseline of dpo"
     assert {path: path.stat().st_mtime_ns for path in first} == first, "what was there is as it was"
     last = launch.sandbox.bundle.last
     uninterrupted = read_weights(launches[whole].sandbox.outputs / last.name, last)

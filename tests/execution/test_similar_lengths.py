@@ -46,14 +46,22 @@ def test_every_epoch_has_every_row_in_an_order_of_its_own(emitted):
     assert order(emitted, LENGTHS, 1, seed=2) != epochs[1]
 
 
-@pytest.mark.parametrize("shape", [(8, 1, 1), (1, 8, 1), (2, 2, 2), (4, 1, 2)])
-def test_steps_have_the_same_rows_whoever_takes_them(emitted, shape):
-    """The global batch decides, not how micro batches, accumulation and ranks share it."""
+@pytest.mark.parametrize("shape", [(8, 4, 1), (1, 1, 8), (2, 2, 4)])
+def test_micro_steps_have_the_same_rows_whoever_takes_them(emitted, shape):
+    """What all ranks take together decides, neither how they share it nor how many micro steps make a step."""
     size, accumulation, ranks = shape
     args = SimpleNamespace(seed=1, train_batch_size=size, gradient_accumulation_steps=accumulation, world_size=ranks)
     trainer = SimpleNamespace(args=args, state=SimpleNamespace(epoch=1))
     rows = list(emitted.SimilarLengths(trainer, {"input_ids": [range(length) for length in LENGTHS]}))
     assert rows == order(emitted, LENGTHS, 1, ranks=2)
+
+
+def test_an_optimizer_step_mixes_lengths(emitted):
+    """Tokens of a step share its weight: where all its rows are short, each weighs many times one of long rows."""
+    lengths = [5 + (37 * number) % 301 for number in range(1536)]
+    rows = order(emitted, lengths, 1)
+    steps = [sum(lengths[row] for row in rows[start : start + 64]) for start in range(0, len(rows), 64)]
+    assert max(steps) < 3 * min(steps)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

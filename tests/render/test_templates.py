@@ -55,6 +55,19 @@ def test_template_keeps_the_rules(template: Path) -> None:
     assert findings(template.read_text(encoding="utf-8"), template.name.endswith(".py.j2")) == []
 
 
+_SAID = re.compile(r"""(?:SystemExit|Error)\(\s*f?(["'])(.*?)\1\s*\)""", re.S)
+
+
+RUNS = [path for path in TEMPLATES if "data" not in path.relative_to(templates_folder()).parts]
+
+
+@pytest.mark.parametrize("template", RUNS, ids=lambda path: path.relative_to(templates_folder()).as_posix())
+def test_what_ends_a_run_is_said_in_whole_sentences(template: Path) -> None:
+    """It begins with a capital letter or a name, and ends with a full stop or what a library said."""
+    said = [text for _, text in _SAID.findall(template.read_text(encoding="utf-8"))]
+    assert [text for text in said if text[0].islower() or not text.endswith((".", "{what}", "{error}"))] == []
+
+
 @pytest.mark.parametrize(
     ("source", "finding"),
     [

@@ -9,7 +9,7 @@ BUNDLE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export DATA_ROOT="${DATA_ROOT:-$PWD}" # the folder that the paths in the recipe are relative to
 export HF_HUB_DISABLE_TELEMETRY=1 TOKENIZERS_PARALLELISM=false
 if [[ -z "${HF_TOKEN:-}" && ! -f "${HF_HOME:-$HOME/.cache/huggingface}/token" && -z "${HF_HUB_OFFLINE:-}" ]]; then
-  echo 'meta-llama/Llama-3.1-8B-Instruct is gated: accept its license on the Hub and set HF_TOKEN' >&2
+  echo 'meta-llama/Llama-3.1-8B-Instruct is gated. Accept its license on the Hub, and set HF_TOKEN.' >&2
   exit 1
 fi
 export PYTORCH_ALLOC_CONF="${PYTORCH_ALLOC_CONF:-expandable_segments:True}" # less fragmentation with rows of many lengths
@@ -28,6 +28,11 @@ planned() { # NAME NUMBER STAGE
 
 SIMPO_PROCESSES="$(planned NPROC_PER_NODE 8 simpo)"
 
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 8 x h100, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$SIMPO_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \

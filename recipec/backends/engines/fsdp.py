@@ -80,13 +80,14 @@ def _unrounded(run: Placement) -> Part:
     A log-probability of -300 then stands for -299 to -301, which is more than a policy moves from its reference in many
     steps, and a rank without undesirable answers gathers fp32 where the others gather bf16 (KTOTrainer of TRL 1.16).
     Without a dtype of its own, a layer returns the compute dtype anyway, and the model the fp32 that it computed.
+    Gradients are reduced in the compute dtype, as accelerate has it and estimate/sharding.py counts (PREC-001).
     """
     ids, dtype = run.ids("strategy", "precision"), f"torch.{torch_dtype(run.layout.precision)}"
     return Part(
         imports=(Import("torch"), Import("torch.distributed.fsdp", "MixedPrecisionPolicy", ids)),
         before_trainer=lines(
             ids,
-            "# losses and log-probabilities stay as they were computed: accelerate's own policy rounds them",
+            "# accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits",
             f"policy = MixedPrecisionPolicy(param_dtype={dtype}, reduce_dtype={dtype})",
             'config.fsdp_plugin_args = {"mixed_precision_policy": policy}',
         ),

@@ -11,6 +11,7 @@ from msgspec import Struct
 from recipec.backends.configs import config_path
 from recipec.backends.evaluation import shares_rows
 from recipec.backends.job import Job, StageJob
+from recipec.backends.machine import gpu_names
 from recipec.backends.models import gated
 from recipec.render.artifact import Artifact
 from recipec.render.environment import snippet
@@ -65,12 +66,13 @@ def _short(job: Job) -> str:
 
 def _names(job: Job) -> dict[str, Any]:
     launch, first = job.loaded.recipe.launch, job.stages[0]
-    gate = "; ".join(f"{name} is gated: accept its license on the Hub and set HF_TOKEN" for name in gated(job))
+    gate = " ".join(f"{name} is gated. Accept its license on the Hub, and set HF_TOKEN." for name in gated(job))
     alone = [not stage.on_cpu and stage.value("world_size") == 1 for stage in job.stages]
     return {
         "title": f"{job.name} ({', '.join(stage.name for stage in job.stages)})",
         "gated": first.because(bool(gate), "model"),
         "gated_message": gate,
+        **gpu_names(job),
         "cuda": first.because(job.facts.gpu.vendor == "nvidia", "gpu"),
         "one_device": job.because(all(alone), "world_size"),
         "environment": [SimpleNamespace(name=Raw(name), value=value) for name, value in (launch.env or {}).items()],

@@ -128,7 +128,7 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory of the process: {peak_gib:.2f} GiB, predicted {PREDICTED_PEAK_GIB} GiB")
+    print(f"The peak memory of the process is {peak_gib:.2f} GiB; predicted are {PREDICTED_PEAK_GIB} GiB.")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def main() -> None:
         known[when] = earlier(file, question)
         behind += [file] * bool(known[when])
     if known[args.when]:
-        print(f"{file} is up to date: not measured again")
+        print(f"{file} is up to date and not measured again.")
     else:
         model, tokenizer = load(when)
         rows = load_dataset("json", data_files=str(ROWS), split="train")
@@ -77,7 +77,7 @@ def marker(when: str) -> list[Path]:
     if when == "before":
         return []
     if not FINISHED.is_file():
-        raise SystemExit(f"{TRAINED} holds no finished result: run train.py first")
+        raise SystemExit(f"{TRAINED} holds no finished result. Run train.py first.")
     return [FINISHED]
 
 
@@ -142,7 +142,7 @@ def measure(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Da
     found = sorted(found)  # a sum depends on its order
     divergence, loss, tokens = (sum(batch[part] for batch in found) for part in (1, 2, 3))
     if not tokens:
-        raise SystemExit(f"no row of {ROWS} has a learned token among its first {MAX_LENGTH}")
+        raise SystemExit(f"No row of {ROWS} has a trained token among its first {MAX_LENGTH}. Check the loss mask.")
     return {"divergence": divergence / tokens, "answer_loss": loss / tokens, "perplexity": math.exp(loss / tokens)}
 
 

@@ -54,8 +54,8 @@ def check_tokenizers(student: PreTrainedTokenizerBase, teacher: PreTrainedTokeni
     numbers = teacher.get_vocab()
     strange = [token for token, number in student.get_vocab().items() if numbers.get(token) != number]
     if strange:
-        raise SystemExit(f"{len(strange)} of the student's tokens are not the teacher's, such as {strange[0]!r}")
+        raise SystemExit(f"{len(strange)} of the student's tokens are not the teacher's, such as {strange[0]!r}.")
     text = "Sämtliche 3,141 cafés:\n\tfor i in range(10): print(f'{i}²') # 日本語 🙂  ..."
     ours, theirs = (tokenizer(text, add_special_tokens=False)["input_ids"] for tokenizer in (student, teacher))
     if ours != theirs:
-        raise SystemExit("the teacher's tokenizer cuts text into other tokens than the student's")
+        raise SystemExit("The teacher's tokenizer cuts text into other tokens than the student's. Choose another teacher.")

@@ -26,6 +26,7 @@ from distillation import SupervisedDistillationTrainer
 from preflight import (
     RunGuard,
     StopWithoutProgress,
+    check_devices,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -103,6 +104,7 @@ def training_config(args: argparse.Namespace) -> SFTConfig:
 
 def main() -> None:
     args = parse_args()
+    check_devices()
     run = this_run(PLAN, args.max_steps, DATA)
     lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
@@ -140,7 +142,8 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
 
 
 if __name__ == "__main__":

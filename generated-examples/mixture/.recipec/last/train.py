@@ -24,10 +24,12 @@ from trl import SFTConfig, SFTTrainer
 from preflight import (
     RunGuard,
     StopWithoutProgress,
+    check_devices,
     check_disk,
     check_rows,
     check_tokenizer,
     checkpoint_to_resume,
+    evaluate_without_router_loss,
     is_finished,
     lock_folder,
     this_run,
@@ -115,6 +117,7 @@ def lora_config() -> LoraConfig:
 
 def main() -> None:
     args = parse_args()
+    check_devices()
     run = this_run(PLAN, args.max_steps, DATA)
     lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
@@ -134,6 +137,7 @@ def main() -> None:
         ],
     )
     trainer._get_train_sampler = partial(SimilarLengths, trainer)  # transformers' own changes after a resume
+    evaluate_without_router_loss(trainer)
     trainer.args.eval_on_start = checkpoint is None  # a resumed run has its baseline
     guard = RunGuard(trainer, run, anew=args.resume == "none")
     trainer.callback_handler.callbacks.insert(0, guard)  # first: trackers then log what it measures
@@ -143,7 +147,8 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def held(name: str, function: Callable, asks: tuple[str, ...], columns: tuple[st
         with within(SECONDS, name):
             found = list(function(**asked))
         if len(found) != len(completions):
-            raise ValueError(f"{name} gave {len(found)} rewards to {len(completions)} answers")
+            raise ValueError(f"{name} gave {len(found)} rewards to {len(completions)} answers.")
         return [number(value, f"{name}, answer {place} of {len(found)}") for place, value in enumerate(found, 1)]
 
     reward.__name__ = name  # by which TRL logs it
@@ -43,7 +43,7 @@ def number(value: object, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, str) or not math.isfinite(float(value)):
-        raise ValueError(f"{where}: {value!r} is no finite number")
+        raise ValueError(f"{where}: {value!r} is no finite number.")
     return max(-CLAMP, min(CLAMP, float(value)))
 
 
@@ -52,7 +52,7 @@ def within(seconds: int, name: str) -> Iterator[None]:
     """Stop a call that hangs: every process would wait for it."""
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"{name} took longer than {seconds} s")
+        raise TimeoutError(f"{name} took longer than {seconds} s.")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)
@@ -73,7 +73,7 @@ WEIGHTS = [1.0, 0.1]
 def check_rewards(rows: Dataset, prompts: int, file: Path) -> None:
     """Stop before a model is loaded: too few prompts for a generation, or one that cannot judge the first."""
     if len(rows) < prompts:
-        raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}: lower the global batch")
+        raise SystemExit(f"{len(rows)} prompts are left, and one generation answers {prompts}. Lower the global batch.")
     first = rows.select(range(min(TRIED, len(rows))))
     for reward in REWARDS:
         for answer in ANSWERS:
@@ -91,4 +91,4 @@ def judged(reward: Reward, rows: Dataset, answer: str, where: str) -> None:
         reward([[{"role": "assistant", "content": answer}] for _ in rows], **given)
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise SystemExit(f"the reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error
+        raise SystemExit(f"The reward {reward.__name__} cannot judge {answer!r} for {where}: {what}") from error

@@ -25,6 +25,7 @@ from trl import DPOConfig
 from preflight import (
     RunGuard,
     best_of_saved,
+    check_devices,
     check_disk,
     check_rows,
     check_tokenizer,
@@ -101,6 +102,7 @@ def training_config(args: argparse.Namespace) -> DPOConfig:
 
 def main() -> None:
     args = parse_args()
+    check_devices()
     run = this_run(PLAN, args.max_steps, DATA)
     lock_folder(args.output_dir)
     if is_finished(args.output_dir, args.resume, run):
@@ -111,7 +113,7 @@ def main() -> None:
     config = training_config(args)
     with torch.device("meta"):  # under FSDP, DPOTrainer loads a reference beside the model unless it is given one
         reference = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(MODEL))
-    # losses and log-probabilities stay as they were computed: accelerate's own policy rounds them
+    # accelerate's policy without its output_dtype, which rounds losses and log-probabilities to 16 bits
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
     config.fsdp_plugin_args = {"mixed_precision_policy": policy}
     trainer = SimPOTrainer(
@@ -135,7 +137,8 @@ def main() -> None:
     trainer.save_model()
     guard.finish()
     peak_gib = torch.accelerator.max_memory_allocated() / 2**30
-    print(f"rank {trainer.args.process_index}: peak {peak_gib:.2f} GiB allocated, predicted {PREDICTED_PEAK_GIB} GiB")
+    rank = trainer.args.process_index
+    print(f"The peak of rank {rank} is {peak_gib:.2f} GiB allocated; predicted are {PREDICTED_PEAK_GIB} GiB.")
     trainer.accelerator.wait_for_everyone()  # one that leaves early can break the connections of the others
     trainer.end()  # leave the process group; last, because saving needs it
 

@@ -18,7 +18,7 @@ def memory_statistics(module, value):
     """No accelerator keeps memory statistics here: the peak reads as zero instead of raising."""
     module.max_memory_allocated = lambda *args, **kwargs: 0
     module.reset_peak_memory_stats = lambda *args, **kwargs: None
-    if module.current_accelerator() is None:
+    if module.current_accelerator(check_available=True) is None:
         torch = sys.modules["torch"]
         module.current_accelerator = lambda *args, **kwargs: torch.device("cpu")
         module.set_device_index = lambda index: None

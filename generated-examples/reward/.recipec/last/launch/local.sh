@@ -24,6 +24,11 @@ planned() { # NAME NUMBER STAGE
 
 REWARD_PROCESSES="$(planned NPROC_PER_NODE 2 reward)"
 
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 2 x h100, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$REWARD_PROCESSES" "$BUNDLE/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/fsdp.yaml" \

@@ -3,7 +3,7 @@
 #   bash launch/local.sh --max-steps 20
 set -euo pipefail
 # Every stage would get the same folder and the same checkpoint; Python takes --out and --res as well.
-[[ " $*" != *" --"[or]* ]] || { echo "several stages: give --output-dir and --resume to one stage's train.py" >&2; exit 2; }
+[[ " $*" != *" --"[or]* ]] || { echo "The bundle has several stages. Give --output-dir and --resume to one stage's train.py." >&2; exit 2; }
 QUICK="" # with --max-steps a few rows are evaluated
 [[ " $*" != *" --m"* ]] || QUICK=--quick
 
@@ -27,6 +27,11 @@ planned() { # NAME NUMBER STAGE
 SFT_PROCESSES="$(planned NPROC_PER_NODE 2 sft)"
 DPO_PROCESSES="$(planned NPROC_PER_NODE 2 dpo)"
 
+python -c "import torch; raise SystemExit(torch.accelerator.current_accelerator(check_available=True) is None)" || {
+  echo "This run is planned for 2 x a100-80gb, and PyTorch sees no GPU." >&2
+  echo "Check the driver, and whether this build of torch is for the GPU." >&2
+  exit 1
+}
 python "$BUNDLE/prepare_data.py"
 torchrun --standalone --nproc-per-node "$SFT_PROCESSES" "$BUNDLE/stages/1-sft/evaluate.py" before ${QUICK:+"$QUICK"}
 accelerate launch --config_file "$BUNDLE/configs/accelerate.yaml" \

@@ -1,0 +1,49 @@
+"""The completion checklist of README.md, judged by what the bundle really has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+from recipec.backends.job import Job, StageJob
+from recipec.backends.trackers import trackers
+from recipec.render.traced import fragment
+from recipec.rules.checklist import Checked, completion
+from recipec.rules.checkpoints import saves_in
+
+
+def checked(job: Job, paths: Collection[str], documented: bool) -> list[Any]:
+    """Every item with its mark; `paths` are the bundle's other files, `documented`: README.md gives every reason."""
+    stages = job.stages
+    prepares = "prepare_data.py" in paths
+    facts = {
+        "adaptation_justified": all(stage.plan.decisions["adaptation"].because for stage in stages),
+        "data_prepared": prepares,
+        "decisions_documented": documented,
+        "launch_configured": any(path.startswith("launch/") for path in paths),
+        "baseline_evaluation": _each_has(job, "evaluate.py", paths),
+        "anti_patterns_checked": prepares and _each_has(job, "preflight.py", paths),
+        "tracking": all(trackers(stage) for stage in stages),
+        "cost_estimated": job.plan.cost_usd is not None,
+        "registry_entry": "registry/entry.json" in paths,
+        "deduplicated": prepares and all(stage.value("deduplication") == "exact" for stage in stages),
+        "batch_at_least_32": all(stage.plan.layout.global_batch >= 32 for stage in stages),
+        "best_checkpoint": all(_saves(stage) > 1 for stage in stages),
+    }
+    return [_check(job, row) for row in completion(facts, {stage.method.judged_by for stage in stages})]
+
+
+def _each_has(job: Job, script: str, paths: Collection[str]) -> bool:
+    return all(f"{stage.folder}{script}" in paths for stage in job.stages)
+
+
+def _saves(stage: StageJob) -> int:
+    """How many checkpoints the stage writes, of which the best can be loaded."""
+    return saves_in(stage.value("eval_every"), stage.value("save_every"), stage.plan.steps)
+
+
+def _check(job: Job, row: Checked) -> Any:
+    ids = ("gpu_price", "global_batch_size", "tracker", "save_every", "deduplication")
+    mark = fragment("x" if row.met else " ", job.ids(*ids))
+    return SimpleNamespace(text=row.text, how=job.because(row.how, *ids), mark=mark, after=row.after)
