@@ -7,7 +7,6 @@ import re
 from msgspec import Struct
 
 from recipec.dataset import (
-    ENDINGS,
     Converted,
     DataShape,
     Row,
